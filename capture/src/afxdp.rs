@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets by AF_XDP (Documentation/networking/af_xdp.rst): a program at the interface gives them to a socket, before the host
-//! has seen them, and the kernel copies them to frames of our own memory, which may have huge pages. Two rings carry the
-//! places of frames: filled ones come by the one, free ones go by the other.
+//! Captures packets by AF_XDP (Documentation/networking/af_xdp.rst). An XDP program at the interface redirects packets to a
+//! socket before the host sees them, and the kernel copies them to frames of this program's memory, which may have huge
+//! pages. Two rings carry frame addresses: the RX ring the filled frames, the fill ring the free ones.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,12 +21,12 @@ use crate::socket::{self, Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 use crate::xdp::Program;
 
-/// The most that the kernel takes for pages of 4 KiB; longer packets are dropped, and counted so.
+/// Frame size: the kernel's maximum with pages of 4 KiB. The kernel drops longer packets and counts them.
 const FRAME_BYTES: usize = 4096;
 const FEWEST_FRAMES: usize = 64;
 const MOST_FRAMES: usize = 1 << 18;
 
-/// A ring that is shared with the kernel.
+/// A ring of frame addresses that is shared with the kernel.
 struct Places<T> {
     mapped: *mut u8,
     bytes: usize,
@@ -37,24 +37,24 @@ struct Places<T> {
 }
 
 pub struct Afxdp {
-    // Closed before the memory goes.
+    // Declared first, so that the program is detached before the memory is unmapped.
     program: Program,
     filled: Places<xdp_desc>,
     free: Places<u64>,
     socket: OwnedFd,
-    /// Holds the interface in promiscuous mode.
+    /// Packet socket that keeps the interface in promiscuous mode.
     aside: Socket,
     memory: Memory,
     frames: usize,
     snap_bytes: usize,
-    /// What was told of already.
+    /// Totals at the last `statistics` call.
     told: Statistics,
 }
 
-// SAFETY: the mappings belong to this value alone and have no ties to a thread.
+// SAFETY: this value alone owns the mappings, and they are not bound to a thread.
 unsafe impl Send for Afxdp {}
 
-/// How many frames a buffer has: a power of two, not above.
+/// Returns the number of frames in a buffer: the largest power of two that fits, within the limits above.
 fn frames(buffer_bytes: usize) -> usize {
     let count = (buffer_bytes / FRAME_BYTES).clamp(FEWEST_FRAMES, MOST_FRAMES);
     1 << count.ilog2()
@@ -65,7 +65,7 @@ fn set<T>(socket: RawFd, option: i32, value: &T) -> io::Result<()> {
 }
 
 impl<T> Places<T> {
-    /// Gives the socket a ring of so many entries.
+    /// Creates a ring of `count` entries for the socket and maps it.
     fn new(
         socket: RawFd,
         option: i32,
@@ -83,13 +83,13 @@ impl<T> Places<T> {
         let bytes = offsets.desc as usize + count * size_of::<T>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new shared mapping of the socket's ring, of the size that the kernel told.
+        // SAFETY: a new shared mapping of the socket's ring, of the size that the kernel reported.
         let mapped = unsafe { libc::mmap(null_mut(), bytes, access, flags, socket, page) };
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let mapped: *mut u8 = mapped.cast();
-        // SAFETY: the kernel told these places of the mapping, which are aligned.
+        // SAFETY: the kernel reported these offsets of the mapping, which are aligned.
         unsafe {
             Ok(Places {
                 mapped,
@@ -112,34 +112,34 @@ impl<T> Places<T> {
         }
     }
 
-    /// How many entries the other side has put in that were not taken.
+    /// Returns the number of entries that the producer has added and the consumer has not read.
     fn waiting(&self) -> u32 {
         let (producer, consumer) = self.words();
         let waiting = producer.load(Ordering::Acquire);
         waiting.wrapping_sub(consumer.load(Ordering::Relaxed))
     }
 
-    /// The entry with a running number.
+    /// Returns the entry with a running index.
     fn entry(&self, number: u32) -> *mut T {
-        // SAFETY: the number of entries is a power of two, so the place lies inside the ring.
+        // SAFETY: the number of entries is a power of two, so the masked index lies inside the ring.
         unsafe { self.entries.add((number & (self.count - 1)) as usize) }
     }
 }
 
 impl<T> Drop for Places<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more.
+        // SAFETY: the mapping of `new`, which nothing uses any more.
         unsafe { libc::munmap(self.mapped.cast(), self.bytes) };
     }
 }
 
 impl Afxdp {
-    /// How much memory `new` takes.
+    /// Returns the bytes of memory that `new` allocates.
     pub fn memory_bytes(buffer_bytes: usize) -> usize {
         frames(buffer_bytes) * FRAME_BYTES
     }
 
-    /// Takes the packets of an interface's first queue from the host, from now on.
+    /// Redirects the packets of an interface's first queue from the host to a new socket, from now on.
     pub fn new(
         interface: &Interface,
         promiscuous: bool,
@@ -167,7 +167,7 @@ impl Afxdp {
         set(fd, libc::XDP_UMEM_REG, &area)?;
         let page = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
         let free = Places::new(fd, libc::XDP_UMEM_FILL_RING, page, count, |all| all.fr)?;
-        // Nothing is sent, but the kernel wants the ring.
+        // This program sends nothing, but the kernel requires the ring.
         set(fd, libc::XDP_UMEM_COMPLETION_RING, &(FEWEST_FRAMES as u32))?;
         let page = libc::XDP_PGOFF_RX_RING;
         let filled = Places::new(fd, libc::XDP_RX_RING, page, count, |all| all.rx)?;
@@ -200,11 +200,11 @@ impl Afxdp {
         Ok(ring)
     }
 
-    /// Lets the kernel use a frame (again). There are as many places as frames.
+    /// Returns a frame to the kernel (also used for the first time). The ring has as many entries as there are frames.
     fn release(&self, frame: u64) {
         let producer = self.free.words().0;
         let number = producer.load(Ordering::Relaxed);
-        // SAFETY: a place of the ring that the kernel reads once the number says that it is there.
+        // SAFETY: an entry of the ring that the kernel reads only after the producer index covers it.
         unsafe { self.free.entry(number).write(frame) };
         producer.store(number.wrapping_add(1), Ordering::Release);
     }
@@ -216,12 +216,12 @@ impl Source for Afxdp {
             socket::wait(self.socket.as_raw_fd(), WAIT.as_millis() as i32)?;
         }
         if self.filled.waiting() == 0 {
-            // poll(2) does not tell of an interface that has gone away.
+            // poll(2) does not report an interface that has gone away.
             socket::noted(self.socket.as_raw_fd())?;
         }
         Ok(match self.filled.waiting() as usize {
             0 => Ready::Nothing,
-            // Only who is behind loses.
+            // Packets are dropped only when the ring fills up.
             waiting => Ready::Packets {
                 losing: waiting > self.frames / 2,
             },
@@ -229,13 +229,13 @@ impl Source for Afxdp {
     }
 
     fn take(&mut self, mut each: impl FnMut(&Packet)) {
-        // The kernel tells no time of a packet: it is that at which it is taken.
+        // AF_XDP has no packet times, so the packets get the time of reading.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let time_ns = since.map_or(0, |since| since.as_nanos() as u64);
         let consumer = self.filled.words().1;
         for _ in 0..self.filled.waiting() {
             let number = consumer.load(Ordering::Relaxed);
-            // SAFETY: the kernel has written the entry, and does not use it before the number goes up.
+            // SAFETY: the kernel has written the entry, and does not reuse it before the consumer index advances.
             let (at, length) = unsafe {
                 let entry = self.filled.entry(number).read();
                 (entry.addr as usize, entry.len as usize)

@@ -109,7 +109,7 @@ pub enum Sandbox {
     Off,
 }
 
-/// The size of a ring.
+/// Parses the size of a ring.
 pub fn ring(text: &str) -> std::result::Result<u64, String> {
     match size::bytes(text)? {
         bytes if (2 << 20..=16 << 30).contains(&bytes) => Ok(bytes),
@@ -118,7 +118,7 @@ pub fn ring(text: &str) -> std::result::Result<u64, String> {
 }
 
 impl Arguments {
-    /// Fails if options do not go together.
+    /// Checks that the options fit together.
     pub fn check(&self) -> Result<()> {
         let (folder, _) = self.write.rsplit_once('/').unwrap_or_default();
         if self.write == "-" && self.rotate.is_some() {
@@ -147,7 +147,7 @@ impl Arguments {
         }
     }
 
-    /// What it can't do, and that it takes packets away.
+    /// Checks the options of afxdp: --take is required; filters, threads and --follow are not supported.
     fn check_afxdp(&self) -> Result<()> {
         let is_afxdp = self.backend == Kind::Afxdp;
         let refused = |what: &str| Err(Failure::usage(what));
@@ -167,7 +167,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What the module has no notion of.
+    /// Checks the options of twinring: one interface, one thread, a limited ring.
     fn check_twinring(&self) -> Result<()> {
         if self.backend != Kind::Twinring {
             return Ok(());
@@ -188,7 +188,7 @@ impl Arguments {
     }
 }
 
-/// What clap says in several lines, without its drawing of the usage.
+/// Joins clap's message to one line, without its usage text.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sockets whose packets are copied, and what the kernel tells beside a packet in control messages (cmsg(3)).
+//! Sockets whose packets are copied, and the control messages (cmsg(3)) in which the kernel describes a packet.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use libc::{c_void, cmsghdr, msghdr, sockaddr_ll, timespec, tpacket_auxdata};
 use crate::packet::{self, Origin, Packet};
 use crate::socket::Socket;
 
-/// Room for control messages: a time and what PACKET_AUXDATA tells.
+/// Room for control messages: a timestamp and a PACKET_AUXDATA message.
 pub const CONTROL_BYTES: usize = 128;
 
-/// Has the kernel tell times, lengths and tags, and keep so many bytes until they are taken.
+/// Enables timestamps and PACKET_AUXDATA (lengths, VLAN tags) on the socket, and sets its receive buffer to `buffer_bytes`.
 pub fn prepare(socket: &Socket, buffer_bytes: usize) -> io::Result<()> {
     let size = buffer_bytes.min(i32::MAX as usize) as i32;
-    // Beyond the machine's limit only with CAP_NET_ADMIN.
+    // SO_RCVBUFFORCE exceeds the machine's limit, but needs CAP_NET_ADMIN.
     socket
         .set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &size)
         .or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &size))?;
@@ -22,10 +22,10 @@ pub fn prepare(socket: &Socket, buffer_bytes: usize) -> io::Result<()> {
     socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)
 }
 
-/// A packet of its parts.
+/// Assembles a packet from a received message, its address and its bytes.
 ///
 /// # Safety
-/// The message's control part is one that the kernel has filled, aligned to 8 bytes.
+/// The kernel has filled the message's control part, which is aligned to 8 bytes.
 pub unsafe fn packet<'a>(message: &msghdr, address: &sockaddr_ll, bytes: &'a [u8]) -> Packet<'a> {
     // SAFETY: as the caller promises.
     let (time_ns, aside) = unsafe { control(message) };
@@ -40,10 +40,10 @@ pub unsafe fn packet<'a>(message: &msghdr, address: &sockaddr_ll, bytes: &'a [u8
     }
 }
 
-/// The time and the kernel's words beside a packet.
+/// Returns the timestamp (ns since 1970; 0 if there is none) and the PACKET_AUXDATA message of a packet.
 ///
 /// # Safety
-/// As of `packet`.
+/// As for `packet`.
 unsafe fn control(message: &msghdr) -> (u64, Option<tpacket_auxdata>) {
     let (mut time_ns, mut aside) = (0, None);
     // SAFETY: the macros keep within msg_controllen; the data of these kinds are these types, not always aligned.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways in which packets come.
+//! Capture backends: the kernel interfaces by which packets arrive.
 
 use std::io;
 
@@ -18,15 +18,15 @@ use crate::uring::Uring;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    // A ring of the kernel's that is mapped here.
+    // A ring of the kernel that is mapped here.
     Tpacket3,
-    // Copies of packets, many a system call.
+    // Copies of packets, many in one system call.
     Recvmmsg,
-    // Copies of packets, by completions.
+    // Copies of packets, reported by completions.
     IoUring,
-    // Taken from the host by a program at the interface.
+    // Redirected from the host by a program at the interface.
     Afxdp,
-    // Of our own module of the kernel.
+    // Blocks of Twinwall's own kernel module.
     Twinring,
     // Logged by rules (`--nflog`).
     #[value(skip)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The reader of a published experiment: it hashes every byte, and for each N-th packet it multiplies FACTOR x 1,000 times.
-//! What the kernel counts and drops meanwhile is the result. Where a ring lies in blocks, what is lost can be foretold:
-//! of `rate x time` packets as many are read as the work allows, and as many as the ring holds wait.
+//! A reader like that of a published experiment: it hashes every byte, and for each N-th packet it multiplies FACTOR x 1,000
+//! times. The result is the kernel's count of packets and drops in that time. For a ring of blocks the loss is also
+//! predicted: of `rate x time` packets the reader processes as many as its speed allows, and the ring holds as many as fit.
 
 use std::hint::black_box;
 use std::io;
@@ -18,28 +18,28 @@ use crate::tool_arguments::BenchArguments;
 use crate::translation::{Model, Sizes};
 
 const MULTIPLICATIONS: u32 = 1000;
-/// How long the model looks at packets.
+/// Time for which the TLB model reads packets.
 const MODEL_TIME: Duration = Duration::from_secs(1);
-/// Before each factor.
+/// Time for which the ring is emptied before each factor.
 const DRAINING: Duration = Duration::from_millis(200);
-/// Beside each packet in a block (struct tpacket3_hdr, the link layer's address, and padding).
+/// Bytes in a block beside each packet (struct tpacket3_hdr, the link-layer address, and padding).
 const HEAD_BYTES: f64 = 90.0;
 
-/// What is measured.
+/// Parameters of a measurement.
 pub struct Job {
     interface: String,
     delays: Vec<u32>,
     every: u32,
     time: Duration,
     json: bool,
-    /// Of blocks; 0: the ring has none, and what it holds is not known.
+    /// Bytes of a ring of blocks; 0 if the ring has no blocks, so its capacity is unknown.
     block_bytes: usize,
-    /// If it is asked for: the bytes of a page on the program's side.
+    /// Page size on the program's side in bytes, if the model is to run.
     model: Option<u64>,
 }
 
 impl Job {
-    /// misses: whether those of the TLB are counted. If they are wanted and are not, a model speaks of them.
+    /// `misses`: whether TLB misses are counted. If they were requested and can't be counted, the model runs instead.
     pub fn new(
         given: &BenchArguments,
         opening: &Opening,
@@ -72,7 +72,7 @@ impl Job {
     }
 }
 
-/// Eight bytes at a time, each multiplication waiting for the one before.
+/// Hashes eight bytes at a time; each multiplication depends on the one before.
 pub fn hash(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(ODD);
@@ -86,8 +86,8 @@ pub fn hash(bytes: &[u8]) -> u64 {
         .fold(whole, |hash, byte| mix(hash, (*byte).into()))
 }
 
-/// So many multiplications, each of which waits for the one before. Turned in between, since a compiler makes one of two that
-/// follow each other.
+/// Multiplies `count` times; each multiplication depends on the one before. The rotation keeps the compiler from merging two
+/// successive multiplications.
 fn multiply(count: u32) {
     let mut product = black_box(3_u64);
     for _ in 0..count {
@@ -96,7 +96,7 @@ fn multiply(count: u32) {
     black_box(product);
 }
 
-/// What was seen with a factor.
+/// Results of one factor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     delay: u32,
@@ -105,7 +105,7 @@ struct Row {
     drops: u64,
     taken: u64,
     bytes: u64,
-    /// At work, delays apart.
+    /// Time spent on packets, without delays.
     work_ns: f64,
     delays: u64,
     delays_ns: f64,
@@ -124,7 +124,8 @@ impl Row {
         self.delays_ns / self.delays.max(1) as f64
     }
 
-    /// 1 - (C T + R) / (rate T), where C = 1 / (work + delay / N) and the ring, of so many bytes, holds R packets.
+    /// Predicts the loss: 1 - (C T + R) / (rate T), where C = 1 / (work + delay / N), and R is the number of packets that
+    /// fit in a ring of `ring_bytes`. Returns None for a ring without blocks or without packets.
     fn foretold(&self, every: u32, ring_bytes: usize) -> Option<f64> {
         if ring_bytes == 0 || self.taken == 0 || self.kernel == 0 {
             return None;
@@ -137,7 +138,7 @@ impl Row {
     }
 }
 
-/// Takes what waits, without looking at it, which takes no time for a whole ring; and forgets what was counted.
+/// Discards waiting packets for a fixed time, much longer than a whole ring takes, and resets the statistics.
 fn drain(ring: &mut Backend) -> io::Result<Statistics> {
     let end = Instant::now() + DRAINING;
     while Instant::now() < end && ring.ready()? != Ready::Nothing {
@@ -146,7 +147,7 @@ fn drain(ring: &mut Backend) -> io::Result<Statistics> {
     ring.statistics()
 }
 
-/// What was counted since the last call; nothing where nothing is counted.
+/// Returns the misses counted since the last call; empty if none are counted.
 fn missed(misses: &mut Option<Misses>) -> io::Result<Vec<Counted>> {
     match misses {
         Some(misses) => misses.since(),
@@ -193,7 +194,7 @@ fn measure(
     Ok((row, missed))
 }
 
-/// As JSON has it; null where nothing is counted.
+/// Formats misses as JSON; null if none are counted.
 fn missed_json(missed: &[Counted]) -> String {
     let all: Vec<String> = missed.iter().map(Counted::json).collect();
     match all.is_empty() {
@@ -240,7 +241,7 @@ fn tell(job: &Job, row: &Row, missed: &[Counted]) {
     }
 }
 
-/// What a model of the TLB says of the addresses that packets come to.
+/// Runs the TLB model over the addresses of packets and prints its result.
 fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
     let sizes = Sizes::of_this();
     let mut model = Model::new(sizes, page_bytes);
@@ -274,7 +275,7 @@ fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures all factors, one after the other, with one ring.
+/// Measures all factors in sequence, with one ring.
 pub fn run(job: &Job, mut ring: Backend, mut misses: Option<Misses>) -> Result<()> {
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::ENETDOWN) => Failure::failed(format!(
@@ -309,7 +310,7 @@ mod tests {
         assert_ne!(hash(&bytes), hash(&bytes[..99]));
     }
 
-    /// One takes three cycles or more, and no processor has more than six of them in a nanosecond.
+    /// A multiplication takes three cycles or more, and no processor has more than six cycles in a nanosecond.
     #[test]
     fn no_multiplication_is_left_out() {
         const COUNT: u32 = 1_000_000;
@@ -322,7 +323,7 @@ mod tests {
         );
     }
 
-    /// 100,000 packets of 910 bytes come in a second; with 1,000 bytes each a ring of a MB holds 1,000.
+    /// 100,000 packets of 910 bytes arrive in a second; with 1,000 bytes per packet, a ring of 1 MB holds 1,000.
     #[test]
     fn loss_is_foretold_from_work_and_ring() {
         let row = Row {
@@ -336,7 +337,7 @@ mod tests {
             delays: 100,
             delays_ns: 100.0 * 100_000.0,
         };
-        // 10 us and a tenth of 100 us a packet: 50,000 are read.
+        // 10 us and a tenth of 100 us per packet: the reader processes 50,000.
         let foretold = row.foretold(10, 1_000_000).unwrap();
         assert!((foretold - 0.49).abs() < 1e-9, "{foretold}");
         assert_eq!(row.foretold(10, 0), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Blocks of packets as TPACKET_V3 has them (<linux/if_packet.h>): the kernel fills one after the other and gives it to us,
-//! and we give it back.
+//! Packet blocks in TPACKET_V3 format (<linux/if_packet.h>): the kernel fills one block after the other and passes it to the
+//! program, which returns it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use crate::packet::{self, Origin, Packet};
 use crate::pages::Area;
 use crate::source::Ready;
 
-/// Of the address behind a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
+/// Offset of the address after a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
 const ADDRESS_AT: usize = size_of::<tpacket3_hdr>().next_multiple_of(16);
 
 pub struct Blocks {
@@ -20,13 +20,13 @@ pub struct Blocks {
     next: usize,
 }
 
-// SAFETY: it has no ties to a thread, and whoever made it answers for the memory.
+// SAFETY: it is not bound to a thread, and the caller of `new` vouches for the memory.
 unsafe impl Send for Blocks {}
 
 impl Blocks {
     /// # Safety
-    /// There are so many blocks in a row, aligned to pages, which the kernel fills and nobody else reads; whoever holds
-    /// this keeps them as long.
+    /// `memory` has `count` blocks in a row, aligned to pages, which the kernel fills and nothing else reads. The owner of
+    /// this value keeps them as long as the value lives.
     pub unsafe fn new(memory: *mut u8, block_bytes: usize, count: usize) -> Blocks {
         Blocks {
             memory,
@@ -51,7 +51,7 @@ impl Blocks {
         }
     }
 
-    /// The block that the kernel fills next, or has filled.
+    /// Returns the block that the kernel fills next, or has filled.
     fn block(&self) -> *mut tpacket_block_desc {
         // SAFETY: `next` stays below the number of blocks, so the block lies inside the mapping.
         unsafe { self.memory.add(self.next * self.block_bytes).cast() }
@@ -62,7 +62,7 @@ impl Blocks {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.block()).hdr.bh1.block_status) }
     }
 
-    /// Whether the next block is ours.
+    /// Returns the state of the next block, or None while the kernel owns it.
     pub fn filled(&self) -> Option<Ready> {
         let status = self.status().load(Ordering::Acquire);
         (status & libc::TP_STATUS_USER != 0).then_some(Ready::Packets {
@@ -70,13 +70,13 @@ impl Blocks {
         })
     }
 
-    /// Hands over each packet of the next block, and gives it back.
+    /// Passes each packet of the next block to `each`, and returns the block to the kernel.
     pub fn take(&mut self, mut each: impl FnMut(&Packet)) {
         if self.filled().is_none() {
             return;
         }
         let block = self.block().cast::<u8>().cast_const();
-        // SAFETY: the block is ours until its status is given back below, so nobody writes to it.
+        // SAFETY: the program owns the block until its status is reset below, so nothing writes to it.
         unsafe {
             let header = &(*block.cast::<tpacket_block_desc>()).hdr.bh1;
             let mut at = header.offset_to_first_pkt as usize;
@@ -94,10 +94,10 @@ impl Blocks {
     }
 }
 
-/// The packet at an offset of a block, and how far it is to the next. None: it would leave the block.
+/// Returns the packet at an offset of a block, and the distance to the next packet. None: the packet would exceed the block.
 ///
 /// # Safety
-/// `block` points to so many bytes that nobody writes to as long as the packet lives.
+/// `block` points to `block_bytes` bytes that nothing writes to as long as the packet lives.
 unsafe fn packet_at<'a>(
     block: *const u8,
     at: usize,

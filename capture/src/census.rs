@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The page-table entries under the memory that packets come to: the program's side and the kernel's, as far as the kernel
-//! tells of them.
+//! Counts the page-table entries of packet memory, on the program's side and, if the kernel reports them, on the kernel's
+//! side.
 
 use std::fmt;
 use std::fs;
@@ -11,23 +11,23 @@ use crate::backend::Kind;
 use crate::pages::{thousands, Area, Entries, HUGE, SMALL};
 use crate::source::Source;
 
-/// How the kernel reaches the memory.
+/// The kernel's mapping of the packet memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// As a module counted.
+    /// Entries counted by the kernel module.
     Counted(Entries),
-    /// By addresses in a row that it made for it (vmalloc, vmap), always in small pages.
+    /// A contiguous kernel mapping (vmalloc, vmap), always of small pages.
     Vmalloc(Entries),
-    /// By its map of all memory, whose pages are these on the whole machine.
+    /// The kernel's direct map of all memory; the text lists its page sizes on the whole machine.
     Direct(String),
-    /// It copies to the program's addresses.
+    /// The kernel copies to the program's addresses.
     Program,
     Unknown(&'static str),
 }
 
 impl Kernel {
-    /// Its entries under so many bytes, as far as they can be told. Nobody tells which pages the direct map has there: they are
-    /// taken to have 2 MiB, as most of it.
+    /// Returns the kernel's entries for `bytes` of memory, or None if they are unknown. The kernel does not report the
+    /// direct map's page sizes for an address range; 2 MiB, the size of most pages, is assumed.
     pub fn entries(&self, bytes: usize, program: Entries) -> Option<Entries> {
         match self {
             Kernel::Counted(entries) | Kernel::Vmalloc(entries) => Some(*entries),
@@ -41,14 +41,15 @@ impl Kernel {
     }
 }
 
-/// The entries under a ring.
+/// Page-table entries of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sides {
     pub program: Entries,
     pub kernel: Kernel,
 }
 
-/// Of a ring whose memory is mapped everywhere. before: what `vmalloc` said before it was opened.
+/// Counts the entries of a ring whose memory is entirely mapped. `before`: the result of `vmalloc` before the ring was
+/// opened.
 pub fn sides(
     ring: &impl Source,
     memory: Area,
@@ -82,14 +83,14 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// A line `Name:   12 kB` of a file of /proc, in bytes.
+/// Parses a line `Name:   12 kB` of a file of /proc; returns bytes.
 fn bytes_of(line: &str, name: &str) -> Option<u64> {
     let rest = line.strip_prefix(name)?.strip_prefix(':')?;
     let kilobytes = rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
     Some(kilobytes << 10)
 }
 
-/// The addresses of a mapping, if the line is the head of one.
+/// Returns the address range of a mapping, if the line is the head of a mapping.
 fn addresses(line: &str) -> Option<Range<u64>> {
     let (range, _) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
@@ -97,7 +98,7 @@ fn addresses(line: &str) -> Option<Range<u64>> {
     Some(number(start)?..number(end)?)
 }
 
-/// The entries of the mappings that lie in a range, as /proc/PID/smaps tells.
+/// Counts the entries of the mappings within a range, from the text of /proc/PID/smaps.
 fn mapped(smaps: &str, range: &Range<u64>) -> Entries {
     let mut all = Entries::default();
     let (mut inside, mut page) = (false, SMALL);
@@ -117,27 +118,28 @@ fn mapped(smaps: &str, range: &Range<u64>) -> Entries {
             all.huge += huge;
             all.small -= huge * (HUGE / SMALL);
         } else if let Some(bytes) = bytes_of(line, "Private_Hugetlb") {
-            // These are in no Rss.
+            // Rss does not include hugetlb pages.
             all.huge += bytes / page.max(HUGE);
         }
     }
     all
 }
 
-/// The program's entries under so much memory of its own.
+/// Counts the program's entries for a range of its own memory.
 pub fn program(start: usize, bytes: usize) -> io::Result<Entries> {
     let start = start as u64;
     let smaps = fs::read_to_string("/proc/self/smaps")?;
     Ok(mapped(&smaps, &(start..start + bytes as u64)))
 }
 
-/// What the kernel has mapped for itself so far in the way of a backend, in bytes. None: it does not tell.
+/// Returns the bytes that the kernel has mapped (vmalloc, vmap) with a backend's functions. None: /proc/vmallocinfo is not
+/// readable.
 pub fn vmalloc(kind: Kind) -> Option<u64> {
     let text = fs::read_to_string("/proc/vmallocinfo").ok()?;
     Some(vmalloc_of(&text, kind))
 }
 
-/// Each line: addresses, bytes with a guard page, who asked.
+/// Sums the sizes in /proc/vmallocinfo. Fields of a line: addresses, bytes including a guard page, caller.
 fn vmalloc_of(text: &str, kind: Kind) -> u64 {
     let callers: &[&str] = match kind {
         Kind::Tpacket3 => &["pg_vec", "packet_set_ring"],
@@ -156,7 +158,7 @@ fn vmalloc_of(text: &str, kind: Kind) -> u64 {
     ours.sum()
 }
 
-/// The pages of the kernel's map of all memory.
+/// Lists the page sizes of the kernel's direct map.
 fn direct_map(meminfo: &str) -> String {
     let sizes = [
         ("DirectMap1G", "1G"),
@@ -174,8 +176,8 @@ fn direct_map(meminfo: &str) -> String {
     }
 }
 
-/// The kernel's side of a backend without a count of its own. before, after: what `vmalloc` said before it was opened and
-/// says now.
+/// Determines the kernel's side of a backend that doesn't count entries itself. `before`, `after`: the results of `vmalloc`
+/// before the ring was opened and now.
 pub fn kernel(kind: Kind, before: Option<u64>, after: Option<u64>) -> Kernel {
     match (kind, before, after) {
         (Kind::Recvmmsg | Kind::IoUring, ..) => Kernel::Program,

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How packets go from a reader to the writer: in chunks of whole blocks, which go round. All of them are made before the
-//! start.
+//! Passes packets from a reader to the writer in chunks of whole blocks. Chunks are reused; all of them are allocated before
+//! the start.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A chunk with so much in it is handed over.
+/// Fill level in bytes at which a chunk is passed to the writer.
 const FULL: usize = 512 << 10;
 
-/// How many bytes a chunk has at most, if no block has more than `longest`.
+/// Returns the maximum bytes of a chunk if no block exceeds `longest` bytes.
 pub const fn capacity(longest: usize) -> usize {
     FULL + longest
 }
 
-/// Packet blocks of pcapng.
+/// A buffer of pcapng packet blocks.
 #[derive(Debug)]
 pub struct Chunk {
     pub bytes: Vec<u8>,
     pub packets: u64,
-    /// Which reader's it is.
+    /// Index of the reader that owns the chunk.
     pub ring: usize,
 }
 
-/// Empty chunks of one reader. The one that was given back last is taken first: the cache has it still.
+/// Empty chunks of one reader. The chunk returned last is reused first, since it is probably still in the cache.
 #[derive(Debug, Default)]
 struct Pool {
     chunks: Mutex<Vec<Chunk>>,
@@ -36,14 +36,14 @@ impl Pool {
     }
 }
 
-/// A reader's end.
+/// A reader's end of the queue.
 pub struct Outbox<'a> {
     full: SyncSender<Chunk>,
     pool: &'a Pool,
     chunk: Option<Chunk>,
 }
 
-/// The writer's end.
+/// The writer's end of the queue.
 pub struct Inbox<'a> {
     full: Receiver<Chunk>,
     pools: &'a Pools,
@@ -52,8 +52,8 @@ pub struct Inbox<'a> {
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
-    /// For so many readers: chunks of as many bytes together as one may hold, each with room for one
-    /// more block, however long.
+    /// Allocates the chunks of `readers` readers: for each reader `bytes` in total (four chunks at least), each chunk with
+    /// room for one more block of `longest` bytes.
     pub fn new(readers: usize, bytes: usize, longest: usize) -> Pools {
         let count = (bytes / FULL).max(4);
         let pool = |ring| {
@@ -72,7 +72,7 @@ impl Pools {
 
     pub fn boxes(&self) -> (Vec<Outbox<'_>>, Inbox<'_>) {
         let all: usize = self.0.iter().map(|pool| pool.lock().len()).sum();
-        // As long as all chunks, so that handing one over never waits.
+        // The queue holds all chunks, so sending a chunk never blocks.
         let (full, received) = sync_channel(all);
         let outbox = |pool| Outbox {
             full: full.clone(),
@@ -88,8 +88,8 @@ impl Pools {
 }
 
 impl Outbox<'_> {
-    /// A chunk with room for one more block. If the writer has them all, waits until it gives one back: meanwhile the
-    /// kernel's ring takes what comes, and counts what finds no room.
+    /// Returns a chunk with room for one more block. If the writer holds all chunks, waits until it returns one; meanwhile
+    /// the kernel's ring buffers packets and counts its drops.
     pub fn chunk(&mut self) -> &mut Chunk {
         if self
             .chunk
@@ -115,17 +115,17 @@ impl Outbox<'_> {
         })
     }
 
-    /// Hands over what there is. Called when nothing more has come for now.
+    /// Passes the current chunk to the writer. Called when no more packets are waiting.
     pub fn flush(&mut self) {
         if let Some(chunk) = self.chunk.take_if(|chunk| chunk.packets > 0) {
-            // The writer lives as long as any reader does.
+            // The writer outlives all readers.
             let _ = self.full.send(chunk);
         }
     }
 }
 
 impl Inbox<'_> {
-    /// Waits for the next chunk.
+    /// Waits for the next chunk, at most `limit`.
     pub fn next(
         &self,
         limit: Duration,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From the command line to a capture and back to an exit code.
+//! Runs a capture from the parsed command line to the exit code.
 
 use std::ffi::CString;
 use std::io;
@@ -36,11 +36,11 @@ use crate::twinring;
 use crate::uring::Uring;
 use crate::writer::{Named, Plan, Writer};
 
-/// Between two looks at whether the readers still run.
+/// Interval at which the main thread checks that the readers still run.
 const WATCH_MS: u16 = 100;
-/// A signal that comes again before this is the same one.
+/// A signal repeated within this time counts as the same signal.
 const TWICE: Duration = Duration::from_secs(1);
-/// How long SIGUSR1 waits for all readers to ask the kernel.
+/// Maximum time that SIGUSR1 waits for all readers to query the kernel.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// Runs the command to its end.
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let out = output(&plan, &rights)?;
     let counts = Counts::new(rings.len());
-    // From here on a signal ends in order; who reads the line may send one.
+    // From here on a signal ends the program in order; a script that reads the start line may send one.
     let signals = signals()?;
     if !arguments.quiet {
         tell(arguments, &openings, &out);
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// What is wrong with the command line is found here, before any right is needed.
+/// Validates the interfaces and the filter, before any privilege is needed.
 pub fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
     if let Some(group) = arguments.nflog {
         return Ok(vec![nflog(arguments, group)]);
@@ -119,7 +119,7 @@ pub fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
     arguments.interface.iter().map(opening).collect()
 }
 
-/// What rules log, as if it came by an interface of IP packets.
+/// Describes an nflog group as an interface of raw IP packets.
 fn nflog(arguments: &Arguments, group: u16) -> Opening {
     Opening {
         filter: Vec::new(),
@@ -141,7 +141,7 @@ fn nflog(arguments: &Arguments, group: u16) -> Opening {
     }
 }
 
-/// A program gets Ethernet frames of an interface, a socket those of one queue.
+/// Checks that the interface has Ethernet frames and a single receive queue: the socket serves one queue only.
 fn check_afxdp(interface: &Interface) -> Result<()> {
     let name = &interface.name;
     if interface.link != Link::Ethernet {
@@ -153,12 +153,12 @@ fn check_afxdp(interface: &Interface) -> Result<()> {
         Ok(queues @ 2..) => Err(Failure::usage(format!(
             "-i {name}: it has {queues} queues, and afxdp takes one: ethtool -L {name} combined 1, or rx 1"
         ))),
-        // One, or an interface without such a setting, as loopback.
+        // One queue, or an interface without such a setting, such as loopback.
         _ => Ok(()),
     }
 }
 
-/// All rings of all interfaces, in order.
+/// Opens all rings of all interfaces, in order.
 fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
     let mut rings = Vec::new();
     for opening in openings {
@@ -170,12 +170,12 @@ fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
     Ok(rings)
 }
 
-/// Why a ring was not opened.
+/// Explains why a ring could not be opened.
 pub fn refused(opening: &Opening, error: &io::Error) -> Failure {
     let name = &opening.interface.name;
     let group = opening.group;
     match error.raw_os_error() {
-        // Both are EPERM.
+        // A missing right and a group in use are both EPERM.
         Some(libc::EPERM | libc::EBUSY) if opening.backend == Kind::Nflog => {
             match privilege::has_net_admin() {
                 true => Failure::failed(format!(
@@ -186,7 +186,7 @@ pub fn refused(opening: &Opening, error: &io::Error) -> Failure {
                 )),
             }
         }
-        // Without the module, and without nfnetlink.
+        // Errors without the module, and without nfnetlink.
         Some(libc::EINVAL | libc::EPROTONOSUPPORT) if opening.backend == Kind::Nflog => {
             Failure::failed(format!(
                 "--nflog {group}: the kernel cannot tell of logged packets: one with CONFIG_NETFILTER_NETLINK_LOG (modprobe nfnetlink_log)"
@@ -226,7 +226,7 @@ pub fn refused(opening: &Opening, error: &io::Error) -> Failure {
     }
 }
 
-/// How many all rings of an interface take.
+/// Returns the number of huge pages for all rings of an interface.
 fn huge_pages(opening: &Opening) -> usize {
     let (buffer, snap) = (opening.ring_bytes as usize, opening.snap_bytes as usize);
     let bytes = match opening.backend {
@@ -257,11 +257,11 @@ fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
     }
 }
 
-/// What the program keeps once all is open.
+/// Privileges that the program retains once all rings are open.
 struct Rights {
     who: Option<Who>,
     sandbox: bool,
-    /// Sockets are opened again.
+    /// Sockets may be opened again.
     follow: bool,
 }
 
@@ -278,8 +278,8 @@ impl Rights {
     }
 }
 
-/// Opens the first file and gives up all rights but those that stay. Root makes the file only where nobody else
-/// could have led it; elsewhere it is made as the user.
+/// Opens the first file and drops all other privileges. Root creates the file only in folders that no other user can
+/// redirect; elsewhere the target user creates it.
 fn output(plan: &Plan, rights: &Rights) -> Result<Out> {
     let who = rights.who.as_ref();
     let Some(template) = &plan.template else {
@@ -356,14 +356,14 @@ fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
     }
 }
 
-/// What the threads need to know.
+/// Parameters of the threads.
 struct Job<'a> {
     openings: &'a [Opening],
     follow: bool,
     queue_bytes: usize,
 }
 
-/// The signals that the main thread takes, in all threads that start later.
+/// Blocks the signals that the main thread handles, also in all threads that start later.
 fn signals() -> Result<SignalFd> {
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
@@ -374,7 +374,7 @@ fn signals() -> Result<SignalFd> {
         .map_err(|error| Failure::system("signalfd", &error.into()))
 }
 
-/// Records until a signal, or until nothing is left to record.
+/// Records until a signal arrives, or until all interfaces are gone.
 fn record(
     job: &Job,
     signals: &SignalFd,
@@ -423,7 +423,7 @@ fn record(
         for (opening, reader) in reading {
             ended = ended.and(judge(opening, reader.join()));
         }
-        // What the writer could not do comes first: it may have ended the others.
+        // The writer's error takes precedence: it may have ended the readers.
         joined(writing.join())?.and(ended)
     })
 }
@@ -443,8 +443,8 @@ fn judge(opening: &Opening, end: thread::Result<End>) -> Result<()> {
     }
 }
 
-/// Waits for signals until all threads have ended. The first that ends has them end in order, another ends at once; but
-/// timeout(1) and sudo(8) send one signal twice.
+/// Handles signals until all threads have ended. The first signal ends the threads in order, a second one exits at once.
+/// Repetitions within TWICE are ignored, since timeout(1) and sudo(8) send a signal twice.
 fn watch(signals: &SignalFd, shared: &Shared, counts: &Counts, have_ended: &dyn Fn() -> bool) {
     let mut first: Option<Instant> = None;
     while !have_ended() {
@@ -466,7 +466,7 @@ fn watch(signals: &SignalFd, shared: &Shared, counts: &Counts, have_ended: &dyn 
     }
 }
 
-/// Has all readers ask the kernel for its counts, as far as they answer.
+/// Asks all readers to query the kernel's counts, and waits up to ANSWER for them.
 fn ask(shared: &Shared, counts: &Counts) {
     let number = shared.asked.fetch_add(1, Ordering::Relaxed) + 1;
     let end = Instant::now() + ANSWER;

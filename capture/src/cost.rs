@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet through a ring costs. The packets are sent here, by the other end of a pair of interfaces: first without a
-//! ring, then with one. What the second time takes longer is the kernel's part, since the processor that sends delivers, too.
-//! The reader's part is the CPU time to take each packet and to hash every byte. Where time is a count of instructions
-//! (vm/run --icount), so are both.
+//! Measures the cost of a packet in a ring. This program sends the packets through the other end of a pair of interfaces,
+//! first without a ring, then with one. The difference in sending time is the kernel's part, since the sending processor
+//! delivers the packets, too. The reader's part is the CPU time to read each packet and to hash every byte. Where time is a
+//! count of instructions (vm/run --icount), both parts are counts of instructions.
 
 use std::hint::black_box;
 use std::io;
@@ -22,16 +22,17 @@ use crate::source::{Ready, Source};
 use crate::tool_arguments::CostArguments;
 use crate::translation::{Model, Sizes};
 
-/// To whom packets go, who is nobody, and from whom: IPv4, so that the stack has them, too, and drops them.
+/// Ethernet header: an unused destination, a source, and the type IPv4, so that the stack receives the packets, too, and
+/// drops them.
 const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-/// Sent before any that are timed, so that what is done once is done.
+/// Packets sent before the timed ones, so that one-time work is done.
 const FIRST: u32 = 200;
-/// What was sent is there by then.
+/// Maximum time for sent packets to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many times the bytes of a packet it takes in a ring, in a socket's buffer above all.
+/// Room that a packet needs in a ring, as a multiple of its bytes; a socket's buffer needs the most.
 const ROOM: u64 = 4;
 
-/// What sends, and what that takes without a ring.
+/// The sender, and its sending time without a ring.
 pub struct Sender {
     socket: Socket,
     frame: Vec<u8>,
@@ -40,7 +41,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends all once. To be made before the ring.
+    /// Sends all packets once, to time sending without a ring. Must precede the opening of the ring.
     pub fn new(given: &CostArguments) -> Result<Sender> {
         let interface = link::find(&given.from).map_err(|failure| Failure {
             text: failure.text.replacen("-i ", "--from ", 1),
@@ -67,7 +68,7 @@ impl Sender {
         Ok(sender)
     }
 
-    /// How long it takes to send so many.
+    /// Sends `count` packets; returns the time.
     fn send(&self, count: u32) -> io::Result<Duration> {
         let begun = Instant::now();
         for _ in 0..count {
@@ -77,7 +78,7 @@ impl Sender {
     }
 }
 
-/// A ring, and what is known of it.
+/// A ring and its properties.
 pub struct Measured {
     pub ring: Backend,
     pub kind: Kind,
@@ -90,7 +91,7 @@ fn cpu() -> io::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// Takes so many of those that were sent: the CPU time of it.
+/// Reads `count` of the sent packets; returns the CPU time.
 fn read(ring: &mut Backend, count: u32, each: &mut impl FnMut(&Packet)) -> io::Result<Duration> {
     let (begun, end) = (cpu()?, Instant::now() + PATIENCE);
     let mut taken = 0;
@@ -111,7 +112,7 @@ fn read(ring: &mut Backend, count: u32, each: &mut impl FnMut(&Packet)) -> io::R
     Ok(cpu()? - begun)
 }
 
-/// Sends and takes all, as many at a time as find room: how long sending took, and how long taking.
+/// Sends and reads all packets, in batches that fit in the ring; returns the times of sending and of reading.
 fn pass(
     sender: &Sender,
     measured: &mut Measured,
@@ -129,11 +130,11 @@ fn pass(
     Ok((sending, taking))
 }
 
-/// A side of the ring: its entries, and what a model of a TLB that holds none of them at first says of a packet.
+/// One side of the ring (kernel or program): its entries, and a TLB model that starts empty.
 struct Side {
     name: &'static str,
     told: String,
-    /// Where they can be told.
+    /// None if the entries are unknown.
     known: Option<(Entries, Model)>,
 }
 
@@ -178,7 +179,7 @@ impl Side {
     }
 }
 
-/// Measures, and tells.
+/// Measures and prints the result.
 pub fn run(given: &CostArguments, sender: &Sender, measured: &mut Measured) -> Result<()> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::TimedOut => Failure::failed(format!(
@@ -191,7 +192,7 @@ pub fn run(given: &CostArguments, sender: &Sender, measured: &mut Measured) -> R
     let start = measured.memory.start;
     pass(sender, measured, |packet| {
         for (_, model) in sides.iter_mut().filter_map(|side| side.known.as_mut()) {
-            // Both sides see it at the same place of the ring.
+            // Both sides access the packet at the same offset of the ring.
             let at = packet.bytes.as_ptr() as usize - start;
             model.packet(at as u64, packet.bytes.len());
         }

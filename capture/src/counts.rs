@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is counted while it runs, and the ledger: what the kernel counted is what was delivered and what its rings
-//! dropped; what was delivered is what was written and what was not.
+//! Counters of a running capture, and the ledger: the kernel's count equals delivered plus ring drops, and delivered equals
+//! written plus unwritten.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counts of one ring; only its reader writes.
+/// Counters of one ring; only its reader writes them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct RingCounts {
-    /// As the kernel said when it was last asked: what passed the filter.
+    /// Packets that passed the filter, as of the last query of the kernel.
     pub kernel: AtomicU64,
     pub drops: AtomicU64,
     pub delivered: AtomicU64,
-    /// How often the kernel was asked for all the others' sake.
+    /// Number of the last SIGUSR1 query that the reader has answered.
     pub asked: AtomicU64,
 }
 
-/// Only the writer writes.
+/// Counters of the writer; only the writer writes them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WriterCounts {
     pub written: AtomicU64,
     pub unwritten: AtomicU64,
-    /// Files that were begun.
+    /// Files begun.
     pub files: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ pub struct Counts {
     pub writer: WriterCounts,
 }
 
-/// One thread writes each count, so that a plain addition will do.
+/// Adds to a counter. Each counter has a single writing thread, so a plain addition suffices.
 pub fn add(count: &AtomicU64, amount: u64) {
     count.store(count.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
@@ -51,7 +51,7 @@ impl Counts {
     }
 
     pub fn ledger(&self) -> Ledger {
-        // Against the packets' way, so that a moving ledger has no packet written that was never delivered.
+        // Reads the counters against the packets' direction, so that written never exceeds delivered while the capture runs.
         let (written, unwritten) = (read(&self.writer.written), read(&self.writer.unwritten));
         let sum =
             |count: fn(&RingCounts) -> &AtomicU64| self.rings.iter().map(count).map(read).sum();
@@ -81,7 +81,7 @@ impl Ledger {
     }
 }
 
-/// What one side has more than the other, under a name.
+/// Appends the difference between both sides of a line under a name, unless it is zero.
 fn rest(f: &mut fmt::Formatter, name: &str, whole: u64, parts: u64) -> fmt::Result {
     match whole as i64 - parts as i64 {
         0 => writeln!(f),
@@ -90,7 +90,8 @@ fn rest(f: &mut fmt::Formatter, name: &str, whole: u64, parts: u64) -> fmt::Resu
 }
 
 impl fmt::Display for Ledger {
-    /// Two lines. What waits in a ring or between the threads is told while it runs; at the end there is none of it.
+    /// Writes two lines. A running capture also shows packets that wait in a ring or between the threads; at the end there
+    /// are none.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let (kernel, drops, delivered) = (self.kernel, self.drops, self.delivered);
         write!(

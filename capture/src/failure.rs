@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What ends the program before its time: one line, cause and cure, and an exit code.
+//! Errors that end the program: one line with cause and cure, and an exit code.
 
 use std::fmt;
 use std::io;
 
-/// A system call failed, an interface is gone, or a disk is full and `--on-full stop` was said.
+/// A system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_PRIVILEGE: u8 = 3;

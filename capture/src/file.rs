@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where bytes go: a file that always ends at a whole block, or a pipe.
+//! Output: a file that always ends at a whole block, or a pipe.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
@@ -12,17 +12,17 @@ use nix::unistd::geteuid;
 
 use crate::name;
 
-/// Of files that are made: what is recorded is its owner's to read.
+/// Mode of new files: only the owner may read a recording.
 const MODE: u32 = 0o600;
-/// Names that were taken by others; beyond that something is wrong.
+/// Maximum number of name suffixes tried; more taken names indicate an error.
 const MOST_NUMBERS: u32 = 100_000;
 
 #[derive(Debug)]
 pub struct Out {
     file: File,
-    /// How many bytes stay.
+    /// Bytes written and kept.
     pub bytes: u64,
-    /// What is not can't be cut.
+    /// Whether it is a regular file; other files can't be truncated.
     is_regular: bool,
     /// None: stdout.
     pub path: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Out {
 /// A write that stopped before its end.
 #[derive(Debug)]
 pub struct Short {
-    /// So many bytes were written.
+    /// Bytes written before the error.
     pub written: usize,
     pub error: io::Error,
 }
@@ -54,8 +54,8 @@ impl Out {
         Out::of(own.into(), None)
     }
 
-    /// A file in place of one that may be there; links are not followed. Another user's, who could read what is recorded,
-    /// is refused; root opens files where nobody else can have put one.
+    /// Opens a file and truncates an existing one; does not follow links. Refuses a file of another user, who could read the
+    /// recording; root opens files only in folders where no other user can have placed one.
     pub fn replace(path: &Path) -> io::Result<Out> {
         let file = OpenOptions::new()
             .write(true)
@@ -76,7 +76,7 @@ impl Out {
         Out::of(file, Some(path.to_owned()))
     }
 
-    /// A file that was not there; where its name is taken, it gets a number.
+    /// Creates a new file. If the name is taken, a number is added.
     pub fn create(path: &Path) -> io::Result<Out> {
         let mut number = 0;
         loop {
@@ -92,7 +92,7 @@ impl Out {
         }
     }
 
-    /// As it is told.
+    /// Returns the name for messages.
     pub fn name(&self) -> String {
         match &self.path {
             Some(path) => path.display().to_string(),
@@ -100,12 +100,12 @@ impl Out {
         }
     }
 
-    /// Who may change the file: it was made by root.
+    /// Changes the owner of a file that root created.
     pub fn give(&self, uid: u32, gid: u32) -> io::Result<()> {
         std::os::unix::fs::fchown(&self.file, Some(uid), Some(gid))
     }
 
-    /// Writes all. After a short write, `cut` is to be called.
+    /// Writes all bytes. After a short write the caller must call `cut`.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Short> {
         let mut written = 0;
         while written < bytes.len() {
@@ -123,7 +123,7 @@ impl Out {
         Ok(())
     }
 
-    /// Keeps so many bytes of a short write.
+    /// Keeps the first `keep` bytes of a short write and truncates the rest.
     pub fn cut(&mut self, keep: usize) -> io::Result<()> {
         self.bytes += keep as u64;
         if self.is_regular {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Filters: libpcap's language (pcap-filter(7)), compiled by libpcap for the kernel.
+//! Filters in libpcap's language (pcap-filter(7)), compiled by libpcap for the kernel.
 
 use libc::sock_filter;
 use pcap::{BpfProgram, Capture, Linktype};
@@ -9,10 +9,10 @@ use crate::link::{Interface, Link};
 
 /// The length of the cooked header, version 2 (LINKTYPE_LINUX_SLL2).
 const COOKED_BYTES: u32 = 20;
-/// Offsets from here on ask the kernel what it knows beside the bytes (<linux/filter.h>).
+/// Start of the kernel's ancillary offsets, which load metadata instead of packet bytes (<linux/filter.h>).
 const ASIDE: u32 = libc::SKF_AD_OFF as u32;
 
-/// A filter that takes all, cut to so many bytes.
+/// Returns a filter that accepts all packets, cut to `snap_bytes`.
 pub fn all(snap_bytes: u32) -> Vec<sock_filter> {
     vec![sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
@@ -22,7 +22,7 @@ pub fn all(snap_bytes: u32) -> Vec<sock_filter> {
     }]
 }
 
-/// Compiles an expression for an interface's packets, cut to so many bytes. An empty one takes all.
+/// Compiles an expression for an interface's packets, cut to `snap_bytes`. An empty expression accepts all packets.
 pub fn compile(text: &str, interface: &Interface, snap_bytes: u32) -> Result<Vec<sock_filter>> {
     if text.trim().is_empty() {
         return Ok(all(snap_bytes));
@@ -49,7 +49,8 @@ pub fn compile(text: &str, interface: &Interface, snap_bytes: u32) -> Result<Vec
         .collect()
 }
 
-/// Asks libpcap. It knows that the kernel takes VLAN tags out of frames only where it has an interface open.
+/// Compiles by libpcap. For an expression with `vlan` it opens the interface, since only then libpcap generates code for
+/// VLAN tags that the kernel has removed from frames.
 fn by_libpcap(text: &str, interface: &Interface) -> std::result::Result<BpfProgram, pcap::Error> {
     let asks_tags = text
         .split(|c: char| !c.is_alphanumeric())
@@ -62,7 +63,7 @@ fn by_libpcap(text: &str, interface: &Interface) -> std::result::Result<BpfProgr
     Capture::dead(Linktype(interface.link.libpcap()))?.compile(text, true)
 }
 
-/// What libpcap says, in one line.
+/// Returns libpcap's message in one line.
 fn words(error: &pcap::Error) -> String {
     let text = match error {
         pcap::Error::PcapError(text) => text.clone(),
@@ -71,7 +72,7 @@ fn words(error: &pcap::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// A step as the library tells it: four numbers.
+/// Parses an instruction from the library's text: four numbers.
 fn read(text: &str) -> Option<sock_filter> {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<u32>());
     let mut next = || numbers.next()?.ok();
@@ -83,8 +84,8 @@ fn read(text: &str) -> Option<sock_filter> {
     })
 }
 
-/// Makes a step one for our socket: what it takes is cut as we say, and where there is no link-layer
-/// header, what is asked of one is asked of the kernel. None: it does not know that.
+/// Adapts an instruction to our socket: accepted packets are cut to `snap_bytes`, and without a link-layer header loads from
+/// it become loads of the kernel's metadata. None: the kernel doesn't have that field.
 fn fit(mut step: sock_filter, link: Link, snap_bytes: u32) -> Option<sock_filter> {
     let code = u32::from(step.code);
     let (class, mode) = (code & 0x07, code & 0xe0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records packets and loses none silently. The ring (`ring`, `socket`, `packet`) serves other programs, too.
+//! Records packets and counts every loss. Other programs use the ring (`ring`, `socket`, `packet`), too.
 
 pub mod afxdp;
 pub mod arguments;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which bytes an interface's packets begin with, and what pcapng and libpcap call that.
+//! Link types: the header with which an interface's packets begin, and its numbers in pcapng and libpcap.
 
 use std::ffi::CString;
 use std::io;
@@ -7,9 +7,9 @@ use std::io;
 use crate::failure::{Failure, Result};
 use crate::look;
 
-/// What `-i any` is called.
+/// Name of the pseudo-interface of `-i any`.
 pub const ANY: &str = "any";
-/// On Linux (<pcap/dlt.h>).
+/// Raw IP on Linux (<pcap/dlt.h>).
 const DLT_RAW: i32 = 12;
 /// The hardware type of modems (<linux/if_arp.h>).
 const ARPHRD_RAWIP: u16 = 519;
@@ -17,14 +17,14 @@ const ARPHRD_RAWIP: u16 = 519;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     Ethernet,
-    /// An IP header at once.
+    /// Packets begin with the IP header.
     Raw,
-    /// Packets come without their link-layer header; "Linux cooked" version 2 stands in its place.
+    /// Packets come without their link-layer header; a "Linux cooked" version 2 header replaces it.
     Cooked,
 }
 
 impl Link {
-    /// The link of a hardware type, one of ARPHRD_* (<net/if_arp.h>).
+    /// Returns the link of a hardware type, an ARPHRD_* value (<net/if_arp.h>).
     pub fn of(hardware: u16) -> Link {
         match hardware {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Link::Ethernet,
@@ -33,7 +33,7 @@ impl Link {
         }
     }
 
-    /// The number in files (LINKTYPE_*).
+    /// Returns the link type in files (LINKTYPE_*).
     pub fn number(self) -> u16 {
         match self {
             Link::Ethernet => 1,
@@ -42,7 +42,7 @@ impl Link {
         }
     }
 
-    /// The number in libpcap's calls (DLT_*), which differs for raw IP.
+    /// Returns the link type in libpcap's calls (DLT_*), which differs for raw IP.
     pub fn libpcap(self) -> i32 {
         match self {
             Link::Raw => DLT_RAW,
@@ -59,18 +59,18 @@ impl Link {
     }
 }
 
-/// An interface as it was found at the start.
+/// An interface as found at the start.
 #[derive(Clone, Debug)]
 pub struct Interface {
     pub name: String,
-    /// 0: all of them.
+    /// Interface index; 0: all interfaces.
     pub index: u32,
     pub link: Link,
     pub is_loopback: bool,
     pub is_up: bool,
 }
 
-/// Finds an interface of this network namespace by its name. An unknown one is a usage error.
+/// Finds an interface of this network namespace by its name. An unknown name is a usage error.
 pub fn find(name: &str) -> Result<Interface> {
     if name == ANY {
         return Ok(Interface {

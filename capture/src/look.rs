@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel says of an interface (netdevice(7)).
+//! Queries the kernel about an interface (netdevice(7)).
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What an interface is at the moment.
+/// Current state of an interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub index: u32,
@@ -14,7 +14,7 @@ pub struct Seen {
     pub is_up: bool,
 }
 
-/// What a call gave, or why it failed.
+/// Returns the result of a call, or errno as an error if it is negative.
 pub(crate) fn checked(value: i32) -> io::Result<i32> {
     match value {
         0.. => Ok(value),
@@ -30,7 +30,7 @@ fn plain_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// What is asked of an interface; ENODEV if none can have this name.
+/// Creates a request for an interface; ENODEV if the name is too long.
 fn request(name: &CStr) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is plain data for which all zeros is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -44,15 +44,15 @@ fn request(name: &CStr) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// The interface of this name as it is now, asked without rights; ENODEV if there is none.
+/// Returns the current state of the named interface, without privileges; ENODEV if there is none.
 pub fn look_up(name: &CStr) -> io::Result<Seen> {
     look(plain_socket()?.as_raw_fd(), name)
 }
 
-/// The interface of this name as it is now, asked by a socket; ENODEV if there is none.
+/// Returns the current state of the named interface through an open socket; ENODEV if there is none.
 pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
     let mut request = request(name)?;
-    // SAFETY: each call reads and writes one ifreq, which outlives it, and then holds what was asked.
+    // SAFETY: each call reads and writes one ifreq, which outlives it, and fills the field that is read next.
     unsafe {
         checked(libc::ioctl(socket, libc::SIOCGIFINDEX as _, &mut request))?;
         let index = request.ifr_ifru.ifru_ifindex as u32;
@@ -68,9 +68,9 @@ pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
     }
 }
 
-/// How many queues an interface receives by. Fails with EOPNOTSUPP where it has no such setting.
+/// Returns the number of receive queues of an interface. EOPNOTSUPP if it has no such setting.
 pub fn receive_queues(name: &CStr) -> io::Result<u32> {
-    /// struct ethtool_channels (<linux/ethtool.h>); the largest numbers are not looked at.
+    /// struct ethtool_channels (<linux/ethtool.h>); the maximum numbers are not used.
     #[repr(C)]
     #[derive(Default)]
     struct Channels {
@@ -89,7 +89,7 @@ pub fn receive_queues(name: &CStr) -> io::Result<u32> {
         ..Channels::default()
     };
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: the call reads one ifreq and writes to the structure that it leads to; both outlive it.
+    // SAFETY: the call reads one ifreq and writes to the structure that it points to; both outlive it.
     unsafe {
         let fd = socket.as_raw_fd();
         checked(libc::ioctl(fd, libc::SIOCETHTOOL as _, &mut request))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program: what is wrong is one line on stderr and an exit code.
+//! The program: prints an error as one line on stderr and returns an exit code.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     };
     let ended = match ended {
         Ok(ended) => ended,
-        // --help and --version are errors, too, in clap's eyes.
+        // clap reports --help and --version as errors, too.
         Err(words) if !words.use_stderr() => words.exit(),
         Err(error) => {
             eprintln!("error: {}", one_line(&error));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Misses of the data TLB, as processors count them (perf_event_open(2)): of loads and of stores, of programs and of the
-//! kernel. Each processor has counters of its own for all that runs there, since a ring is filled in softirq, of which a
-//! process's counters need not see anything.
+//! Counts misses of the data TLB with the processor's counters (perf_event_open(2)): loads and stores, user and kernel. The
+//! counters are per processor and cover all that runs there, since the kernel fills a ring in softirq, which the counters of
+//! a process need not see.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use perf_event::{Builder, CountAndTime, Counter};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const KINDS: usize = 4;
-/// The kinds, by their names: whether they are the kernel's, and what accesses they are of.
+/// Event kinds: name, whether it counts kernel accesses, and the type of access.
 static EVENTS: [(&str, bool, CacheOp); KINDS] = [
     ("user_loads", false, CacheOp::READ),
     ("user_stores", false, CacheOp::WRITE),
@@ -19,7 +19,7 @@ static EVENTS: [(&str, bool, CacheOp); KINDS] = [
     ("kernel_stores", true, CacheOp::WRITE),
 ];
 
-/// A kind on one processor, and what it was when last asked.
+/// A counter of one kind on one processor, and its last reading.
 struct Watched {
     counter: Counter,
     before: CountAndTime,
@@ -27,21 +27,21 @@ struct Watched {
 
 struct Processor {
     number: usize,
-    /// By kind.
+    /// Counters by kind.
     watched: [Option<Watched>; KINDS],
 }
 
 pub struct Misses(Vec<Processor>);
 
-/// What one processor counted.
+/// Misses on one processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub processor: usize,
-    /// By kind. None: the processor counts no such misses.
+    /// Misses by kind. None: the processor doesn't count them.
     pub misses: [Option<u64>; KINDS],
 }
 
-/// The processors that run, of a text such as "0-3,6".
+/// Parses a list of processors such as "0-3,6".
 fn processors(text: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',') {
@@ -53,7 +53,7 @@ fn processors(text: &str) -> Vec<usize> {
     numbers
 }
 
-/// Whether the processor has no such event.
+/// Whether the error means that the processor lacks the event.
 fn is_missing(error: &io::Error) -> bool {
     let missing = [libc::ENOENT, libc::ENODEV, libc::EOPNOTSUPP, libc::EINVAL];
     error
@@ -61,7 +61,7 @@ fn is_missing(error: &io::Error) -> bool {
         .is_some_and(|number| missing.contains(&number))
 }
 
-/// Why nothing is counted.
+/// Explains why nothing is counted.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         _ if is_missing(error) => {
@@ -75,8 +75,8 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What was counted between two looks. A counter that had the processor for a part of the time only, since there are fewer
-/// than are wanted, stands for all of it.
+/// Returns the count between two readings. If the counter was active only part of the time (the processor has too few
+/// counters), the count is scaled to the whole time.
 fn between(before: &CountAndTime, after: &CountAndTime) -> u64 {
     let count = u128::from(after.count.saturating_sub(before.count));
     let enabled = u128::from(after.time_enabled.saturating_sub(before.time_enabled));
@@ -108,7 +108,7 @@ impl Watched {
 }
 
 impl Misses {
-    /// Counts from now on, on all processors. Fails with the reason in words. To be done before rights are given up.
+    /// Starts counting on all processors. Returns the reason as text if it fails. Must precede the dropping of privileges.
     pub fn start() -> std::result::Result<Misses, String> {
         let online = fs::read_to_string(ONLINE).map_err(|error| format!("{ONLINE}: {error}"))?;
         let all = processors(&online).into_iter();
@@ -118,7 +118,7 @@ impl Misses {
             .map_err(|error| reason(&error))
     }
 
-    /// What was counted since the last call, or the start.
+    /// Returns the misses since the last call, or since the start.
     pub fn since(&mut self) -> io::Result<Vec<Counted>> {
         self.0.iter_mut().map(Processor::since).collect()
     }
@@ -129,7 +129,7 @@ impl Processor {
         let mut watched = [const { None }; KINDS];
         for (place, (_, is_kernel, operation)) in watched.iter_mut().zip(EVENTS) {
             *place = match Watched::new(number, is_kernel, operation) {
-                // Some processors count loads alone.
+                // Some processors count only loads.
                 Err(error) if operation == CacheOp::WRITE && is_missing(&error) => None,
                 other => Some(other?),
             };
@@ -150,7 +150,7 @@ impl Processor {
 }
 
 impl Counted {
-    /// The kinds that are counted, with their names.
+    /// Iterates over the counted kinds with their names.
     fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let named = EVENTS.iter().zip(&self.misses);
         named.filter_map(|((name, ..), count)| Some((*name, (*count)?)))
@@ -168,7 +168,7 @@ impl Counted {
         )
     }
 
-    /// Of so many packets.
+    /// Formats the misses per packet, for `packets` packets.
     pub fn text(&self, packets: u64) -> String {
         let counts = self.named().map(|(name, count)| {
             let each = count as f64 / packets.max(1) as f64;
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// Either is right; what is told must fit.
+    /// Both outcomes are valid; the report must match.
     #[test]
     fn this_machine_counts_or_says_why_not() {
         match Misses::start() {

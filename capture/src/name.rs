@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names of files: what `%Y%m%d-%H%M%S` becomes.
+//! File names: expands `%Y%m%d-%H%M%S`.
 
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 
-/// Has the C library read the time zone now and never again: it would look at its file each time, which the sandbox
-/// forbids. To be called while there is one thread.
+/// Makes the C library read the time zone once, now. Otherwise it would check the zone file at each call, which the sandbox
+/// forbids. Must be called while there is one thread.
 pub fn keep_zone() {
     if std::env::var_os("TZ").is_none() {
         std::env::set_var("TZ", ":/etc/localtime");
     }
 }
 
-/// Fills in the local time (strftime(3)), of seconds since 1970.
+/// Expands a template (strftime(3)) with the local time of `seconds` since 1970.
 pub fn at(template: &str, seconds: i64) -> String {
     let mut text = [0 as libc::c_char; 4096];
     let Ok(form) = CString::new(template) else {
         return template.to_owned();
     };
-    // SAFETY: localtime_r(3) fills the tm, for which all zeros is valid; strftime(3) writes at most so many bytes
-    // and ends them with a zero, or gives 0.
+    // SAFETY: localtime_r(3) fills the tm, for which all zeros is valid; strftime(3) writes at most the buffer's length and
+    // terminates the text with a zero, or returns 0.
     let text = unsafe {
         let mut broken_down: libc::tm = std::mem::zeroed();
         libc::localtime_r(&seconds, &mut broken_down);
@@ -31,7 +31,7 @@ pub fn at(template: &str, seconds: i64) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The same name with a number before its first extension; 0 leaves it as it is.
+/// Inserts a number before the first extension of a name; 0 leaves it unchanged.
 pub fn numbered(path: &Path, number: u32) -> PathBuf {
     if number == 0 {
         return path.to_owned();

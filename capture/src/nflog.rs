@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that rules log to a group (nft `log group N`, iptables `-j NFLOG`): each comes as a message of its own from the
-//! kernel (<linux/netfilter/nfnetlink_log.h>), with a number, and with the rule's prefix.
+//! Packets that firewall rules log to a group (nft `log group N`, iptables `-j NFLOG`). The kernel sends each packet in a
+//! netlink message of its own (<linux/netfilter/nfnetlink_log.h>), with a sequence number and the rule's prefix.
 
 use std::cell::Cell;
 use std::io;
@@ -12,9 +12,9 @@ use crate::packet::{Origin, Packet};
 use crate::socket::{self, Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 
-/// A message has a packet of 64 KiB at most, and a few attributes.
+/// Maximum message size: a packet of 64 KiB and a few attributes.
 const MESSAGE_BYTES: usize = 65_536 + 4096;
-/// Of nlmsghdr and nfgenmsg.
+/// Length of nlmsghdr and nfgenmsg.
 const HEAD_BYTES: usize = 20;
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_ULOG as u16) << 8;
 const MESSAGE_PACKET: u16 = SUBSYSTEM;
@@ -32,19 +32,19 @@ const TIMESTAMP: u16 = 3;
 const PAYLOAD: u16 = 9;
 const PREFIX: u16 = 10;
 const SEQUENCE: u16 = 12;
-/// The last of the words that SO_MEMINFO gives (<linux/sock_diag.h>): messages without room.
+/// Index of the last word of SO_MEMINFO (<linux/sock_diag.h>): messages dropped for lack of room.
 const MEMINFO_DROPS: usize = 8;
 const SO_MEMINFO: i32 = 55;
 
 pub struct Nflog {
     socket: OwnedFd,
     message: Vec<u8>,
-    /// Of the message; 0: none waits.
+    /// Length of the message; 0: no message is waiting.
     length: usize,
     snap_bytes: usize,
-    /// The number that comes next, once one has come.
+    /// Expected sequence number, once the first packet has arrived.
     next: Option<u32>,
-    /// Numbers that were missing.
+    /// Sequence numbers that were missing.
     gaps: u64,
     is_shut: Cell<bool>,
     seen: u64,
@@ -58,7 +58,7 @@ fn attribute(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// Attributes with their values; what is cut off ends them.
+/// Iterates over attributes as (type, value); stops at a truncated attribute.
 fn attributes(mut left: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let head = left.first_chunk::<4>()?;
@@ -79,7 +79,7 @@ fn now_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// Seconds and microseconds, in network order.
+/// Decodes a time of seconds and microseconds in network order to nanoseconds.
 fn time_ns(value: &[u8]) -> Option<u64> {
     let (seconds, rest) = value.split_first_chunk::<8>()?;
     let micro = rest.first_chunk::<8>()?;
@@ -87,7 +87,7 @@ fn time_ns(value: &[u8]) -> Option<u64> {
     seconds.checked_add(u64::from_be_bytes(*micro).checked_mul(1000)?)
 }
 
-/// The rule's prefix, as far as it is text.
+/// Returns the rule's prefix up to the first zero or invalid byte.
 fn text(value: &[u8]) -> &str {
     let value = value.split(|byte| *byte == 0).next().unwrap_or_default();
     let valid = value.utf8_chunks().next().map_or("", |chunk| chunk.valid());
@@ -95,7 +95,7 @@ fn text(value: &[u8]) -> &str {
 }
 
 impl Nflog {
-    /// Becomes who hears the group. Fails without CAP_NET_ADMIN (EPERM), and with EBUSY if another hears it.
+    /// Subscribes to the group. Fails with EPERM without CAP_NET_ADMIN, and with EBUSY if another program has subscribed.
     pub fn new(group: u16, buffer_bytes: usize, snap_bytes: usize) -> io::Result<Nflog> {
         // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
         let socket = unsafe {
@@ -119,17 +119,17 @@ impl Nflog {
             told: Statistics::default(),
         };
         nflog.configure(group, CONFIG_COMMAND, &[BIND])?;
-        // A message a packet, so that the kernel's count of messages without room is one of packets.
+        // One packet per message, so that the kernel's count of dropped messages counts packets.
         nflog.configure(group, CONFIG_THRESHOLD, &1u32.to_be_bytes())?;
         nflog.configure(group, CONFIG_FLAGS, &NUMBERED.to_be_bytes())?;
-        // Last: before it no packet comes, and the answers above are alone.
+        // The mode comes last: until it is set no packet arrives, and the replies above come alone.
         let range = (snap_bytes as u32).min(0xffff).to_be_bytes();
         let mode = [range[0], range[1], range[2], range[3], COPY_PACKET, 0];
         nflog.configure(group, CONFIG_MODE, &mode)?;
         Ok(nflog)
     }
 
-    /// Sends a configuration and takes its answer; packets may be there before it.
+    /// Sends a configuration and waits for its reply; skips packets that come before the reply.
     fn configure(&mut self, group: u16, kind: u16, value: &[u8]) -> io::Result<()> {
         let mut out = vec![0; 16];
         out[4..6].copy_from_slice(&MESSAGE_CONFIG.to_ne_bytes());
@@ -160,7 +160,7 @@ impl Nflog {
         }
     }
 
-    /// The next message's length; 0: there is none.
+    /// Receives the next message; returns its length, 0 if there is none.
     fn receive(&mut self, flags: i32) -> io::Result<usize> {
         loop {
             // SAFETY: recv(2) writes at most the buffer's length.
@@ -170,7 +170,7 @@ impl Nflog {
             };
             match checked(received as i32) {
                 Ok(length) => return Ok(length as usize),
-                // Said once behind messages that found no room, which `statistics` counts.
+                // Reported once after dropped messages, which `statistics` counts.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => (),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
@@ -179,7 +179,7 @@ impl Nflog {
         }
     }
 
-    /// Whether numbers are missing before the packet that waits.
+    /// Whether sequence numbers are missing before the waiting packet.
     fn is_behind_gap(&mut self) -> bool {
         let sequence = attributes(self.packet()).find(|(kind, _)| *kind == SEQUENCE);
         let Some(number) = sequence.and_then(|(_, value)| word(value)) else {
@@ -191,7 +191,7 @@ impl Nflog {
         missing > 0
     }
 
-    /// The attributes of the message at hand; empty if it has no packet.
+    /// Returns the attributes of the current message; empty if it holds no packet.
     fn packet(&self) -> &[u8] {
         let message = self.message.get(..self.length).unwrap_or_default();
         match message.get(4..6) == Some(&MESSAGE_PACKET.to_ne_bytes()) {
@@ -200,7 +200,7 @@ impl Nflog {
         }
     }
 
-    /// Messages that found no room, as the kernel counts them.
+    /// Returns the kernel's count of messages dropped for lack of room.
     fn drops(&self) -> io::Result<u64> {
         let mut words = [0u32; MEMINFO_DROPS + 1];
         let (fd, level) = (self.socket.as_raw_fd(), libc::SOL_SOCKET);
@@ -257,7 +257,7 @@ impl Source for Nflog {
             }
         }
         if packet.time_ns == 0 {
-            // The kernel tells none of what goes out.
+            // The kernel sends no time for outgoing packets.
             packet.time_ns = now_ns();
         }
         each(&packet);
@@ -265,7 +265,8 @@ impl Source for Nflog {
         self.length = 0;
     }
 
-    /// What the kernel numbered. Behind the last packet nothing tells of a gap, but the kernel counts what found no room.
+    /// Counts by sequence numbers. After the last packet no number reveals a gap, so at the end the kernel's drop count is
+    /// used, too.
     fn statistics(&mut self) -> io::Result<Statistics> {
         let drops = match self.is_shut.get() && self.length == 0 {
             true => self.gaps.max(self.drops()?),
@@ -282,7 +283,7 @@ impl Source for Nflog {
         })
     }
 
-    /// The group could be left with CAP_NET_ADMIN only.
+    /// Drops all further messages by a filter, since leaving the group needs CAP_NET_ADMIN.
     fn shut(&self) -> io::Result<()> {
         self.is_shut.set(true);
         socket::shut(self.socket.as_raw_fd())

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A packet as a source hands it over.
+//! A packet as a source passes it to the reader.
 
-/// A VLAN tag that the kernel or the card has taken out of the frame; both in host order.
+/// A VLAN tag that the kernel or the network card has removed from the frame; both fields in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     pub tpid: u16,
     pub tci: u16,
 }
 
-/// What the kernel tells beside the bytes (sockaddr_ll, packet(7)).
+/// The kernel's description of a packet's origin (sockaddr_ll, packet(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// An EtherType, in host order.
+    /// EtherType, in host order.
     pub protocol: u16,
     pub interface: u32,
     /// ARPHRD_*.
@@ -24,14 +24,14 @@ pub struct Origin {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Since 1970.
+    /// Time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Length on the wire; `bytes` may be fewer.
+    /// Length on the wire; `bytes` may be shorter.
     pub original: u32,
     pub bytes: &'a [u8],
     pub tag: Option<Tag>,
     pub origin: Origin,
-    /// What whoever handed it over says of it; empty: nothing.
+    /// Comment of the source; empty: none.
     pub comment: &'a str,
 }
 
@@ -48,7 +48,7 @@ impl From<&libc::sockaddr_ll> for Origin {
     }
 }
 
-/// The tag, if the kernel says (`status`, TP_STATUS_VLAN_*) that there is one.
+/// Returns the tag, if the kernel reports one (`status`, TP_STATUS_VLAN_*).
 pub fn tag(status: u32, tci: u16, tpid: u16) -> Option<Tag> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory for packets in pages of a kind, and the entries of page tables under it.
+//! Packet memory in pages of a chosen kind, and its page-table entries.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,13 @@ use std::ptr::null_mut;
 
 use clap::ValueEnum;
 
-/// Page-table entries, by the bytes that they are for.
+/// Page-table entries, by page size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     pub small: u64,
-    /// 2 MiB.
+    /// Entries of 2 MiB.
     pub huge: u64,
-    /// 1 GiB.
+    /// Entries of 1 GiB.
     pub giant: u64,
 }
 
@@ -22,7 +22,7 @@ impl Entries {
         self.small + self.huge + self.giant
     }
 
-    /// The bytes of the smallest pages among them.
+    /// Returns the size of the smallest pages that have entries.
     pub fn least_bytes(&self) -> u64 {
         match self {
             Entries {
@@ -41,11 +41,11 @@ impl Entries {
 }
 
 pub const SMALL: u64 = 4 << 10;
-/// That of the huge pages that are asked for.
+/// Size of the huge pages that are requested.
 pub const HUGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
 
-/// A number with commas.
+/// Formats a number with thousands separators.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let lead = digits.len() % 3;
@@ -75,20 +75,20 @@ impl fmt::Display for Entries {
 pub enum Pages {
     #[value(name = "4k")]
     Base,
-    // Transparent huge pages, as far as the kernel has some.
+    // Transparent huge pages, if the kernel has some.
     Thp,
-    // The pool of huge pages (vm.nr_hugepages).
+    // Pages of the huge-page pool (vm.nr_hugepages).
     Hugetlb,
 }
 
 impl Pages {
-    /// So many huge pages hold these bytes.
+    /// Returns the number of huge pages for `bytes`.
     pub fn huge(bytes: usize) -> usize {
         bytes.div_ceil(HUGE as usize)
     }
 }
 
-/// Memory of the program's.
+/// A range of the program's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
     pub start: usize,
@@ -96,14 +96,14 @@ pub struct Area {
 }
 
 impl Area {
-    /// Reads a byte of each page, so that all of them are mapped.
+    /// Reads a byte of each page, so that all pages are mapped.
     ///
     /// # Safety
-    /// The source that told of it is still there.
+    /// The source that reported the area still exists.
     pub unsafe fn touch(&self) {
         const PAGE: usize = 4096;
         for at in (self.start..self.start + self.bytes).step_by(PAGE) {
-            // SAFETY: it lies inside the memory; the value, which the kernel may change meanwhile, is not looked at.
+            // SAFETY: it lies inside the memory; the value, which the kernel may change meanwhile, is not used.
             std::hint::black_box(unsafe { std::ptr::read_volatile(at as *const u8) });
         }
     }
@@ -117,11 +117,12 @@ pub struct Memory {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and has no ties to a thread.
+// SAFETY: this value alone owns the mapping, and it is not bound to a thread.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// So many bytes, all there from the start. ENOMEM with `Hugetlb`: the pool has too few pages.
+    /// Maps and zeroes memory of at least `bytes`, rounded up to huge pages. ENOMEM with `Hugetlb`: the pool has too few
+    /// pages.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Memory> {
         let bytes = Pages::huge(bytes) * HUGE as usize;
         let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -130,7 +131,7 @@ impl Memory {
                 flags |= libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
                 bytes
             }
-            // Only so much may lie before the first multiple.
+            // The alignment to 2 MiB skips at most this much.
             Pages::Base | Pages::Thp => bytes + HUGE as usize,
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -143,7 +144,7 @@ impl Memory {
         let memory = Memory {
             mapped,
             mapped_bytes,
-            // SAFETY: the mapping has so many bytes more than are used.
+            // SAFETY: the mapping is larger than `bytes` by the alignment's maximum.
             start: unsafe { mapped.add(mapped.align_offset(HUGE as usize)) },
             bytes,
         };
@@ -175,7 +176,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more.
+        // SAFETY: the mapping of `new`, which nothing uses any more.
         unsafe { libc::munmap(self.mapped.cast(), self.mapped_bytes) };
     }
 }

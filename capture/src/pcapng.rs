@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! pcapng (draft-ietf-opsawg-pcapng) as it is written here: blocks at the end of a buffer, in host order, with times in
-//! nanoseconds.
+//! Writes pcapng (draft-ietf-opsawg-pcapng): appends blocks to a buffer, in host order, with times in nanoseconds.
 
 use crate::link::Link;
 use crate::packet::{Origin, Packet, Tag};
@@ -10,19 +9,18 @@ const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// The bytes of a packet block before the packet: type, length, interface, time, two lengths.
+/// Bytes of a packet block before the packet: type, length, interface, time, two lengths.
 const PACKET_HEAD: usize = 28;
-/// The bytes of an option `epb_dropcount` and the end of options.
+/// Bytes of the option `epb_dropcount` and the end-of-options option.
 const DROPS_BYTES: usize = 16;
 const DROP_COUNT: u16 = 4;
 const COMMENT: u16 = 1;
-/// Of a comment with its padding; what is longer is cut. A prefix of nft's has 127 bytes at most.
+/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes.
 const COMMENT_MOST: usize = 128;
-/// A block with a packet is longer than the packet by so much at most: head, cooked header, tag,
-/// padding, options, length.
+/// Maximum by which a block exceeds its packet: head, cooked header, tag, padding, options, length.
 pub const OVERHEAD: usize = PACKET_HEAD + 20 + 4 + 3 + DROPS_BYTES + 4 + COMMENT_MOST + 4;
 
-/// What a statistics block tells, since the start.
+/// Values of a statistics block, counted from the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub start_ns: u64,
@@ -32,7 +30,7 @@ pub struct Totals {
     pub delivered: u64,
 }
 
-/// Puts a block's type and lengths around what `body` writes.
+/// Appends a block: type, length, the output of `body`, and the length again.
 fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&kind.to_ne_bytes());
@@ -54,7 +52,7 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(out, value.len());
 }
 
-/// Times in blocks are two words, the higher first.
+/// Encodes a time as two words, the high word first.
 fn time_words(time_ns: u64) -> [u8; 8] {
     let mut words = [0; 8];
     words[..4].copy_from_slice(&((time_ns >> 32) as u32).to_ne_bytes());
@@ -62,13 +60,13 @@ fn time_words(time_ns: u64) -> [u8; 8] {
     words
 }
 
-/// What a file begins with, before its interfaces.
+/// Appends the section header with which a file begins, before its interfaces.
 pub fn section(out: &mut Vec<u8>) {
     block(out, SECTION, |out| {
         out.extend_from_slice(&BYTE_ORDER.to_ne_bytes());
         out.extend_from_slice(&1u16.to_ne_bytes());
         out.extend_from_slice(&0u16.to_ne_bytes());
-        // The section's length is not known.
+        // Section length: unknown.
         out.extend_from_slice(&u64::MAX.to_ne_bytes());
         option(
             out,
@@ -79,17 +77,17 @@ pub fn section(out: &mut Vec<u8>) {
     });
 }
 
-/// An interface; the first has number 0. The filter may be empty.
+/// Appends an interface block; the first interface has number 0. The filter may be empty.
 pub fn interface(out: &mut Vec<u8>, name: &str, link: Link, snap_bytes: u32, filter: &str) {
     block(out, INTERFACE, |out| {
         out.extend_from_slice(&link.number().to_ne_bytes());
         out.extend_from_slice(&0u16.to_ne_bytes());
         out.extend_from_slice(&snap_bytes.to_ne_bytes());
         option(out, 2, name.as_bytes());
-        // Powers of ten: nanoseconds.
+        // Time resolution: 10^-9 s.
         option(out, 9, &[9]);
         if !filter.is_empty() {
-            // A filter of libpcap's language.
+            // Type 0: a filter string of libpcap.
             let text: Vec<u8> = [&[0], filter.as_bytes()].concat();
             option(out, 11, &text);
         }
@@ -110,7 +108,7 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, totals: &Totals) {
     });
 }
 
-/// Of a packet: how many are missing before it, and what is said of it.
+/// Appends a packet's options: the number of packets missing before it, and a comment.
 fn packet_options(out: &mut Vec<u8>, drops: u64, comment: &str) {
     if drops > 0 {
         option(out, DROP_COUNT, &drops.to_ne_bytes());
@@ -125,7 +123,7 @@ fn packet_options(out: &mut Vec<u8>, drops: u64, comment: &str) {
     }
 }
 
-/// The cooked header, version 2; a tag follows it, since there is no other place for it.
+/// Appends the cooked header, version 2; a tag follows it, since the header has no field for it.
 fn cooked(out: &mut Vec<u8>, origin: &Origin, tag: Option<Tag>) {
     let protocol = tag.map_or(origin.protocol, |tag| tag.tpid);
     out.extend_from_slice(&protocol.to_be_bytes());
@@ -140,7 +138,7 @@ fn cooked(out: &mut Vec<u8>, origin: &Origin, tag: Option<Tag>) {
     }
 }
 
-/// The frame as it was on the wire: with its tag behind the two addresses.
+/// Appends the frame as on the wire, with its tag after the two addresses.
 fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
     let bytes = packet.bytes;
     match (link, packet.tag) {
@@ -158,10 +156,10 @@ fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
     }
 }
 
-/// A packet, behind so many that were dropped. `out` has room for it.
+/// Appends a packet block with the number of packets dropped before it. `out` has room for it.
 pub fn packet(out: &mut Vec<u8>, interface: u32, link: Link, packet: &Packet, drops: u64) {
     let start = out.len();
-    // One write of a fixed size costs less than seven.
+    // One write of fixed size is cheaper than seven.
     let mut head = [0; PACKET_HEAD];
     head[..4].copy_from_slice(&PACKET.to_ne_bytes());
     head[8..12].copy_from_slice(&interface.to_ne_bytes());
@@ -183,7 +181,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
 }
 
-/// How many packet blocks lie whole in the first `limit` bytes, and how many bytes those are.
+/// Returns the number of whole packet blocks in the first `limit` bytes, and their length in bytes.
 pub fn whole(blocks: &[u8], limit: usize) -> (u64, usize) {
     let (mut packets, mut at) = (0, 0);
     while at + 8 <= limit {
@@ -196,14 +194,14 @@ pub fn whole(blocks: &[u8], limit: usize) -> (u64, usize) {
     (packets, at)
 }
 
-/// Writes the first of these packet blocks to `out` as one behind a gap of so many more. Gives where
-/// the second begins.
+/// Writes the first of these packet blocks to `out`, with `gap` added to its drop count. Returns the offset of the second
+/// block.
 pub fn behind_gap(blocks: &[u8], gap: u64, out: &mut Vec<u8>) -> usize {
     let length = word(blocks, 4);
     let captured = word(blocks, 20).next_multiple_of(4);
     let (body, options) = (&blocks[..PACKET_HEAD + captured], PACKET_HEAD + captured);
     let given = &blocks[options..length - 4];
-    // The drops stand first, where there are some.
+    // The drop count is the first option, if present.
     let (told, rest) = match given.split_first_chunk::<12>() {
         Some((head, rest)) if head[..2] == DROP_COUNT.to_ne_bytes() => {
             let drops = head[4..].try_into().expect("eight bytes");
@@ -297,7 +295,7 @@ mod tests {
         assert_eq!(out, with(5, "refused: \u{e4}"));
         behind_gap(&out.clone(), 7, &mut out);
         assert_eq!(out, with(12, "refused: \u{e4}"));
-        // As much as there is room for, and whole characters.
+        // As much as fits, in whole characters.
         let long = "\u{20ac}".repeat(COMMENT_MOST);
         assert!(with(1, &long).len() <= OVERHEAD + 10);
         assert_eq!(with(1, &long), with(1, &long[..126]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Least privilege: once all rings are open, root becomes somebody else, no right stays but CAP_NET_RAW, and that only where
-//! rings may be opened again, no program can be started with more, and Landlock leaves the output's folder only.
-//! To be done on the only thread there is: others inherit it.
+//! Drops privileges once all rings are open. Root becomes another user, no capability remains but CAP_NET_RAW (only where
+//! rings may be opened again), no program can be started with more privileges, and Landlock allows only the output's folder.
+//! Must run while the process has a single thread: later threads inherit the restrictions.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -16,11 +16,11 @@ use nix::unistd::{geteuid, setgroups, setresgid, setresuid, Gid, Uid, User};
 
 use crate::failure::{Failure, Result};
 
-/// The newest version that is used; older kernels do what they can of it.
+/// Newest Landlock version used; older kernels apply what they support.
 const NEWEST: ABI = ABI::V6;
-/// Write permission for the group and all others.
+/// Write permission for group and others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Only the owner of a file may rename or remove it (S_ISVTX, inode(7)).
+/// Sticky bit: only the owner of a file may rename or remove it (S_ISVTX, inode(7)).
 const STICKY: u32 = 0o1000;
 
 /// The user that root becomes.
@@ -45,7 +45,7 @@ fn number(variable: &str) -> Option<u32> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// The user to become; None: we are not root, and stay who we are.
+/// Chooses the target user; None: the process is not root and keeps its user.
 pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     if !geteuid().is_root() {
         return Ok(None);
@@ -69,13 +69,14 @@ pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     })
 }
 
-/// Whether we are allowed to change the network; not where it belongs to another user namespace.
+/// Whether the process may configure the network; false if the network belongs to another user namespace.
 pub fn has_net_admin() -> bool {
     caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false)
 }
 
-/// Whether root alone can change what is in a folder and the way there, so that nobody can have led root elsewhere: no links,
-/// and each folder root's own. In one with the sticky bit, as /tmp, others can't replace what is root's.
+/// Whether only root can change the folder's contents and its path, so that no other user can redirect root: the path has no
+/// links, and root owns each folder. In a parent folder with the sticky bit, such as /tmp, other users can't replace root's
+/// entries.
 pub fn is_roots(folder: &Path) -> bool {
     let Ok(whole) = std::path::absolute(folder) else {
         return false;
@@ -92,7 +93,7 @@ pub fn is_roots(folder: &Path) -> bool {
     })
 }
 
-/// Becomes the user and keeps no right, or CAP_NET_RAW alone, where it was there.
+/// Becomes the user and drops all capabilities; retains CAP_NET_RAW if `keep_raw` and it was there.
 pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     let refused = |what: &str| {
         Failure::privilege(format!(
@@ -122,7 +123,8 @@ pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     nix::sys::prctl::set_no_new_privs().map_err(|error| Failure::system("prctl", &error.into()))
 }
 
-/// Leaves files of one folder to make, write and remove, and no other. Where the kernel has no Landlock, does nothing.
+/// Restricts file access by Landlock to creating, writing and removing files in one folder. Does nothing if the kernel has
+/// no Landlock.
 pub fn confine(output: Option<&Path>) -> Result<()> {
     let confined = || -> std::result::Result<(), RulesetError> {
         let mut rules = Ruleset::default()
@@ -151,7 +153,7 @@ pub fn confine(output: Option<&Path>) -> Result<()> {
     confined().map_err(error)
 }
 
-/// Where a file is, or is to be.
+/// Returns the folder of a file, which need not exist.
 pub fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A reader: its thread takes packets from one ring and makes blocks of pcapng of them. It allocates nothing once it has
-//! started, unless it follows an interface that went away.
+//! A reader: its thread reads packets from one ring and encodes them as pcapng blocks. Once started it allocates nothing,
+//! unless it follows an interface that went away.
 
 use std::ffi::CString;
 use std::io;
@@ -26,12 +26,12 @@ use crate::source::{Ready, Source, WAIT};
 use crate::twinring::{Policy, Twinring, Wanted};
 use crate::uring::Uring;
 
-/// The kernel's counters have 32 bits: they are read this often, in batches, so that they never overflow.
+/// Batches between two readings of the kernel's counters, which have 32 bits and must not overflow.
 const BATCHES_A_COUNT: u32 = 64;
-/// How long the last packets of a ring may take to come.
+/// Maximum time for the last packets of a ring to arrive.
 const LAST: Duration = Duration::from_secs(2);
 
-/// How a ring is opened.
+/// Parameters for opening a ring.
 #[derive(Debug)]
 pub struct Opening {
     pub interface: Interface,
@@ -39,37 +39,37 @@ pub struct Opening {
     pub snap_bytes: u32,
     pub backend: Kind,
     pub pages: Pages,
-    /// Of `Kind::Twinring`, in place of that of the pages.
+    /// Page policy of `Kind::Twinring`; replaces `pages`.
     pub policy: Option<Policy>,
-    /// The bytes of a ring, or the most that may wait in a socket.
+    /// Size of a ring in bytes, or of a socket's receive buffer.
     pub ring_bytes: u64,
-    /// How many rings share the interface.
+    /// Number of rings that share the interface.
     pub threads: usize,
     pub promiscuous: bool,
-    /// Of `Kind::Nflog`.
+    /// Group of `Kind::Nflog`.
     pub group: u16,
 }
 
-/// What all readers share.
+/// State shared by all readers.
 pub struct Shared<'a> {
     pub stop: &'a AtomicBool,
-    /// Goes up when the counts are wanted.
+    /// Incremented to request the counts.
     pub asked: &'a AtomicU64,
-    /// Waits for an interface that has gone away.
+    /// Whether to wait for an interface that has gone away.
     pub follow: bool,
 }
 
-/// What is due from time to time.
+/// Periodic work.
 struct Due {
     batches: u32,
-    /// When a chunk was last handed over that was not full.
+    /// Time at which a partly filled chunk was last passed on.
     flushed: Instant,
 }
 
 #[derive(Debug)]
 pub enum End {
     Stopped,
-    /// The interface is no more.
+    /// The interface no longer exists.
     Gone,
     Failed(io::Error),
 }
@@ -77,23 +77,24 @@ pub enum End {
 pub struct Reader<'a> {
     pub ring: Backend,
     pub opening: &'a Opening,
-    /// Its number in the file.
+    /// Interface number in the file.
     pub interface: u32,
-    /// Tells of the interface; the others of the same keep silent.
+    /// Whether this reader prints messages about the interface; one reader per interface does.
     pub tells: bool,
     pub counts: &'a RingCounts,
     pub outbox: Outbox<'a>,
     pub shared: &'a Shared<'a>,
     pub name: CString,
-    /// Which interface of this name it is; another gets another number.
+    /// Index of the interface; a new interface of the same name has another index.
     pub index: u32,
     pub is_down: bool,
-    /// Drops that no block tells of yet.
+    /// Drops that no block records yet.
     pub gap: u64,
 }
 
 impl Opening {
-    /// A ring for the interface with this number. Nothing comes until all is set, so no packet comes twice.
+    /// Opens a ring for the interface with this index. No packet is accepted until all options are set, so none is recorded
+    /// twice.
     pub fn open(&self, index: u32) -> io::Result<Backend> {
         let (bytes, snap) = (self.ring_bytes as usize, self.snap_bytes as usize);
         let socket = || -> io::Result<Socket> {
@@ -134,7 +135,7 @@ impl Opening {
         };
         opened.bind(&interface, self.promiscuous)?;
         if self.threads > 1 {
-            // Another process, or another interface, has another group.
+            // Another process or interface has another group number.
             let group = std::process::id().wrapping_mul(31).wrapping_add(index);
             opened.join(group as u16)?;
         }
@@ -144,7 +145,7 @@ impl Opening {
 }
 
 impl Reader<'_> {
-    /// Reads until it is told to stop, or cannot go on. What has come by then is handed over and counted.
+    /// Reads until it is stopped or an error occurs. Packets received by then are passed on and counted.
     pub fn run(mut self) -> End {
         let mut due = Due {
             batches: 0,
@@ -174,13 +175,13 @@ impl Reader<'_> {
         }
     }
 
-    /// What works no more in one ring ends them all: half of a capture is none.
+    /// A failed ring stops all readers: a partial capture is useless.
     fn fail(&self, error: io::Error) -> End {
         self.shared.stop.store(true, Ordering::Relaxed);
         End::Failed(error)
     }
 
-    /// False: the interface is no more, and all of its packets are taken.
+    /// Handles a batch. Returns false if the interface is gone and all its packets are read.
     fn step(&mut self, ready: Ready, due: &mut Due) -> io::Result<bool> {
         match ready {
             Ready::Packets { losing } => {
@@ -189,7 +190,7 @@ impl Reader<'_> {
                     self.count()?;
                 }
                 self.take();
-                // Packets may come one by one and never pause.
+                // Packets may arrive singly and never pause.
                 if due.flushed.elapsed() >= WAIT {
                     self.outbox.flush();
                     due.flushed = Instant::now();
@@ -231,7 +232,7 @@ impl Reader<'_> {
         add(&self.counts.delivered, packets);
     }
 
-    /// Asks the kernel what it counted.
+    /// Adds the kernel's new counts.
     fn count(&mut self) -> io::Result<()> {
         let new = self.ring.statistics()?;
         add(&self.counts.kernel, new.packets);
@@ -240,12 +241,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Lets nothing in any more and takes what is in: until the kernel's count is what was delivered and dropped.
+    /// Stops accepting packets and reads the waiting ones, until the kernel's count equals delivered plus dropped, or the
+    /// time limit expires.
     fn finish(&mut self) -> io::Result<()> {
         self.ring.shut()?;
         let end = Instant::now() + LAST;
         loop {
-            // That the interface is down is known, or does not matter any more.
+            // An error for a downed interface is known or no longer matters.
             let ready = self.ring.ready().unwrap_or(Ready::Nothing);
             self.count()?;
             if ready != Ready::Nothing {
@@ -253,7 +255,7 @@ impl Reader<'_> {
             }
             let counts = self.counts;
             let seen = read(&counts.delivered) + read(&counts.drops);
-            // What waits in a socket may be in no count yet.
+            // Packets that wait in a socket may not be counted yet.
             let is_all = read(&counts.kernel) == seen && ready == Ready::Nothing;
             if is_all || Instant::now() > end {
                 self.outbox.flush();
@@ -268,12 +270,12 @@ impl Reader<'_> {
         }
     }
 
-    /// The interface, as long as it is the one that was opened.
+    /// Returns the state of the interface, if it is the one that was opened.
     fn seen(&self) -> Option<Seen> {
         self.looked().ok().filter(|seen| seen.index == self.index)
     }
 
-    /// Sees whether the interface is down, up again, or no more (false).
+    /// Checks whether the interface is down, up again, or gone (returns false).
     fn look(&mut self) -> io::Result<bool> {
         match self.seen() {
             Some(seen) if seen.is_up && self.is_down => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets by recvmmsg(2): the kernel copies them through our own mapping, which may have huge pages.
+//! Captures packets by recvmmsg(2): the kernel copies them to this program's mapping, which may have huge pages.
 
 use std::io;
 use std::mem::zeroed;
@@ -17,7 +17,7 @@ use crate::source::{Ready, Source, WAIT};
 const MOST_SLOTS: usize = 512;
 const PAGE: usize = 4096;
 
-/// Aligned as its messages are.
+/// Buffer for control messages, with their alignment.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
@@ -26,30 +26,31 @@ pub struct Recvmmsg {
     socket: Socket,
     messages: Vec<mmsghdr>,
     addresses: Vec<sockaddr_ll>,
-    // What the messages point to, and stays where it is.
+    // Referenced by the messages; must not move.
     _slots: Vec<iovec>,
     _controls: Vec<Control>,
     memory: Memory,
     received: usize,
 }
 
-// SAFETY: the pointers lead to memory that belongs to this value and has no ties to a thread.
+// SAFETY: the pointers lead to memory that this value owns, which is not bound to a thread.
 unsafe impl Send for Recvmmsg {}
 
-/// How many packets are received at once, at most, and how many bytes each of them may have.
+/// Returns the maximum number of packets per call, and the bytes of each packet's slot.
 fn slots(buffer_bytes: usize, snap_bytes: usize) -> (usize, usize) {
     let bytes = snap_bytes.next_multiple_of(PAGE);
     ((buffer_bytes / bytes).clamp(8, MOST_SLOTS), bytes)
 }
 
 impl Recvmmsg {
-    /// How much memory `new` takes.
+    /// Returns the bytes of memory that `new` allocates.
     pub fn memory_bytes(buffer_bytes: usize, snap_bytes: usize) -> usize {
         let (count, bytes) = slots(buffer_bytes, snap_bytes);
         count * bytes
     }
 
-    /// `buffer_bytes` may wait in the kernel, and are had here as well. To be done before the socket is bound.
+    /// Prepares a socket before it is bound. `buffer_bytes` is the size of the kernel's receive buffer and of the memory
+    /// here.
     pub fn new(
         socket: Socket,
         buffer_bytes: usize,
@@ -87,7 +88,7 @@ impl Recvmmsg {
         })
     }
 
-    /// Receives what is there. The number of packets.
+    /// Receives the waiting packets; returns their number.
     fn receive(&mut self) -> io::Result<usize> {
         for message in &mut self.messages {
             message.msg_hdr.msg_namelen = size_of::<sockaddr_ll>() as u32;
@@ -95,7 +96,7 @@ impl Recvmmsg {
         }
         let (at, count) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
         let flags = libc::MSG_DONTWAIT as _;
-        // SAFETY: recvmmsg(2) fills as many messages as there are, each within the lengths that it tells.
+        // SAFETY: recvmmsg(2) fills at most `count` messages, each within the lengths that it states.
         let received = unsafe {
             let fd = self.socket.as_raw_fd();
             checked(libc::recvmmsg(fd, at, count, flags, std::ptr::null_mut()))
@@ -118,7 +119,7 @@ impl Source for Recvmmsg {
         }
         Ok(match self.received {
             0 => Ready::Nothing,
-            // Only who is behind loses.
+            // Packets are dropped only when the reader falls behind.
             received => Ready::Packets {
                 losing: received == self.messages.len(),
             },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst): the kernel fills blocks of a shared mapping,
-//! and what finds no room is counted.
+//! A TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst): the kernel fills blocks of a shared mapping, and
+//! counts the packets that find no room.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,22 +11,22 @@ use crate::pages::Area;
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
-/// The kernel only checks it: version 3 puts packets one after the other.
+/// The kernel only validates the frame size: version 3 packs packets one after the other.
 const FRAME_BYTES: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// A multiple of the page size.
+    /// Block size, a multiple of the page size.
     pub block_bytes: usize,
     pub blocks: usize,
-    /// A block that is not full is given after so long.
+    /// Time after which the kernel passes on a block that is not full.
     pub timeout_ms: u32,
 }
 
 impl Shape {
     pub const BLOCK_BYTES: usize = 1 << 20;
 
-    /// As many blocks as go into so many bytes, two at least.
+    /// Returns a shape with the blocks that fit in `bytes`, at least two.
     pub fn of(bytes: u64) -> Shape {
         Shape {
             block_bytes: Shape::BLOCK_BYTES,
@@ -46,7 +46,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Gives a socket a ring; to be done before it is bound.
+    /// Creates and maps a ring for a socket that is not bound yet.
     pub fn new(socket: Socket, shape: Shape) -> io::Result<Ring> {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
@@ -71,7 +71,7 @@ impl Ring {
         }
         Ok(Ring {
             socket,
-            // SAFETY: the mapping has so many blocks, and goes with this value.
+            // SAFETY: the mapping has `shape.blocks` blocks, and lives as long as this value.
             blocks: unsafe { Blocks::new(memory.cast(), shape.block_bytes, shape.blocks) },
         })
     }
@@ -101,7 +101,7 @@ impl Source for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more.
+        // SAFETY: the mapping of `new`, which nothing uses any more.
         unsafe { libc::munmap(self.blocks.start().cast(), self.blocks.bytes()) };
     }
 }

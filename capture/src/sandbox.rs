@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which system calls may be made once packets come (seccomp(2)). Another one ends the program, behind a line that names it.
+//! System calls allowed while packets are captured (seccomp(2)). Any other call ends the program, after a line that names
+//! it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,18 +17,18 @@ use crate::backend::Kind;
 use crate::failure::{Failure, Result};
 use crate::twinring;
 
-/// What a run will need.
+/// Features of a run that need system calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     pub backend: Kind,
     /// Sockets may be opened again.
     pub follow: bool,
-    /// Files are begun and removed.
+    /// Files are created and removed.
     pub rotate: bool,
 }
 
-/// What the standard library and the C library call of their own accord: memory, threads and their locks, signals, the
-/// end, and clocks where the kernel has no vDSO for them. Then what every run does with its files, signals and sockets.
+/// Calls that the standard library and the C library make on their own: memory, threads and their locks, signals, exit, and
+/// clocks where the kernel has no vDSO for them. Also calls on files, signals and sockets that every run makes.
 const ALWAYS: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_mmap,
@@ -65,7 +66,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_getsockopt,
     libc::SYS_ioctl,
     #[cfg(debug_assertions)]
-    // the standard library looks whether a descriptor that it closes is open
+    // the standard library checks that a descriptor that it closes is open
     libc::SYS_fcntl,
 ];
 const ROTATE: &[c_long] = &[
@@ -85,8 +86,8 @@ const fn of_backend(backend: Kind) -> &'static [c_long] {
     }
 }
 
-/// Calls that are allowed with these values of an argument only, one value a row: packet sockets and their options, what
-/// asks for an interface, and no memory that is code.
+/// Calls that are allowed only with these values of an argument, one value per row: packet sockets and their options,
+/// interface queries, and no executable memory.
 const LIMITS: &[(c_long, u8, SeccompCmpOp, u64)] = {
     use SeccompCmpOp::{Eq, MaskedEq};
     const CODE: u64 = libc::PROT_EXEC as u64;
@@ -112,7 +113,7 @@ const LIMITS: &[(c_long, u8, SeccompCmpOp, u64)] = {
     ]
 };
 
-/// Of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
+/// Offset of si_syscall in siginfo_t: after three ints, padding and a pointer (_sigsys in
 /// include/uapi/asm-generic/siginfo.h).
 const SI_SYSCALL_AT: usize = 16 + size_of::<usize>();
 const LINE_BYTES: usize = 200;
@@ -130,7 +131,7 @@ impl Needs {
     }
 }
 
-/// Says which call it was, and lets the signal end the process. Allocates nothing.
+/// Prints the name of the forbidden call, and lets the signal end the process. Allocates nothing.
 extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO a whole siginfo_t, which for SIGSYS has the call's number at
     // this place.
@@ -139,7 +140,7 @@ extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc
     let name = known.map_or("?", |call| call.name());
     let mut line = [0; LINE_BYTES];
     let mut rest = line.as_mut_slice();
-    // It fits, and nobody may be reading, which changes nothing.
+    // The line fits; a failed write (nobody reads stderr) changes nothing.
     let _ = writeln!(
         rest,
         "error: forbidden system call {name} ({call}): the sandbox ended capture: --sandbox off, and please report it"
@@ -151,7 +152,7 @@ extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc
     let _ = raise(Signal::SIGSYS);
 }
 
-/// All, without a rule, or what is left of a call by its limits. The kernel takes the arguments as ints.
+/// Returns the rules of a call: none (all arguments are allowed) or one per limit. The kernel reads these arguments as ints.
 fn rules_of(call: c_long) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let limits = LIMITS.iter().filter(|limit| limit.0 == call);
     limits
@@ -174,7 +175,7 @@ fn load(needs: Needs) -> std::result::Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&program)
 }
 
-/// Leaves the calling thread, and those that it starts, the calls of a run. Needs no_new_privs.
+/// Limits the calling thread, and those that it starts, to the calls of a run. Needs no_new_privs.
 pub fn enter(needs: Needs) -> Result<()> {
     let action = SigAction::new(
         SigHandler::SigAction(tell),

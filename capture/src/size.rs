@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sizes and times of the command line.
+//! Parses sizes and times of the command line.
 
 use std::time::Duration;
 
-/// Reads `64M` (binary), `1GB` (decimal), or bytes.
+/// Parses `64M` (binary), `1GB` (decimal), or bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no size: 64M, 1GB");
     let digits = text.find(|c: char| !c.is_ascii_digit());
@@ -22,17 +22,17 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
-/// When a file is full.
+/// Limits at which a new file begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     pub bytes: Option<u64>,
     pub time: Option<Duration>,
 }
 
-/// A file holds some batches of packets at least.
+/// Minimum size, so that a file holds at least some batches of packets.
 const SMALLEST: u64 = 1_000_000;
 
-/// Reads `1GB,10min`: a size, a time (`s`, `min`, `h`), or both.
+/// Parses `1GB,10min`: a size, a time (`s`, `min`, `h`), or both.
 pub fn rotation(text: &str) -> Result<Rotation, String> {
     let mut rotation = Rotation::default();
     for part in text.split(',') {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A packet socket (packet(7)) and what is asked of it.
+//! A packet socket (packet(7)) and its options.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,12 +8,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use crate::link::{Interface, Link};
 use crate::look::{checked, look, Seen};
 
-/// What the kernel counted since it was last asked.
+/// Kernel counts since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Packets that passed the filter, dropped ones included.
+    /// Packets that passed the filter, including dropped ones.
     pub packets: u64,
-    /// Those that found no room.
+    /// Packets that found no room.
     pub drops: u64,
 }
 
@@ -26,7 +26,7 @@ impl AsRawFd for Socket {
 }
 
 impl Socket {
-    /// A socket that hears nothing yet. Fails without CAP_NET_RAW.
+    /// Opens a socket that receives nothing yet. Needs CAP_NET_RAW.
     pub fn new(link: Link) -> io::Result<Socket> {
         let kind = match link {
             Link::Cooked => libc::SOCK_DGRAM,
@@ -40,22 +40,23 @@ impl Socket {
         Ok(Socket(socket))
     }
 
-    /// Sets an option; the value is what the option's kernel structure is.
+    /// Sets an option; the value has the layout of the option's kernel structure.
     pub(crate) fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
         set(self.as_raw_fd(), level, option, value)
     }
 
-    /// Puts a filter in place of the one before: no packet meets neither.
+    /// Replaces the filter; every packet meets the old or the new one.
     pub fn filter(&self, steps: &[libc::sock_filter]) -> io::Result<()> {
         filter(self.as_raw_fd(), steps)
     }
 
-    /// Lets nothing in any more; what is in stays.
+    /// Accepts no more packets; waiting packets stay readable.
     pub fn shut(&self) -> io::Result<()> {
         shut(self.as_raw_fd())
     }
 
-    /// Hears an interface from now on. On loopback each packet passes twice, and is taken as it comes in.
+    /// Receives the packets of an interface from now on. On loopback each packet passes twice, and only the incoming copy is
+    /// received.
     pub fn bind(&self, interface: &Interface, promiscuous: bool) -> io::Result<()> {
         if interface.is_loopback {
             self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
@@ -67,12 +68,12 @@ impl Socket {
         }
     }
 
-    /// Sends by an interface from now on, and hears nothing.
+    /// Selects an interface to send by; receives nothing.
     pub fn bind_to_send(&self, interface: u32) -> io::Result<()> {
         self.bind_for(interface, 0)
     }
 
-    /// protocol: what is heard; 0: nothing.
+    /// Binds to an interface. `protocol`: EtherType to receive; 0: none.
     fn bind_for(&self, interface: u32, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is plain data for which all zeros is valid.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -95,7 +96,7 @@ impl Socket {
         }
     }
 
-    /// Has the interface take what is meant for others, as long as the socket is open.
+    /// Puts the interface in promiscuous mode while the socket is open.
     pub fn listen_to_all(&self, interface: u32) -> io::Result<()> {
         // SAFETY: packet_mreq is plain data for which all zeros is valid.
         let mut member: libc::packet_mreq = unsafe { std::mem::zeroed() };
@@ -104,13 +105,13 @@ impl Socket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)
     }
 
-    /// Shares an interface's packets with the other sockets of the group, by the hash of their flow.
+    /// Shares an interface's packets with the other sockets of the group, by flow hash.
     pub fn join(&self, group: u16) -> io::Result<()> {
         let value = libc::PACKET_FANOUT_HASH << 16 | u32::from(group);
         self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
     }
 
-    /// What was counted since the last call.
+    /// Returns the counts since the last call.
     pub fn statistics(&self) -> io::Result<Statistics> {
         // SAFETY: all zeros is a valid tpacket_stats_v3, and getsockopt(2) writes at most its length.
         unsafe {
@@ -124,12 +125,12 @@ impl Socket {
         }
     }
 
-    /// Waits until there is something to read, for so long at most.
+    /// Waits until data is readable, at most `limit_ms`.
     pub fn wait(&self, limit_ms: i32) -> io::Result<()> {
         wait(self.as_raw_fd(), limit_ms)
     }
 
-    /// The interface of this name as it is now; ENODEV if there is none.
+    /// Returns the current state of the named interface; ENODEV if there is none.
     pub fn look(&self, name: &CStr) -> io::Result<Seen> {
         look(self.as_raw_fd(), name)
     }
@@ -143,7 +144,7 @@ fn filter(socket: RawFd, steps: &[libc::sock_filter]) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Lets nothing into any socket any more; what is in stays.
+/// Accepts no more packets on any kind of socket; waiting packets stay readable.
 pub(crate) fn shut(socket: RawFd) -> io::Result<()> {
     filter(
         socket,
@@ -156,14 +157,14 @@ pub(crate) fn shut(socket: RawFd) -> io::Result<()> {
     )
 }
 
-/// Sets an option of any socket.
+/// Sets an option of any kind of socket.
 pub(crate) fn set<T>(socket: RawFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     let (at, len) = ((&raw const *value).cast(), size_of::<T>() as u32);
     // SAFETY: setsockopt(2) reads the value, which outlives the call, by its own length.
     checked(unsafe { libc::setsockopt(socket, level, option, at, len) }).map(|_| ())
 }
 
-/// Reads an option of any socket.
+/// Reads an option of any kind of socket.
 ///
 /// # Safety
 /// Every content of `value` must be valid.
@@ -179,8 +180,8 @@ pub(crate) unsafe fn get<T>(
     checked(unsafe { libc::getsockopt(socket, level, option, at, &mut len) }).map(|_| ())
 }
 
-/// Waits until there is something to read, for so long at most. Fails with what the kernel has
-/// noted as the socket's error: ENETDOWN, once, when the interface goes down or away.
+/// Waits until data is readable, at most `limit_ms`. Fails with the socket's pending error: ENETDOWN, once, when the
+/// interface goes down or away.
 pub(crate) fn wait(socket: RawFd, limit_ms: i32) -> io::Result<()> {
     let mut poll = libc::pollfd {
         fd: socket,
@@ -198,7 +199,7 @@ pub(crate) fn wait(socket: RawFd, limit_ms: i32) -> io::Result<()> {
     }
 }
 
-/// Fails with what the kernel has noted as the socket's error, once.
+/// Fails with the socket's pending error, which the kernel then clears.
 pub(crate) fn noted(socket: RawFd) -> io::Result<()> {
     let mut error = 0i32;
     // SAFETY: every i32 is valid.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What packets come from: a backend as the reader sees it.
+//! The interface between the reader and a capture backend.
 
 use std::io;
 use std::time::Duration;
@@ -8,46 +8,46 @@ use crate::packet::Packet;
 use crate::pages::{Area, Entries};
 use crate::socket::{Socket, Statistics};
 
-/// How long `ready` waits. A batch that is not full is given after as long.
+/// Maximum wait of `ready`. A batch that is not full is passed on after the same time.
 pub const WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     Nothing,
-    /// `losing`: the kernel may have dropped some before these.
+    /// `losing`: the kernel may have dropped packets before these.
     Packets {
         losing: bool,
     },
 }
 
 pub trait Source {
-    /// Whether the next batch is there; waits for it.
+    /// Waits for the next batch, and returns whether it has arrived.
     fn ready(&mut self) -> io::Result<Ready>;
 
-    /// Hands over each packet of the batch that was `ready`, and gives its memory back.
+    /// Passes each packet of the batch that was `ready` to `each`, and releases the batch's memory.
     fn take(&mut self, each: impl FnMut(&Packet));
 
-    /// What was counted since the last call.
+    /// Returns the counts since the last call.
     fn statistics(&mut self) -> io::Result<Statistics> {
         self.socket()
             .map_or(Ok(Statistics::default()), Socket::statistics)
     }
 
-    /// Lets nothing in any more; what is in stays.
+    /// Accepts no more packets; waiting packets stay readable.
     fn shut(&self) -> io::Result<()> {
         self.socket().map_or(Ok(()), Socket::shut)
     }
 
-    /// Where packets are left for the program, if that is known from the start.
+    /// Returns the memory in which packets are stored, if it is fixed from the start.
     fn memory(&self) -> Option<Area> {
         None
     }
 
-    /// The page-table entries of kernel and program, where the source counts them itself.
+    /// Returns the page-table entries of kernel and program, if the source counts them itself.
     fn census(&self) -> Option<io::Result<(Entries, Entries)>> {
         None
     }
 
-    /// What looks at the interface, if there is one.
+    /// Returns the socket for interface queries, if there is one.
     fn socket(&self) -> Option<&Socket>;
 }

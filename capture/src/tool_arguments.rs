@@ -9,7 +9,7 @@ use crate::backend::Kind;
 use crate::pages::Pages;
 use crate::twinring::Policy;
 
-/// A ring that nothing is recorded of.
+/// Options of a ring without a recording.
 #[derive(Args, Debug)]
 pub struct RingArguments {
     /// How packets come
@@ -115,14 +115,14 @@ pub struct CostArguments {
     pub json: bool,
 }
 
-/// The factors of a run.
+/// Delay factors of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays(pub Vec<u32>);
 
-/// No machine waits so long for a packet.
+/// Maximum factor; no reader needs longer for a packet.
 const DELAY_MOST: u32 = 1_000_000;
 
-/// Reads `40`, or `0:200:20`, both ends among them.
+/// Parses `40`, or `0:200:20` with both ends included.
 fn delays(text: &str) -> std::result::Result<Delays, String> {
     let wrong = || format!("\"{text}\" are no factors: 40, or 0:200:20, up to {DELAY_MOST}");
     let numbers: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the program does beside recording: `capture pages`, `capture bench` and `capture cost`.
+//! Subcommands that don't record: `capture pages`, `capture bench` and `capture cost`.
 
 use std::ffi::OsString;
 
@@ -20,7 +20,7 @@ use crate::sandbox::{self, Needs};
 use crate::source::Source;
 use crate::tool_arguments::{BenchArguments, CostArguments, PagesArguments, RingArguments};
 
-/// The tool that a command line names by its first word, and how it ended.
+/// Runs the tool that the first word of the command line names, and returns its result; None if it names no tool.
 pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::Error>> {
     let tool = words.get(1)?.to_str()?;
     let rest = || words.iter().take(1).chain(words.iter().skip(2));
@@ -32,7 +32,7 @@ pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::E
     }
 }
 
-/// How a ring is opened, as for recording.
+/// Builds the parameters for opening a ring, as for recording.
 fn opening(interface: &str, ring: &RingArguments) -> Result<Opening> {
     let mut all = Arguments::parse_from(["capture", "-i", interface, "-w", "-"]);
     (all.backend, all.take, all.pages) = (ring.backend, ring.take, ring.pages);
@@ -56,7 +56,7 @@ fn open(opening: &Opening) -> Result<Backend> {
     ring.map_err(|error| command::refused(opening, &error))
 }
 
-/// A ring, and the entries of both sides.
+/// Opens a ring and counts the page-table entries of both sides.
 fn looked_at(opening: &Opening) -> Result<(Backend, Area, Sides)> {
     let kind = opening.backend;
     let before = census::vmalloc(kind);
@@ -64,14 +64,14 @@ fn looked_at(opening: &Opening) -> Result<(Backend, Area, Sides)> {
     let memory = ring
         .memory()
         .ok_or_else(|| Failure::usage(format!("--backend {} has no ring", kind.name())))?;
-    // SAFETY: the ring is there.
+    // SAFETY: the ring still exists.
     unsafe { memory.touch() };
     let sides = census::sides(&ring, memory, kind, before)
         .map_err(|error| Failure::system("the census", &error))?;
     Ok((ring, memory, sides))
 }
 
-/// Leaves what a tool needs once its ring is open.
+/// Drops the privileges that a tool doesn't need once its ring is open.
 fn give_up(opening: &Opening) -> Result<()> {
     let who = privilege::choose(None)?;
     privilege::drop(who.as_ref(), false)?;

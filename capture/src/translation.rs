@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A model of a data TLB, for machines whose processor counts no misses: the addresses of packets, in pages as the census has
-//! them, through two levels that each forget what was used longest ago. It knows of no other memory that the program
-//! touches, and of no neighbour.
+//! A model of a data TLB, for machines whose processor counts no misses. It runs the packets' addresses, with the page size
+//! that the census found, through two LRU levels. It ignores the program's other memory and other programs.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// How many translations the levels hold, for pages of 4 KiB.
+/// Numbers of translations that the levels hold, for pages of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     pub first: usize,
     pub second: usize,
-    /// As the processor says; else what many have.
+    /// Whether the processor reported them; otherwise they are common values.
     pub known: bool,
 }
 
@@ -21,13 +20,13 @@ const ASSUMED: Sizes = Sizes {
 };
 
 impl Sizes {
-    /// Of this machine's processor.
+    /// Returns the sizes of this machine's processor.
     pub fn of_this() -> Sizes {
         cpuid().unwrap_or(ASSUMED)
     }
 }
 
-/// The register words of one answer.
+/// Registers of one CPUID result.
 #[cfg(target_arch = "x86_64")]
 struct Translation {
     ebx: u32,
@@ -37,7 +36,7 @@ struct Translation {
 
 #[cfg(target_arch = "x86_64")]
 impl Translation {
-    /// For data and pages of 4 KiB: the level and the number of entries.
+    /// Returns the level and the number of entries, if it describes data and pages of 4 KiB.
     fn level(&self) -> Option<(u32, usize)> {
         let (kind, level) = (self.edx & 0x1f, self.edx >> 5 & 7);
         let (ways, sets) = ((self.ebx >> 16) as usize, self.ecx as usize);
@@ -47,7 +46,7 @@ impl Translation {
     }
 }
 
-/// Intel's leaf 0x18, else AMD's 0x80000005 and 0x80000006.
+/// Reads Intel's leaf 0x18, otherwise AMD's 0x80000005 and 0x80000006.
 #[cfg(target_arch = "x86_64")]
 fn cpuid() -> Option<Sizes> {
     use std::arch::x86_64::__cpuid_count;
@@ -86,7 +85,7 @@ fn cpuid() -> Option<Sizes> {
     None
 }
 
-/// A level: pages by when they were last used, and the other way round.
+/// A TLB level: last use by page, and page by last use.
 struct Level {
     entries: usize,
     used: HashMap<u64, u64>,
@@ -104,7 +103,7 @@ impl Level {
         }
     }
 
-    /// Whether the page is there; it is from now on.
+    /// Uses a page; returns whether the level held it.
     fn touch(&mut self, page: u64) -> bool {
         self.clock += 1;
         let before = self.used.insert(page, self.clock);
@@ -126,7 +125,7 @@ pub struct Model {
     second: Level,
     page_bytes: u64,
     pub packets: u64,
-    /// Translations that the first level lacked, and of these those that the second lacked, too.
+    /// Misses of the first level, and of these the misses of the second level.
     pub first_missed: u64,
     pub missed: u64,
 }
@@ -143,7 +142,7 @@ impl Model {
         }
     }
 
-    /// All bytes of a packet are read.
+    /// Models reading all bytes of a packet.
     pub fn packet(&mut self, at: u64, bytes: usize) {
         self.packets += 1;
         let last = at + (bytes.max(1) - 1) as u64;
@@ -155,7 +154,7 @@ impl Model {
         }
     }
 
-    /// Of each packet, on the average.
+    /// Returns the average misses per packet.
     pub fn misses_a_packet(&self) -> f64 {
         self.missed as f64 / self.packets.max(1) as f64
     }
@@ -193,7 +192,7 @@ mod tests {
                 for at in (0..(64 << 20) - 1200_u64).step_by(1200) {
                     model.packet(at, 1100);
                 }
-                // Once all huge pages are known none is missed.
+                // Once the TLB holds all huge pages, there are no misses.
                 let known = page > 4096 && round > 0;
                 let wanted = if known { 0.0 } else { misses };
                 let seen = model.misses_a_packet();

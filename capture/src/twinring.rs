@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Blocks of the module `twinring` (kernel/twinring/twinwall_ring.h), in pages that a policy chooses.
+//! Captures packets in blocks of the kernel module `twinring` (kernel/twinring/twinwall_ring.h), in pages that a policy
+//! chooses.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,7 +20,7 @@ use crate::source::{Ready, Source, WAIT};
 const DEVICE: &str = "/dev/twinring";
 pub const BLOCK_BYTES: usize = 2 << 20;
 pub const BLOCKS_MOST: usize = 256;
-// As _IO, _IOW and _IOR make them of 0xd6 and a number (<asm-generic/ioctl.h>).
+// Numbers that _IO, _IOW and _IOR compose of 0xd6 and an index (<asm-generic/ioctl.h>).
 const SETUP: u64 = 1 << 30 | (size_of::<Setup>() as u64) << 16 | 0xd601;
 pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 | 0xd602;
 const CENSUS: u64 = 3 << 30 | (size_of::<Census>() as u64) << 16 | 0xd603;
@@ -28,14 +29,14 @@ pub(crate) const STOP: u64 = 0xd604;
 /// enum twinwall_ring_policy, by its numbers: where the memory of a ring comes from
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    // As AF_PACKET does.
+    // Like AF_PACKET.
     RxRing,
     Gfpnoretry,
     Vzalloc,
     Gfpretry,
     Transhuge,
     Hugetlb,
-    // Beyond the published ones.
+    // Policies beyond the published ones.
     Both,
     Dax,
     VmallocHuge,
@@ -69,7 +70,7 @@ struct Counted {
     small: u64,
     huge: u64,
     giant: u64,
-    /// Small pages of which there is none.
+    /// Small pages that are not mapped.
     none: u64,
 }
 
@@ -92,7 +93,7 @@ struct Census {
     program: Counted,
 }
 
-/// What is asked of the module, so many bytes of blocks among it.
+/// Setup of a ring; `ring_bytes` is the size of its blocks in total.
 pub struct Wanted<'a> {
     pub interface: u32,
     pub promiscuous: bool,
@@ -103,9 +104,9 @@ pub struct Wanted<'a> {
 }
 
 enum Held {
-    /// The module's, mapped by us.
+    /// Memory of the module, mapped by the program.
     Mapped,
-    /// Ours, lent to the module.
+    /// Memory of the program, lent to the module.
     #[allow(dead_code)] // It is there to be dropped.
     Lent(Memory),
 }
@@ -114,18 +115,18 @@ pub struct Twinring {
     blocks: Blocks,
     device: File,
     memory: Held,
-    /// Asks for the interface, and has it take what is meant for others.
+    /// Socket for interface queries, which also keeps promiscuous mode on.
     aside: Socket,
     told: Counts,
 }
 
-/// Of so many bytes.
+/// Returns the number of blocks for `ring_bytes`, within the limits.
 pub fn blocks(ring_bytes: usize) -> usize {
     (ring_bytes / BLOCK_BYTES).clamp(2, BLOCKS_MOST)
 }
 
 impl Policy {
-    /// That of the pages that are asked for.
+    /// Returns the policy for a kind of pages.
     pub fn of(pages: Pages) -> Policy {
         match pages {
             Pages::Base => Policy::RxRing,
@@ -134,14 +135,14 @@ impl Policy {
         }
     }
 
-    /// Whether the memory is the program's own.
+    /// Whether the memory belongs to the program.
     pub fn is_lent(self) -> bool {
         matches!(self, Policy::Hugetlb | Policy::Both)
     }
 }
 
 impl Twinring {
-    /// Hears an interface from now on. Fails with ENOENT where the module is not loaded.
+    /// Receives the packets of an interface from now on. Fails with ENOENT if the module is not loaded.
     pub fn new(wanted: &Wanted) -> io::Result<Twinring> {
         let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
         let (fd, count) = (device.as_raw_fd(), blocks(wanted.ring_bytes));
@@ -171,7 +172,7 @@ impl Twinring {
             None => (map(fd, bytes)?, Held::Mapped),
         };
         Ok(Twinring {
-            // SAFETY: so many blocks are there, and go with this value.
+            // SAFETY: `count` blocks exist, and live as long as this value.
             blocks: unsafe { Blocks::new(start, BLOCK_BYTES, count) },
             device,
             memory,
@@ -267,7 +268,7 @@ impl Source for Twinring {
 impl Drop for Twinring {
     fn drop(&mut self) {
         if matches!(self.memory, Held::Mapped) {
-            // SAFETY: the mapping of `new`, which nobody uses any more.
+            // SAFETY: the mapping of `new`, which nothing uses any more.
             unsafe { libc::munmap(self.blocks.start().cast(), self.blocks.bytes()) };
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets by io_uring: one multishot RECVMSG (Linux 6.0) that the kernel answers packet by packet, in buffers of a ring that
-//! it takes them from. It copies through our own mapping, which may have huge pages.
+//! Captures packets by io_uring: one multishot RECVMSG (Linux 6.0) completes once per packet, with a buffer from a shared
+//! ring of buffers. The kernel copies to this program's mapping, which may have huge pages.
 
 use std::io;
 use std::mem::{size_of, zeroed, ManuallyDrop};
@@ -20,12 +20,12 @@ use crate::source::{Ready, Source, WAIT};
 
 const MOST_SLOTS: usize = 512;
 const GROUP: u16 = 0;
-/// The bytes of a sockaddr_ll, filled up so that the control messages behind it are aligned.
+/// Bytes of a sockaddr_ll, padded so that the control messages after it are aligned.
 const NAME_BYTES: usize = size_of::<sockaddr_ll>().next_multiple_of(8);
-/// Before the bytes of a packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
+/// Bytes before the packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
 const HEAD_BYTES: usize = 16 + NAME_BYTES + CONTROL_BYTES;
 const PAGE: usize = 4096;
-/// Of <linux/io_uring.h>.
+/// Values of <linux/io_uring.h>.
 const BUFFER_SELECT: u8 = 1 << 5;
 const REGISTER_ENABLE_RINGS: u8 = 12;
 const REGISTER_SYNC_CANCEL: u8 = 24;
@@ -33,40 +33,41 @@ const REGISTER_SYNC_CANCEL: u8 = 24;
 pub struct Uring {
     ring: IoUring,
     socket: Socket,
-    /// How a buffer is divided; the kernel reads it while the entry waits.
+    /// Layout of a buffer; the kernel reads it while the request is armed.
     head: ManuallyDrop<Box<msghdr>>,
-    /// The ring of free buffers.
+    /// Ring of free buffers.
     free: ManuallyDrop<Memory>,
     slots: ManuallyDrop<Memory>,
     slot_bytes: usize,
     count: usize,
     tail: u16,
-    /// The entry waits in the kernel.
+    /// Whether the multishot request is armed in the kernel.
     is_armed: bool,
-    /// There was no free buffer for a packet.
+    /// Whether a packet found no free buffer.
     is_behind: bool,
     error: Option<i32>,
 }
 
-// SAFETY: the pointers lead to memory that belongs to this value and has no ties to a thread.
+// SAFETY: the pointers lead to memory that this value owns, which is not bound to a thread.
 unsafe impl Send for Uring {}
 
-/// How many buffers, and how many bytes each of them has.
+/// Returns the number of buffers, and the bytes of each buffer.
 fn slots(buffer_bytes: usize, snap_bytes: usize) -> (usize, usize) {
     let bytes = (HEAD_BYTES + snap_bytes).next_multiple_of(PAGE);
     let count = (buffer_bytes / bytes).clamp(8, MOST_SLOTS);
-    // A power of two, not above.
+    // The largest power of two that is not above.
     (1 << count.ilog2(), bytes)
 }
 
 impl Uring {
-    /// How much memory `new` takes.
+    /// Returns the bytes of memory that `new` allocates.
     pub fn memory_bytes(buffer_bytes: usize, snap_bytes: usize) -> usize {
         let (count, bytes) = slots(buffer_bytes, snap_bytes);
         count * bytes
     }
 
-    /// `buffer_bytes` may wait in the kernel, and are had here as well. To be done before the socket is bound.
+    /// Prepares a socket before it is bound. `buffer_bytes` is the size of the kernel's receive buffer and of the memory
+    /// here.
     pub fn new(
         socket: Socket,
         buffer_bytes: usize,
@@ -81,7 +82,7 @@ impl Uring {
         let mut head: Box<msghdr> = Box::new(unsafe { zeroed() });
         head.msg_namelen = NAME_BYTES as u32;
         head.msg_controllen = CONTROL_BYTES as _;
-        // Another cause than a right on the socket.
+        // An error of its own, since the cause is not a missing right on the socket.
         let lacking =
             |error| io::Error::other(format!("io_uring: {error}: choose another --backend"));
         let ring = IoUring::builder()
@@ -97,7 +98,7 @@ impl Uring {
                 .register_buf_ring_with_flags(at, count as u16, GROUP, 0)
                 .map_err(lacking)?;
         }
-        // What seccomp does not see: the ring opens no file and sends nothing, whoever asks it to.
+        // Restrictions beyond seccomp's reach: the ring opens no file and sends nothing.
         submitter
             .register_restrictions(&mut [
                 Restriction::sqe_op(opcode::RecvMsgMulti::CODE),
@@ -133,13 +134,13 @@ impl Uring {
         }
     }
 
-    /// Lets the kernel use a buffer (again).
+    /// Returns a buffer to the kernel (also used for the first time).
     fn give(&mut self, slot: u16) {
         let place = usize::from(self.tail) % self.count;
         let first: *mut BufRingEntry = self.free.start().cast();
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the place lies inside the ring of free buffers, which is zeroed at first; the kernel reads an entry
-        // only once the tail says that it is there.
+        // SAFETY: the entry lies inside the ring of free buffers, which is zeroed at first; the kernel reads an entry only
+        // after the tail covers it.
         unsafe {
             let entry = &mut *first.add(place);
             entry.set_addr(self.slot(slot) as u64);
@@ -184,7 +185,7 @@ impl Source for Uring {
         }
         Ok(match self.waiting() {
             0 => Ready::Nothing,
-            // Only who is behind loses.
+            // Packets are dropped only when the reader falls behind.
             waiting => Ready::Packets {
                 losing: std::mem::take(&mut self.is_behind) || waiting > self.count / 2,
             },
@@ -200,7 +201,7 @@ impl Source for Uring {
             match (done.result(), cqueue::buffer_select(done.flags())) {
                 (length @ 0.., Some(slot)) => {
                     let length = (length as usize).min(self.slot_bytes);
-                    // SAFETY: the kernel has filled so much of the buffer, and does not use it before `give`.
+                    // SAFETY: the kernel has filled `length` bytes of the buffer, and does not reuse it before `give`.
                     unsafe {
                         let bytes = std::slice::from_raw_parts(self.slot(slot), length);
                         packet(bytes, &self.head, &mut each);
@@ -222,10 +223,10 @@ impl Source for Uring {
     }
 }
 
-/// Hands over the packet in a buffer.
+/// Passes the packet in a buffer to `each`.
 ///
 /// # Safety
-/// The kernel has filled the buffer, which is aligned to 8 bytes, as `head` says.
+/// The kernel has filled the buffer, which is aligned to 8 bytes, in the layout of `head`.
 unsafe fn packet(buffer: &[u8], head: &msghdr, each: &mut impl FnMut(&Packet)) {
     let Ok(parts) = RecvMsgOut::parse(buffer, head) else {
         return;
@@ -234,8 +235,8 @@ unsafe fn packet(buffer: &[u8], head: &msghdr, each: &mut impl FnMut(&Packet)) {
     if name.len() < size_of::<sockaddr_ll>() {
         return;
     }
-    // SAFETY: as long as a sockaddr_ll, as was just checked; all zeros is a valid msghdr, and its control part is what
-    // the kernel wrote.
+    // SAFETY: as long as a sockaddr_ll, as was just checked; all zeros is a valid msghdr, and the kernel wrote its control
+    // part.
     unsafe {
         let address = name.as_ptr().cast::<sockaddr_ll>().read_unaligned();
         let mut message: msghdr = zeroed();
@@ -255,9 +256,9 @@ impl Drop for Uring {
             Ok(()) => true,
             Err(error) => error.raw_os_error() == Some(libc::ENOENT),
         };
-        // Rather leaked than freed under the kernel's hands.
+        // Leaks the memory if the kernel may still use it.
         if is_over {
-            // SAFETY: nothing of the ring's work is left that could use them, and nobody uses them after this.
+            // SAFETY: no request is left that could use them, and nothing uses them after this.
             unsafe {
                 ManuallyDrop::drop(&mut self.head);
                 ManuallyDrop::drop(&mut self.slots);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The writer: its thread takes chunks from the readers and writes them, so that a slow disk stops nobody who reads.
+//! The writer: its thread receives chunks from the readers and writes them, so that a slow disk does not block a reader.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -19,16 +19,16 @@ use crate::name;
 use crate::pcapng::{self, Totals};
 use crate::size::Rotation;
 
-/// Between two looks at the time.
+/// Interval at which the time limit of a file is checked.
 const WATCH: Duration = Duration::from_millis(200);
 const ZSTD_LEVEL: i32 = 1;
 
-/// An interface as files tell of it.
+/// An interface as files describe it.
 #[derive(Debug)]
 pub struct Named {
     pub name: String,
     pub link: Link,
-    /// Its rings, by their counts.
+    /// Indices of its rings in the counts.
     pub rings: std::ops::Range<usize>,
 }
 
@@ -37,25 +37,25 @@ pub struct Plan {
     pub interfaces: Vec<Named>,
     pub snap_bytes: u32,
     pub filter: String,
-    /// None: stdout.
+    /// Name template; None: stdout.
     pub template: Option<String>,
     pub rotation: Option<Rotation>,
-    /// How many files stay; None: all.
+    /// Number of files retained; None: all.
     pub keep: Option<usize>,
     pub zstd: bool,
-    /// A full disk ends it.
+    /// Whether a full disk ends the capture.
     pub stop_when_full: bool,
 }
 
-/// What failed once and may go well again.
+/// State after a failure; all but `Ended` may recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     None,
-    /// The file takes no more.
+    /// The file can't grow.
     Full,
-    /// All goes into the old file, for there is no new one.
+    /// The old file is continued, since a new one can't be opened.
     NoNext,
-    /// Who read the pipe has gone, or --on-full stop: nothing is written any more.
+    /// The reader of the pipe has gone, or --on-full stop applies: nothing is written any more.
     Ended,
 }
 
@@ -64,14 +64,14 @@ pub struct Writer<'a> {
     counts: &'a Counts,
     stop: &'a AtomicBool,
     out: Out,
-    /// Files of this run, the oldest first.
+    /// Files of this run, oldest first.
     made: VecDeque<PathBuf>,
     packer: Option<Compressor<'static>>,
     packed: Vec<u8>,
     scratch: Vec<u8>,
     start_ns: u64,
     trouble: Trouble,
-    /// Unwritten packets that no block tells of yet.
+    /// Unwritten packets that no block records yet.
     gap: u64,
     failure: Option<Failure>,
 }
@@ -82,7 +82,7 @@ fn now_ns() -> u64 {
 }
 
 impl Plan {
-    /// Where the next file is to be.
+    /// Returns the path of the next file.
     pub fn path(&self, template: &str) -> PathBuf {
         let mut name = name::at(template, (now_ns() / 1_000_000_000) as i64);
         if self.zstd && !name.ends_with(".zst") {
@@ -91,7 +91,7 @@ impl Plan {
         name.into()
     }
 
-    /// Opens the next file. One that rotates replaces none.
+    /// Opens the next file. With rotation it never replaces a file.
     pub fn open(&self) -> io::Result<Out> {
         let Some(template) = &self.template else {
             return Out::stdout();
@@ -105,7 +105,7 @@ impl Plan {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins the first file. Chunks have `longest` bytes at most.
+    /// Writes the start of the first file. `longest`: maximum bytes of a chunk.
     pub fn new(
         plan: &'a Plan,
         counts: &'a Counts,
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes what a file begins with.
+    /// Writes the start of a file: section and interfaces.
     fn begin(&mut self) -> io::Result<()> {
         self.scratch.clear();
         pcapng::section(&mut self.scratch);
@@ -176,7 +176,7 @@ impl<'a> Writer<'a> {
         self.put_scratch()
     }
 
-    /// Writes what a file ends with. A full disk has no room for it, and the file is whole all the same.
+    /// Writes the end of a file: statistics. Errors are ignored, since the file is valid without them.
     fn end(&mut self) {
         self.scratch.clear();
         for (number, one) in self.plan.interfaces.iter().enumerate() {
@@ -195,7 +195,7 @@ impl<'a> Writer<'a> {
         let _ = self.put_scratch();
     }
 
-    /// Writes all of the scratch, or nothing.
+    /// Writes the whole scratch buffer, or nothing.
     fn put_scratch(&mut self) -> io::Result<()> {
         let put = match &mut self.packer {
             Some(packer) => {
@@ -228,14 +228,14 @@ impl<'a> Writer<'a> {
             add(&self.counts.writer.written, chunk.packets);
             return self.wrote();
         };
-        // No part of a compressed chunk can be read.
+        // A partial compressed chunk is unreadable.
         let (packets, bytes) = match self.packer {
             Some(_) => (0, 0),
             None => pcapng::whole(blocks, short.written),
         };
         add(&self.counts.writer.written, packets);
         add(&self.counts.writer.unwritten, chunk.packets - packets);
-        // The gap before the first of them is told; the new one begins behind the last.
+        // The first written packet records the old gap; the new gap begins after the last one.
         self.gap = chunk.packets - packets + if packets == 0 { self.gap } else { 0 };
         self.cannot(bytes, &short.error);
     }
@@ -249,7 +249,7 @@ impl<'a> Writer<'a> {
         self.gap = 0;
     }
 
-    /// After a short write: cuts the file at a whole block, tells it, and sees whether to go on.
+    /// Handles a short write: cuts the file at a whole block, reports it, and decides whether to continue.
     fn cannot(&mut self, keep: usize, error: &io::Error) {
         let name = self.out.name();
         let cut = self.out.cut(keep);
@@ -258,7 +258,7 @@ impl<'a> Writer<'a> {
             .raw_os_error()
             .is_some_and(|code| full.contains(&code));
         match error.kind() {
-            // A reader that has gone wants no more, which is no fault.
+            // A closed pipe is not an error.
             ErrorKind::BrokenPipe => self.stop(None),
             _ if may_end && cut.is_ok() && !self.plan.stop_when_full => {
                 if self.trouble != Trouble::Full {
@@ -278,7 +278,7 @@ impl<'a> Writer<'a> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Begins another file if this one has its time or would have more than its size.
+    /// Begins another file if this one has reached its age, or would exceed its size with `more` bytes.
     fn rotate(&mut self, more: usize) {
         let Some(rotation) = self.plan.rotation else {
             return;
@@ -307,7 +307,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends the file and begins the next; on failure the old one goes on.
+    /// Ends the file and begins the next; on failure the old file is continued.
     fn next(&mut self) -> io::Result<()> {
         while self
             .plan
@@ -336,13 +336,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A frame of its own, so that the file is whole behind each.
+/// Compresses to a frame of its own, so that the file is valid after each frame.
 fn pack(packer: &mut Compressor, from: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     to.clear();
     packer.compress_to_buffer(from, to).map(|_| ())
 }
 
-/// Who else has removed it wanted the same.
+/// Removes a file; ignores a file that is already gone.
 fn remove(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program at an interface (bpf(2)) that gives packets to an AF_XDP socket and counts them, in memory that is shared:
-//! so the count is read, and the giving ended, without a call that needs rights.
+//! The XDP program at an interface (bpf(2)): it redirects packets to an AF_XDP socket and counts them in shared memory, so
+//! that reading the count and stopping the redirection need no privileged call.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::look::checked;
 
-// Of <linux/bpf.h>.
+// Values of <linux/bpf.h>.
 const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
 const PROG_LOAD: i32 = 5;
@@ -22,41 +22,43 @@ const ATTACH_XDP: u32 = 37;
 const FUNC_REDIRECT_MAP: i32 = 51;
 const PSEUDO_MAP: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
-/// In the kernel's generic path, which every interface has (<linux/if_link.h>).
+/// Generic mode, which every interface supports (<linux/if_link.h>).
 const SKB_MODE: u32 = 1 << 1;
 const XDP_PASS: i32 = 2;
 const XDP_REDIRECT: i32 = 4;
-/// Of rx_queue_index in struct xdp_md.
+/// Offset of rx_queue_index in struct xdp_md.
 const QUEUE_AT: i16 = 16;
 
 /// An instruction: code, destination and source register, offset, immediate.
 type Step = (u8, u8, u8, i16, i32);
-/// An attribute of bpf(2), as words of 32 bits; the kernel takes what is missing as zeros.
+/// An attribute of bpf(2) as 32-bit words; trailing words are zeros.
 type Attribute = [u32; 32];
 
 const PAGE: usize = 4096;
 
-/// What the program and we share.
+/// Memory shared with the program.
 #[repr(C)]
 struct Shared {
-    /// Packets that were given to the socket.
+    /// Packets redirected to the socket.
     given: AtomicU64,
-    /// Not zero: none is given any more.
+    /// Not zero: packets are no longer redirected.
     is_shut: AtomicU64,
 }
 
 pub struct Program {
     shared: *mut Shared,
     sockets: OwnedFd,
-    // The interface has the program as long as this is open.
+    // The program stays attached while this descriptor is open.
     _link: OwnedFd,
 }
 
-// SAFETY: the mapping belongs to this value alone and has no ties to a thread.
+// SAFETY: this value alone owns the mapping, and it is not bound to a thread.
 unsafe impl Send for Program {}
 
+/// Calls bpf(2).
+///
 /// # Safety
-/// Pointers in the attribute lead to what the command reads.
+/// Pointers in the attribute lead to the data that the command reads.
 unsafe fn bpf(command: i32, attribute: &Attribute) -> io::Result<i32> {
     // SAFETY: bpf(2) reads the attribute by its length.
     let result = unsafe {
@@ -78,7 +80,7 @@ fn map(kind: u32, value_bytes: u32, entries: u32, flags: u32) -> io::Result<Owne
     unsafe { bpf(MAP_CREATE, &attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// Passes what it finds to the socket of the packet's queue, and what finds none to the host.
+/// Returns the instructions: redirect a packet to the socket of its queue, or pass it to the host if there is none.
 fn steps(sockets: RawFd, counts: RawFd) -> [Step; 15] {
     let shut_at = std::mem::offset_of!(Shared, is_shut) as i16;
     [
@@ -119,8 +121,8 @@ fn load(sockets: RawFd, counts: RawFd) -> io::Result<OwnedFd> {
 }
 
 impl Program {
-    /// Puts a program before all others of an interface. It gives nothing before `give`. Fails without CAP_NET_ADMIN and
-    /// CAP_BPF, and with EBUSY if another program is there.
+    /// Attaches a program to an interface. It redirects nothing before `give`. Needs CAP_NET_ADMIN and CAP_BPF; fails with
+    /// EBUSY if another program is attached.
     pub fn new(interface: u32) -> io::Result<Program> {
         let sockets = map(MAP_XSK, 4, 1, 0)?;
         let counts = map(MAP_ARRAY, size_of::<Shared>() as u32, 1, MAP_MMAPABLE)?;
@@ -148,7 +150,7 @@ impl Program {
                 _link: link,
             }),
             Err(error) => {
-                // SAFETY: the mapping from above, which nobody uses.
+                // SAFETY: the mapping from above, which nothing uses.
                 unsafe { libc::munmap(shared, PAGE) };
                 Err(error)
             }
@@ -160,7 +162,7 @@ impl Program {
         unsafe { &*self.shared }
     }
 
-    /// From now on the packets of the first queue go to a socket.
+    /// Redirects the packets of the first queue to a socket from now on.
     pub fn give(&self, socket: RawFd) -> io::Result<()> {
         let (key, value) = (0u32, socket);
         let mut attribute = [0; 32];
@@ -171,12 +173,12 @@ impl Program {
         unsafe { bpf(MAP_UPDATE, &attribute).map(|_| ()) }
     }
 
-    /// How many packets were given.
+    /// Returns the number of redirected packets.
     pub fn given(&self) -> u64 {
         self.shared().given.load(Ordering::Relaxed)
     }
 
-    /// Gives no more: packets go to the host.
+    /// Stops the redirection: packets go to the host.
     pub fn shut(&self) {
         self.shared().is_shut.store(1, Ordering::Relaxed);
     }
@@ -184,7 +186,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more.
+        // SAFETY: the mapping of `new`, which nothing uses any more.
         unsafe { libc::munmap(self.shared.cast(), PAGE) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Once a reader has started, its thread allocates nothing: counted by the allocator itself.
+//! A started reader's thread allocates nothing, as counted by the allocator itself.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +78,7 @@ fn a_reader_allocates_nothing_once_started() {
             });
             let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
             for _ in 0..PACKETS {
-                // Nobody listens, and says so.
+                // Nothing listens on the port; the stack reports that.
                 let _ = socket.send_to(&[7; 300], "127.0.0.1:9");
             }
             asked.store(1, Ordering::Relaxed);

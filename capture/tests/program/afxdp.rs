@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The backend afxdp, which takes packets from the host: on a veth pair, through the kernel's generic path.
+//! The backend afxdp, which redirects packets from the host: on a veth pair, in the kernel's generic mode.
 
 use crate::place::{count, gaps, ledger, numbers, send, Place, Run};
 
 const AFXDP: [&str; 3] = ["--backend", "afxdp", "--take"];
 
-/// No stack sends anything of its own accord.
+/// Creates a place whose stacks send nothing on their own.
 fn place() -> Place {
     let place = Place::new();
     for (namespace, name) in [(&place.here, "here"), (&place.there, "there")] {
@@ -56,7 +56,7 @@ fn what_finds_no_frame_is_counted_to_the_packet() {
     send(&place.there, 0..5000, 1000);
     run.signal(libc::SIGCONT);
     let ledger = run.end();
-    // So many frames have 2 MiB.
+    // Number of frames in 2 MiB.
     assert_eq!((ledger.kernel, ledger.written), (5000, 512), "{ledger}");
     assert_eq!(count(&file), 512);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A disk that is full: the file ends at a whole packet, and what is missing is counted.
+//! A full disk: the file ends at a whole packet, and missing packets are counted.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use testbed::netns::Namespace;
 
 use crate::place::{count, gaps, ledger, program, send, Place, Run, OURS};
 
-/// A file system of 3 MiB at the place's folder that only this process and those that enter it see.
+/// A file system of 3 MiB at the place's folder, visible only to this process and to those that enter its namespace.
 struct Disk(Child);
 
 impl Disk {
@@ -34,7 +34,7 @@ impl Disk {
         command
     }
 
-    /// Where a file of it is to be found from outside.
+    /// Returns a file's path as seen from outside.
     fn outside(&self, file: &str) -> PathBuf {
         format!("/proc/{}/root{file}", self.0.id()).into()
     }
@@ -66,7 +66,7 @@ fn it_goes_on_when_there_is_room_again() {
         let mut run = Run::start(&mut disk.command(&place), &words(&file, more));
         send(&place.here, 0..2944, 1000);
         run.hears("warning: ");
-        // All that is under way is tried, and fails.
+        // All waiting packets are tried, and fail.
         std::thread::sleep(std::time::Duration::from_millis(500));
         std::fs::remove_file(&ballast).unwrap();
         send(&place.here, 2944..3000, 1000);

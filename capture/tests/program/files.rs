@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that take turns, and compressed ones.
+//! Rotated files and compressed files.
 
 use std::time::Duration;
 

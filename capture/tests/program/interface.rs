@@ -18,7 +18,7 @@ fn an_interface_that_goes_down_and_up_is_waited_for() {
     assert_eq!(count(&file), 300);
 }
 
-/// It starts on an interface that is down, too.
+/// A capture can start on an interface that is down.
 #[test]
 fn an_interface_that_is_down_at_the_start_is_waited_for() {
     let place = Place::new();
@@ -79,7 +79,7 @@ fn an_interface_that_comes_back_is_followed() {
          link set other up\n\
          link set veth up\n");
     run.hears("veth is there again");
-    // The second thread may be a moment behind.
+    // The second thread may lag a moment.
     std::thread::sleep(std::time::Duration::from_millis(400));
     send(&place.here, 100..300, 100);
     let ledger = run.end();

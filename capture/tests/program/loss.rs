@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is lost is counted to the packet, and told where it is missing.
+//! Lost packets are counted exactly, and the file records where they are missing.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn the_ledger_is_told_while_it_runs() {
     run.end();
 }
 
-/// What came a second ago is in the file, and nothing in it is cut.
+/// Packets older than a second are in the file, and the file ends at a whole block.
 #[test]
 fn after_a_kill_the_file_is_whole() {
     let place = Place::new();
@@ -57,7 +57,7 @@ fn after_a_kill_the_file_is_whole() {
     assert_eq!(gaps(&file), (0, None));
 }
 
-/// Packets that come one by one and never pause are written all the same.
+/// Packets that arrive singly without a pause are written, too.
 #[test]
 fn a_kill_amid_packets_takes_a_second_of_them_at_most() {
     for backend in BACKENDS {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What rules log to a group (`--nflog`).
+//! Packets that rules log to a group (`--nflog`).
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::place::{fields, gaps, ledger, program, Place, Run, LIMIT};
 
-/// One rule that tells the group of what it drops, and why.
+/// Creates a place with one rule that logs dropped packets to the group, with a prefix.
 fn place() -> Place {
     let place = Place::new();
     let rules = "table ip t {\nchain c { type filter hook output priority 0; \
@@ -21,7 +21,7 @@ fn start(place: &Place, more: &[&str]) -> Run {
     Run::start(&mut place.here.command(program()), &words)
 }
 
-/// Datagrams of so many bytes with numbers, each of which the rule drops.
+/// Sends numbered datagrams of `bytes` bytes, each of which the rule drops.
 fn send(place: &Place, count: u32, bytes: usize) {
     place.here.enter(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -58,14 +58,14 @@ fn what_finds_no_room_is_counted_to_the_packet() {
     let place = place();
     let file = place.file("x.pcapng");
     let mut run = start(&place, &["-w", &file, "--ring", "2M"]);
-    // Twice: behind the first gap there are packets, behind the second are none.
+    // Two gaps: packets follow the first, none follow the second.
     let (mut before, mut sent_singly) = (0, 0u32);
     for is_last in [false, true] {
         run.stop();
         send(&place, 10_000, 1000);
         run.signal(libc::SIGCONT);
         let end = Instant::now() + LIMIT;
-        // What is in the socket has been taken when there is room for one more.
+        // Once there is room for one more, the socket's packets have been read.
         while !is_last && before == 0 {
             assert!(Instant::now() < end, "{}", run.said);
             send(&place, 1, 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What stands in a file is what passed the interface.
+//! The file contains exactly the packets that passed the interface.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -53,7 +53,7 @@ fn packets_are_cut_and_their_length_is_told() {
     }
 }
 
-/// The kernel takes the tag out of what comes in.
+/// The kernel removes the tag from incoming frames.
 #[test]
 fn a_tag_is_put_back_and_a_filter_finds_it() {
     let place = Place::new();
@@ -75,7 +75,7 @@ fn a_tag_is_put_back_and_a_filter_finds_it() {
         for tag in [5, 6] {
             send_with(&place.there, &[0x81, 0, 0, tag, 0x88, 0xb5], 0..10, 100);
         }
-        // What is sent on one side is taken in on the other a moment later.
+        // The receiving side sees a sent packet a moment later.
         std::thread::sleep(std::time::Duration::from_millis(200));
         run.end();
         let mut tags = fields(&file, "vlan.id");
@@ -88,7 +88,7 @@ fn a_tag_is_put_back_and_a_filter_finds_it() {
     }
 }
 
-/// Each flow goes to one of the rings, and no packet to both.
+/// Each flow goes to one ring, and no packet to both.
 #[test]
 fn threads_share_the_packets() {
     let place = Place::new();
@@ -101,7 +101,7 @@ fn threads_share_the_packets() {
         for _ in 0..64 {
             let socket = std::net::UdpSocket::bind("10.77.0.1:0").unwrap();
             for _ in 0..20 {
-                // Nobody listens, and says so.
+                // Nothing listens on the port; the stack reports that.
                 let _ = socket.send_to(b"x", "10.77.0.2:9");
             }
         }
@@ -133,7 +133,7 @@ fn all_interfaces_are_one_with_a_header_of_its_own() {
             socket.send_to(b"x", to).unwrap();
         }
     });
-    // Over loopback it goes out and comes in.
+    // On loopback a packet goes out and comes in.
     assert_eq!(run.end().written, 3);
     assert_eq!(fields(&file, "sll.pkttype"), ["4", "4", "0"]);
     assert_eq!(fields(&file, "udp.dstport"), ["9"; 3]);
@@ -156,7 +156,7 @@ fn several_interfaces_stand_side_by_side_in_a_file() {
     assert_eq!(names, ["lo", "veth"]);
 }
 
-/// Without an Ethernet header: raw IP, and a link type that the program does not know.
+/// Links without an Ethernet header: raw IP, and a link type that the program does not know.
 #[test]
 fn other_links_have_their_own_form() {
     for (hardware, wanted, told) in [
@@ -175,7 +175,7 @@ fn other_links_have_their_own_form() {
         if !run.said.contains(told) {
             run.hears(told);
         }
-        // IPv4 and UDP to port 9 and to port 7, without check sums.
+        // IPv4 and UDP to port 9 and to port 7, without checksums.
         for port in [9, 7] {
             let head = [
                 0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 78, 0, 2, 10, 78, 0, 1,
@@ -218,7 +218,7 @@ fn a_pipe_gets_packets_as_they_come_and_its_end_is_no_fault() {
     std::io::Read::read_to_string(&mut judge.stdout.take().unwrap(), &mut said).unwrap();
     judge.wait().unwrap();
     assert_eq!(said, "77\n".repeat(20));
-    // Nobody reads any more: what comes now is not written.
+    // The reader has gone: packets from now on are not written.
     send(&place.here, 20..50, 77);
     assert_eq!(run.wait(), Some(0), "{}", run.said);
     let ledger = crate::place::ledger(&run.said);

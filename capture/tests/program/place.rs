@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where tests play: two namespaces with a pair of interfaces, the program as a child, a sender that counts, and the
-//! tools that judge the files.
+//! Test environment: two namespaces with a pair of interfaces, the program as a child, a counting sender, and tools that
+//! check the files.
 
 use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read};
@@ -17,12 +17,12 @@ use capture::look::look_up;
 use capture::socket::Socket;
 use testbed::netns::Namespace;
 
-/// What is not done by then hangs.
+/// Time limit; work that takes longer hangs.
 pub const LIMIT: Duration = Duration::from_secs(300);
-/// For experiments (IEEE 802): no stack sends it of its own accord.
+/// EtherType for experiments (IEEE 802): no stack sends it on its own.
 pub const PROTOCOL: u16 = 0x88b5;
 pub const OURS: &str = "ether proto 0x88b5";
-/// Each way in which packets come.
+/// All backends.
 pub const BACKENDS: [&[&str]; 4] = [
     &["--backend", "tpacket3"],
     &["--backend", "recvmmsg"],
@@ -30,7 +30,7 @@ pub const BACKENDS: [&[&str]; 4] = [
     &["--backend", "io-uring", "--pages", "thp"],
 ];
 
-/// The program captures in `here`; both have an interface `veth`.
+/// Two namespaces, each with an interface `veth`. The program captures in `here`.
 pub struct Place {
     pub here: Namespace,
     pub there: Namespace,
@@ -38,7 +38,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Fails if we are not root, and says so: a test that did not take place is not green.
+    /// Creates the namespaces. Fails with a message unless run as root: a skipped test must not pass.
     pub fn new() -> Place {
         let new = || Namespace::new().unwrap_or_else(|error| panic!("{error:#}: make check-root"));
         let (here, there) = (new(), new());
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// A folder of its own that only root can change, gone with the value.
+/// A temporary folder that only root can change; removed on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -73,7 +73,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Files in order of their names.
+    /// Returns the files, sorted by name.
     pub fn files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.0).unwrap();
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -88,16 +88,16 @@ impl Drop for Folder {
     }
 }
 
-/// The program while it runs; killed with the value.
+/// A running program; killed on drop.
 pub struct Run {
     pub child: Child,
     lines: Receiver<String>,
-    /// What it has said so far.
+    /// Output so far.
     pub said: String,
 }
 
 impl Run {
-    /// Starts it and waits until it captures.
+    /// Starts the program and waits until it captures.
     pub fn start(command: &mut Command, words: &[&str]) -> Run {
         let child = command
             .args(words)
@@ -120,13 +120,13 @@ impl Run {
         run
     }
 
-    /// In `here`, on `veth`.
+    /// Starts the program in `here`, on `veth`.
     pub fn on(place: &Place, words: &[&str]) -> Run {
         let all = [&["-i", "veth"], words].concat();
         Run::start(&mut place.here.command(program()), &all)
     }
 
-    /// Waits until it says a line with these words.
+    /// Waits for a line with these words.
     pub fn hears(&mut self, words: &str) -> String {
         let end = Instant::now() + LIMIT;
         loop {
@@ -144,11 +144,11 @@ impl Run {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its number is its own.
+        // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its process id is not reused.
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Stops it, so that it takes nothing any more: a signal alone is on its way yet.
+    /// Stops the program, and waits until it has stopped: the signal alone takes time to arrive.
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.child.id());
@@ -163,7 +163,7 @@ impl Run {
         }
     }
 
-    /// Waits until all that the kernel has counted, so many packets, is written or dropped.
+    /// Waits until the kernel has counted `packets` packets and all of them are written or dropped.
     pub fn has_taken(&mut self, packets: u64) {
         let end = Instant::now() + LIMIT;
         loop {
@@ -178,7 +178,7 @@ impl Run {
         }
     }
 
-    /// Waits for its end: the exit code, or none for a signal.
+    /// Waits for the end; returns the exit code, or None after a signal.
     pub fn wait(&mut self) -> Option<i32> {
         let end = Instant::now() + LIMIT;
         let status = loop {
@@ -194,7 +194,7 @@ impl Run {
         status.code()
     }
 
-    /// Ends it by SIGINT, which must go well. Gives the ledger.
+    /// Ends the program by SIGINT, which must succeed; returns the ledger.
     pub fn end(mut self) -> Ledger {
         self.signal(libc::SIGINT);
         assert_eq!(self.wait(), Some(0), "{}", self.said);
@@ -215,7 +215,7 @@ pub fn program() -> &'static str {
     env!("CARGO_BIN_EXE_capture")
 }
 
-/// The last ledger of what the program said.
+/// Parses the last ledger of the output.
 pub fn ledger(said: &str) -> Ledger {
     let line = |start: &str| {
         let mut lines = said.lines().filter(|line| line.starts_with(start));
@@ -235,7 +235,7 @@ pub fn ledger(said: &str) -> Ledger {
     }
 }
 
-/// A frame of so many bytes with a number in it, behind these bytes in place of the protocol.
+/// Builds a frame of `bytes` bytes with a number, after `head` in place of the protocol.
 fn frame(head: &[u8], number: u32, bytes: usize) -> Vec<u8> {
     let mut frame = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2];
     frame.extend_from_slice(head);
@@ -244,7 +244,7 @@ fn frame(head: &[u8], number: u32, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends frames with these numbers out of `veth`, each exactly once.
+/// Sends frames with these numbers by `veth`, each exactly once.
 pub fn send(from: &Namespace, numbers: std::ops::Range<u32>, bytes: usize) {
     send_with(from, &PROTOCOL.to_be_bytes(), numbers, bytes);
 }
@@ -275,7 +275,7 @@ pub fn send_with(from: &Namespace, head: &[u8], numbers: std::ops::Range<u32>, b
     });
 }
 
-/// What a tool says of a file, which it must take without complaint.
+/// Returns a tool's output for a file; the tool must accept the file without complaint.
 pub fn judge(tool: &str, words: &[&str], file: &Path) -> String {
     let output = Command::new(tool).args(words).arg(file).output();
     let output = output.unwrap_or_else(|error| panic!("{tool}: {error}: make deps"));
@@ -292,13 +292,13 @@ pub fn judge(tool: &str, words: &[&str], file: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// How many packets capinfos finds.
+/// Returns the number of packets that capinfos finds.
 pub fn count(file: impl AsRef<Path>) -> u64 {
     let said = judge("capinfos", &["-c", "-M", "-T", "-r"], file.as_ref());
     said.split_whitespace().last().unwrap().parse().unwrap()
 }
 
-/// A field of each packet, as tshark sees it.
+/// Returns a field of each packet, as decoded by tshark.
 pub fn fields(file: impl AsRef<Path>, field: &str) -> Vec<String> {
     let said = judge(
         "tshark",
@@ -308,14 +308,14 @@ pub fn fields(file: impl AsRef<Path>, field: &str) -> Vec<String> {
     said.lines().map(str::to_owned).collect()
 }
 
-/// The numbers of our frames, which stand behind the Ethernet header.
+/// Returns the numbers of our frames, which follow the Ethernet header.
 pub fn numbers(file: impl AsRef<Path>) -> Vec<u32> {
     let data = fields(file, "data.data");
     let number = |text: &String| u32::from_str_radix(&text[..8], 16).unwrap();
     data.iter().map(number).collect()
 }
 
-/// What blocks tell of packets that are missing before them, and what statistics blocks tell: (received, dropped).
+/// Returns the packets recorded as missing, and the counts of statistics blocks: (received, dropped).
 pub fn gaps(file: impl AsRef<Path>) -> (u64, Option<(u64, u64)>) {
     let mut bytes = Vec::new();
     std::fs::File::open(file)
@@ -331,7 +331,7 @@ pub fn gaps(file: impl AsRef<Path>) -> (u64, Option<(u64, u64)>) {
         match word(at) {
             6 => {
                 let options = at + 28 + word(at + 20).next_multiple_of(4);
-                // epb_dropcount stands first; a comment may follow it.
+                // epb_dropcount is the first option; a comment may follow it.
                 if options + 4 < end && word(options) == 4 | 8 << 16 {
                     gaps += long(options + 4);
                 }
@@ -344,8 +344,8 @@ pub fn gaps(file: impl AsRef<Path>) -> (u64, Option<(u64, u64)>) {
     (gaps, told)
 }
 
-/// A tunnel's interface `tun0` in `here` that has this link type (ARPHRD_*) and is up. What is written to the file comes
-/// in by it.
+/// Creates a tunnel interface `tun0` in `here` with this link type (ARPHRD_*), and sets it up. Data written to the file
+/// arrives by the interface.
 pub fn tunnel(place: &Place, hardware: u16) -> std::fs::File {
     let file = place.here.enter(|| {
         let mut file = std::fs::OpenOptions::new();

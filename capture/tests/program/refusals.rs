@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bad input: one line with cause and cure, and the exit code.
+//! Bad input yields one line with cause and cure, and the exit code.
 
 use std::process::Command;
 
@@ -64,7 +64,7 @@ fn who_has_no_rights_is_told_how_to_get_them() {
     refused(&mut command, 3, "sudo setcap cap_net_raw=ep ");
 }
 
-/// The pool belongs to the machine: nobody has 8 GiB in it.
+/// The machine's pool of huge pages is smaller than 8 GiB.
 #[test]
 fn an_empty_pool_of_huge_pages_is_told_with_the_cure() {
     let place = Place::new();

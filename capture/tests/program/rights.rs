@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the program may still do once it captures.
+//! Privileges that remain once the program captures.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 
 use crate::place::{program, send, Place, Run, OURS};
 
-/// A line of each thread's status, word by word.
+/// Returns a line of each thread's status, split into words.
 fn of_threads(run: &Run, name: &str) -> Vec<Vec<String>> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
     let line = |path: PathBuf| {
@@ -31,7 +31,7 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
         let file = place.file("x.pcapng");
         let words = [&["-w", &file, "--user", "nobody"], more, &[OURS]].concat();
         let mut run = Run::on(&place, &words);
-        // Who answers has started all threads.
+        // A program that answers has started all its threads.
         run.signal(libc::SIGUSR1);
         run.hears("ledger: delivered");
         assert!(of_threads(&run, "Uid:").len() >= 3);
@@ -45,7 +45,7 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
             ("CapBnd:", &["0000000000000000"]),
             ("CapAmb:", &["0000000000000000"]),
             ("NoNewPrivs:", &["1"]),
-            // By a filter.
+            // Mode 2: by a filter.
             ("Seccomp:", &["2"]),
         ] {
             for thread in of_threads(&run, name) {
@@ -58,7 +58,7 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
     }
 }
 
-/// Makes each wait of the program's main thread a call that nothing in it makes, before the kernel's filter looks at it.
+/// Turns each wait of the program's main thread into a forbidden call, before the kernel's filter checks it.
 fn strangely(run: &Run) -> Tracer {
     let pid = run.child.id().to_string();
     let child = Command::new("strace")
@@ -68,13 +68,13 @@ fn strangely(run: &Run) -> Tracer {
     Tracer(child.expect("strace: make deps"))
 }
 
-/// Ended with the value.
+/// A tracer; ended on drop.
 struct Tracer(Child);
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // Killed, it would leave a helper of its own behind.
-        // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its number is its own.
+        // SIGKILL would leave its helper process behind.
+        // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its process id is not reused.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         let _ = self.0.wait();
     }
@@ -113,7 +113,7 @@ fn root_makes_no_file_where_others_can_lead_it() {
     std::os::unix::fs::chown(&of_user, Some(65534), Some(65534)).unwrap();
     for folder in [roots, link] {
         let file = folder.join("x.pcapng");
-        // Where root does make one, it would record for ever.
+        // If root did create the file, the program would record for ever; timeout(1) ends it.
         let mut command = place.here.command("timeout");
         command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
         let output = command.arg(&file).output().unwrap();
@@ -124,7 +124,7 @@ fn root_makes_no_file_where_others_can_lead_it() {
     }
 }
 
-/// Somebody else has put it there, to read along.
+/// Another user has created the file, to read the recording.
 #[test]
 fn a_file_of_another_user_is_not_written_to() {
     let place = Place::new();
@@ -145,7 +145,7 @@ fn a_file_of_another_user_is_not_written_to() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
 }
 
-/// Also when they have their numbers and follow each other.
+/// Applies to numbered and rotated files, too.
 #[test]
 fn nobody_else_reads_what_is_recorded() {
     let place = Place::new();

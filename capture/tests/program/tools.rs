@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `capture pages`, `capture bench` and `capture cost`: pages under rings, a reader that works longer than packets leave it
-//! time, and what a packet costs.
+//! `capture pages`, `capture bench` and `capture cost`: pages of rings, a reader slower than the packets' rate, and the cost
+//! of a packet.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What a tool says on stdout; it must end well.
+/// Returns a tool's stdout; the tool must succeed.
 fn said(output: &Output) -> String {
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && error.is_empty(), "{error}{out}");
@@ -35,7 +35,7 @@ fn a_ring_of_the_kernels_lies_in_small_pages_here() {
     );
 }
 
-/// The kernel may have no transparent huge page left; small ones it always has.
+/// The kernel may have no transparent huge page left; small ones are always available.
 #[test]
 fn memory_of_our_own_has_the_pages_that_were_asked_for() {
     let place = Place::new();
@@ -54,7 +54,7 @@ fn memory_of_our_own_has_the_pages_that_were_asked_for() {
     }
 }
 
-/// What the kernel maps for itself of memory that packets are copied to is in small pages, whatever ours are.
+/// The kernel maps the packet memory in small pages, whatever the program's pages are.
 #[test]
 fn a_ring_of_afxdp_is_mapped_by_the_kernel_once_more() {
     let place = Place::new();
@@ -113,11 +113,11 @@ fn what_is_wrong_is_one_line() {
     }
 }
 
-/// Frames come as fast as one sender goes until the tool has ended. Gives what it says and how many were sent.
+/// Sends frames at the speed of one sender until the tool has ended. Returns its output and the number of frames sent.
 fn bench(words: &str) -> (String, u64) {
     let place = Place::new();
     for namespace in [&place.here, &place.there] {
-        // No stack sends anything of its own accord.
+        // The stacks send nothing on their own.
         let file = "/proc/sys/net/ipv6/conf/veth/disable_ipv6";
         namespace.enter(|| std::fs::write(file, "1")).unwrap();
     }
@@ -140,7 +140,7 @@ fn bench(words: &str) -> (String, u64) {
     })
 }
 
-/// A number of a line of JSON.
+/// Returns a number of a line of JSON.
 fn number(line: &str, key: &str) -> f64 {
     let (_, rest) = line.split_once(&format!("\"{key}\":")).expect(key);
     let end = rest.find([',', '}']).unwrap();
@@ -181,7 +181,7 @@ fn every_backend_is_read() {
     );
 }
 
-/// A block takes seconds to be read; packets that come meanwhile find room in one other.
+/// Reading a block takes seconds; packets that arrive meanwhile find room in one other block.
 #[test]
 fn a_delay_that_is_too_long_loses_packets() {
     let (said, sent) = bench("--json --delay 4000 --every 1 --ring 2M");
@@ -198,7 +198,7 @@ fn a_delay_that_is_too_long_loses_packets() {
     assert!((0.0..1.0).contains(&foretold), "{said}");
 }
 
-/// Misses are counted by each processor, or one line says why not, and the model speaks.
+/// Misses are counted by each processor, or one line states the reason and the model is printed.
 #[test]
 fn misses_are_counted_or_modelled() {
     let place = Place::new();
@@ -224,13 +224,13 @@ fn misses_are_counted_or_modelled() {
     }
 }
 
-/// A place with a pair of interfaces of its own, and what `cost` says of one that leads to the other.
+/// Creates a place with a pair of interfaces of its own; returns `cost`'s output for an interface that leads to the other.
 fn cost(words: &str) -> (Option<i32>, String, String) {
     let place = Place::new();
     place.ip("link add left type veth peer name right");
     place.ip("link add other type veth peer name another");
     for name in ["left", "right", "other", "another"] {
-        // No stack sends anything of its own accord.
+        // The stacks send nothing on their own.
         let file = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
         place.here.enter(|| std::fs::write(file, "1")).unwrap();
         place.ip(&format!("link set {name} up"));
@@ -258,11 +258,11 @@ fn a_packet_costs_kernel_and_reader() {
         assert_eq!(number(&out, "wall_ns"), parts, "{out}");
         let (_, program) = out.split_once("\"program\":").unwrap();
         let misses = number(program, "model_tlb_misses");
-        // Each packet has at most a place of its own.
+        // At most one new translation per packet.
         assert!(misses > 0.0 && misses <= 1.0, "{out}");
         if backend.contains(&"tpacket3") {
             assert_eq!(number(program, "entries"), 2048.0, "{out}");
-            // So many small pages lie under 4,000 packets of 1,100 bytes and their headers.
+            // Small pages under 4,000 packets of 1,100 bytes and their headers.
             assert!((0.27..0.31).contains(&misses), "{out}");
         }
     }
