@@ -135,7 +135,7 @@ pub struct Told {
     pub quiet: bool,
 }
 
-/// Longer waits than ten minutes are of no use.
+/// Parses a time limit of at most ten minutes; longer waits have no use.
 fn milliseconds() -> RangedU64ValueParser {
     value_parser!(u64).range(1..=600_000)
 }
@@ -227,7 +227,7 @@ pub enum EngineName {
 }
 
 impl Speed {
-    /// The settings of a scan by connections that tells these states.
+    /// Returns the settings of a scan by connections that reports the states `told`.
     pub fn settings(&self, slots: usize, told: [bool; 4]) -> Settings {
         Settings {
             slots,
@@ -241,8 +241,8 @@ impl Speed {
 }
 
 impl Arguments {
-    /// Fails if an option lacks the one that it says something about. (clap lets it pass where that other one would
-    /// contradict a third.)
+    /// Fails if an option lacks the option that it depends on. (clap accepts that if the missing option would conflict with
+    /// a third one.)
     pub fn check(&self) -> Result<()> {
         let (probe, expected) = (&self.probe, &self.expected);
         let verify = ("--verify", expected.verify.is_some());
@@ -272,7 +272,7 @@ impl Arguments {
     }
 }
 
-/// What clap says in several lines, without its drawing of the usage.
+/// Joins clap's message to one line, without its usage text.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From the command line to a scan and back to an exit code.
+//! Runs a scan from the parsed command line to the exit code.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -24,10 +24,10 @@ use crate::targets::read::{self, Targets, Wanted};
 use crate::verify;
 use crate::writer::Writer;
 
-/// Among how many the plan shares the last targets out; a few more do no harm.
+/// Number of rings that the plan assumes when it splits the last targets; a few more rings do no harm.
 const PLANNED_RINGS: usize = 4;
 
-/// Runs the command. Gives the exit code.
+/// Runs the command; returns the exit code.
 pub fn run(arguments: &Arguments) -> Result<u8> {
     arguments.check()?;
     if let Some(name) = &arguments.from {
@@ -50,13 +50,13 @@ fn namespace_refused(name: &str, error: &io::Error) -> Failure {
     }
 }
 
-/// What is asked: by which probe, of which service, and in words that --resume compares.
+/// Returns the probe, the service name, and the question in the words that --resume compares.
 fn asked(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>, Question<'_>)> {
     let given = &arguments.probe;
     let path = given.path.as_deref().unwrap_or("/");
     let http = || Http::new(path, &given.header, given.tls);
     let (by, probe, service) = match () {
-        // What it sends is no conversation.
+        // A SYN scan has no conversation.
         _ if given.syn => ("--syn", ProbeKind::Connect, None),
         _ if given.ssh.is_some() => ("--ssh", ProbeKind::Ssh, Some("ssh")),
         _ if given.banner => ("--banner", ProbeKind::Banner, None),
@@ -70,7 +70,7 @@ fn asked(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>, Ques
     Ok((probe, service, Question { by, words }))
 }
 
-/// Each with its option.
+/// Returns the expressions, each with its option.
 fn expressions(arguments: &Arguments) -> Vec<(&'static str, &str)> {
     let given = &arguments.probe;
     let ssh = given.ssh.iter().map(|text| ("--ssh", text.as_str()));
@@ -89,7 +89,7 @@ fn matcher(arguments: &Arguments) -> Result<Matcher> {
     Matcher::new(&all)
 }
 
-/// Which states are told, and whether of answers only those that match.
+/// Returns the reported states, and whether only matching answers are reported.
 fn shown(show: &[Show]) -> ([bool; 4], bool) {
     let has = |one| show.contains(&one) || show.contains(&Show::All);
     let matched = show.contains(&Show::Matched) && !show.contains(&Show::All);
@@ -103,16 +103,16 @@ fn shown(show: &[Show]) -> ([bool; 4], bool) {
     (told, matched && !show.contains(&Show::Open))
 }
 
-/// What is asked, in which order, and from where on.
+/// The plan of a scan: targets, order, and starting point.
 struct Planned {
     plan: Plan,
     seed: Option<u64>,
-    /// By --syn, of an interrupted scan; None: all.
+    /// Unanswered targets of an interrupted --syn scan; None: all targets.
     unanswered: Option<Runs>,
     left: u64,
 }
 
-/// The targets of the command line, in an order, from where an interrupted scan stopped.
+/// Plans the targets of the command line in order, from where an interrupted scan stopped.
 fn plan(arguments: &Arguments, question: &Question, targets: &mut Targets) -> Result<Planned> {
     let ports = arguments.ports.as_deref().ok_or_else(|| {
         Failure::usage("no port: say which by --ports 22,80,8000-8100 (- is all of them)")
@@ -156,7 +156,7 @@ fn plan(arguments: &Arguments, question: &Question, targets: &mut Targets) -> Re
     })
 }
 
-/// What carries the sockets, and how many at a time. Tells what it has to tell.
+/// Chooses the engine and the number of slots; appends its notes to `notes`.
 fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<(Chosen, Layout)> {
     let (chosen, told) = run::choose(arguments.speed.engine)?;
     notes.extend(told);
@@ -170,11 +170,11 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
     Ok((chosen, layout))
 }
 
-/// Chooses what carries the sockets, if the scan needs any, and prints notes on what may hinder it.
-/// left: probes to send; blocked: addresses that are left out.
+/// Chooses the engine, if the scan needs one, and prints notes on possible obstacles. `left`: probes to send; `blocked`:
+/// addresses left out.
 fn prepare(arguments: &Arguments, left: u64, blocked: u128) -> Result<Option<(Chosen, Layout)>> {
     let mut notes = Vec::new();
-    // SYNs need no sockets of their own.
+    // SYN scans need no sockets of their own.
     let carrier = match arguments.probe.syn {
         true => None,
         false => Some(carrier(arguments, left, &mut notes)?),
@@ -286,14 +286,15 @@ fn scan(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// What a scan by connections has not ended: of what rings took, `left`, and of what they did not take. None: nothing.
+/// Returns the unfinished targets of a scan by connections: `left` (assigned to rings) and those that no ring took. None:
+/// all are finished.
 fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
     let (start, mut begun) = plan.stopped();
     begun.extend(left);
     (start < plan.len() || !begun.is_empty()).then_some(begun)
 }
 
-/// Writes what is left of an interrupted scan; of one that is done, nothing stays.
+/// Writes the state of an interrupted scan, or removes the file of a finished one.
 fn keep(file: &str, planned: &Planned, question: &Question, left: Option<Left>) -> Result<()> {
     if let Some(left) = left {
         let (start, _) = planned.plan.stopped();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a ring counts while it runs. Each ring has a block of its own, on cache lines of its own; readers add them up.
+//! Counters of a ring. Each ring has its own block on its own cache lines; readers sum them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,23 +11,23 @@ pub struct Counts {
     states: [AtomicU64; STATES.len()],
     reasons: [AtomicU64; REASONS.len()],
     findings: [AtomicU64; FINDINGS.len()],
-    /// Attempts beyond the first, after a time-out.
+    /// Attempts after the first, following a time-out.
     pub retries: AtomicU64,
-    /// Attempts that the machine had no port, memory or descriptor for.
+    /// Attempts for which the machine had no port, memory or descriptor.
     pub shortages: AtomicU64,
-    /// Times that the number in flight was halved for it.
+    /// Times that the number in flight was halved after a shortage.
     pub slowdowns: AtomicU64,
-    /// Completions that found the queue full; the kernel kept them aside.
+    /// Completions that found the queue full; the kernel stored them.
     pub overflows: AtomicU64,
     /// System calls of the engine.
     pub calls: AtomicU64,
-    /// Frames that the capture ring had no room for (--syn).
+    /// Frames for which the capture ring had no room (--syn).
     pub ring_losses: AtomicU64,
-    /// Frames that answered nothing that was asked (--syn).
+    /// Frames that answered no question (--syn).
     pub strangers: AtomicU64,
 }
 
-/// Only the ring itself writes, so that a plain addition will do.
+/// Adds to a counter. Only its ring writes it, so a plain addition suffices.
 pub fn add(count: &AtomicU64, amount: u64) {
     count.store(count.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
@@ -40,7 +40,7 @@ impl Counts {
     }
 }
 
-/// The sum over all rings, at some moment.
+/// The sum over all rings at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub states: [u64; STATES.len()],

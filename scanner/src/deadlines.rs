@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Deadlines of the slots. All that wait for the same thing wait equally long, so a queue a kind is in order by itself:
-//! what is entered last ends last. Links lie in arrays: to enter and to leave costs no search and no memory.
+//! Deadlines of the slots. All slots of a kind wait equally long, so a queue per kind is sorted by itself: the slot entered
+//! last expires last. Links are stored in arrays: entering and leaving need no search and no allocation.
 
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// For a connection.
+    /// Waits for a connection.
     Connecting,
-    /// For the end of a conversation.
+    /// Waits for the end of a conversation.
     Talking,
-    /// For ports, memory or descriptors to be free again.
+    /// Waits for ports, memory or descriptors to become free.
     Paused,
 }
 
@@ -33,7 +33,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// For so many slots; `wait_ns` is how long each kind waits.
+    /// Creates the queues for `slots` slots; `wait_ns` is the wait of each kind.
     pub fn new(slots: usize, wait_ns: [u64; KINDS]) -> Deadlines {
         let none = Link {
             kind: None,
@@ -49,7 +49,7 @@ impl Deadlines {
         }
     }
 
-    /// From now on the slot waits for this; it no longer waits for what it did before.
+    /// Starts a wait of this kind for the slot; ends its earlier wait.
     pub fn enter(&mut self, slot: usize, kind: Kind, now_ns: u64) {
         self.leave(slot);
         let queue = kind as usize;
@@ -81,7 +81,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes out a slot whose time is over.
+    /// Removes and returns a slot whose deadline has passed.
     pub fn expired(&mut self, kind: Kind, now_ns: u64) -> Option<usize> {
         let slot = self.first[kind as usize];
         if slot == NONE || self.links[slot as usize].at_ns > now_ns {
@@ -91,7 +91,7 @@ impl Deadlines {
         Some(slot as usize)
     }
 
-    /// When the next one is over.
+    /// Returns the next deadline.
     pub fn next_ns(&self) -> Option<u64> {
         let first = self.first.iter().filter(|&&slot| slot != NONE);
         first.map(|&slot| self.links[slot as usize].at_ns).min()

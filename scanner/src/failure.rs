@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What ends the program before its time: one line, cause and cure, and an exit code.
+//! Errors that end the program: one line with cause and cure, and an exit code.
 
 use std::fmt;
 use std::io;
 
-/// The scan was done. Each other code says why it was not.
+/// The scan was completed; all other codes mean that it was not.
 pub const EXIT_DONE: u8 = 0;
-/// A system call failed; with --verify: what was met differs from the policy.
+/// A system call failed; with --verify: the answers differ from the policy.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_PRIVILEGE: u8 = 3;
-/// SIGINT or SIGTERM came before all targets were done.
+/// SIGINT or SIGTERM arrived before all targets were done.
 pub const EXIT_INTERRUPTED: u8 = 4;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A ring's work: which slot asks which target, what its operations come to, and what follows. Generic over the engine,
-//! so that io_uring and epoll run the same code. After `new`, nothing here allocates (tests/allocation.rs); probes by TLS
-//! do, inside rustls.
+//! A ring's work: assigns targets to slots, evaluates completions, and starts the next operation. Generic over the engine,
+//! so that io_uring and epoll run the same code. After `new`, nothing here allocates (tests/allocation.rs), except rustls in
+//! TLS probes.
 //!
-//! The number in flight grows while everything in flight is silent, and is halved when the machine lacks something. A slot's
-//! socket is opened once and goes from target to target.
+//! The number in flight grows while all operations in flight are silent, and is halved when the machine lacks a resource. A
+//! slot's socket is opened once and reused for target after target.
 
 mod end;
 mod talk;
@@ -24,32 +24,32 @@ use crate::record::Outbox;
 use crate::state::{classify, Finding, Reason, State};
 use crate::targets::Family;
 
-/// By so many the number in flight grows at once.
+/// Step by which the number in flight grows.
 const STEP: usize = 256;
-/// Completions of a round.
+/// Maximum completions per round.
 const ROUND: usize = 512;
 const FEWEST_IN_FLIGHT: usize = 8;
-/// Before a target is asked again for which the machine lacked something, and how often it is at most.
+/// Pause before a target is retried after a shortage, and the maximum number of retries.
 const PAUSE_NS: u64 = 100_000_000;
 const MOST_SHORTAGES: u8 = 50;
-/// Before the number in flight grows again.
+/// Time after a shortage before the number in flight grows again.
 const RECOVERY_NS: u64 = 1_000_000_000;
-/// How long completions may gather while many are in flight, and how long a round may take at all.
+/// Time for completions to accumulate while many are in flight, its maximum, and the maximum wait of a round.
 const GATHER_NS: u64 = 500_000;
 const LONGEST_GATHER_NS: u64 = 4_000_000;
 const LONGEST_WAIT_NS: u64 = 50_000_000;
 
-/// The same for all rings but the rate, which they share out.
+/// Settings of a ring; equal for all rings, except the rate, which they share.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub slots: usize,
     pub connect_timeout_ns: u64,
     pub talk_timeout_ns: u64,
-    /// Attempts beyond the first.
+    /// Attempts after the first.
     pub retries: u8,
-    /// A second; 0: no limit.
+    /// Questions a second; 0: no limit.
     pub rate: f64,
-    /// States that are told one by one; all are counted.
+    /// States that are reported individually; all are counted.
     pub told: [bool; 4],
 }
 
@@ -67,12 +67,12 @@ struct Slot {
     index: u64,
     started_ns: u64,
     phase: Phase,
-    /// The time of its operation is over, and that was cancelled.
+    /// The operation timed out and was cancelled.
     expired: bool,
     family: Option<Family>,
-    /// Its socket has asked nobody before.
+    /// Whether the socket was opened for this target.
     fresh: bool,
-    /// It has a connection, or had begun one.
+    /// Whether the socket has, or had begun, a connection.
     dirty: bool,
     attempts: u8,
     shortages: u8,
@@ -91,22 +91,22 @@ pub struct Flight<'a, E> {
     slots: Vec<Slot>,
     deadlines: Deadlines,
     rate: Rate,
-    /// Slots whose sockets are of each family, without a target.
+    /// Idle slots by the family of their socket.
     idle: [Vec<u32>; 2],
-    /// Slots below have a socket.
+    /// Number of slots in use: those below have a socket.
     used: usize,
-    /// Idle slots with a connection that is left to dissolve.
+    /// Idle slots with a connection to dissolve.
     dirty: Vec<u32>,
     in_flight: usize,
     window: usize,
-    /// It does not grow before, since the machine lacked something.
+    /// Time before which the window does not grow after a shortage.
     grows_after_ns: u64,
     slowed_ns: u64,
-    /// How long completions may gather now.
+    /// Current time for completions to accumulate.
     gather_ns: u64,
-    /// The kernel tells a refusal again at the next connect.
+    /// Whether the kernel reports a refusal again at the next connect.
     keeps_refusals: bool,
-    /// The plan has no more targets.
+    /// Whether the plan has no more targets.
     exhausted: bool,
     clock: Instant,
     now_ns: u64,
@@ -167,7 +167,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         }
     }
 
-    /// Asks until the plan is done, or it is told to stop. Gives the indices that were taken and not ended.
+    /// Scans until the plan is done or a stop is requested. Returns the indices of unfinished targets.
     pub fn run(mut self) -> io::Result<Vec<u64>> {
         let mut ended: Vec<Completion> = Vec::with_capacity(ROUND);
         loop {
@@ -192,7 +192,7 @@ impl<'a, E: Engine> Flight<'a, E> {
             if ended.is_empty() && may_grow {
                 self.window = (self.window + STEP).min(self.slots.len());
             }
-            // Where all are silent, there is no use in looking often.
+            // If all targets are silent, longer waits suffice.
             self.gather_ns = match ended.is_empty() {
                 true => (2 * self.gather_ns).min(LONGEST_GATHER_NS),
                 false => GATHER_NS,
@@ -201,8 +201,8 @@ impl<'a, E: Engine> Flight<'a, E> {
             for completion in &ended {
                 self.ended(*completion);
             }
-            // This thread may have been kept waiting, by whoever reads the results: what had an answer in time is heard
-            // first, and only then what had none is given up.
+            // This thread may have been blocked by the reader of the results: answers that arrived in time are processed
+            // before deadlines are checked.
             if ended.len() + 1 < ROUND {
                 self.expire();
             }
@@ -223,7 +223,7 @@ impl<'a, E: Engine> Flight<'a, E> {
             && self.now_ns >= self.grows_after_ns
     }
 
-    /// For how many completions it is worth to wait, and how long at most.
+    /// Returns the number of completions to wait for, and the maximum wait.
     fn patience(&mut self) -> (usize, u64) {
         let mut until = self.now_ns + LONGEST_WAIT_NS;
         let least = (self.in_flight / 8).clamp(1, 64);
@@ -240,11 +240,11 @@ impl<'a, E: Engine> Flight<'a, E> {
         {
             until = until.min(next);
         }
-        // A wait of 0 would not wait: what is due is done in the next round.
+        // A wait of 0 would not wait: due work is done in the next round.
         (least, until.saturating_sub(self.now_ns).max(20_000))
     }
 
-    /// Gives targets to free slots, as many as the window and the rate allow.
+    /// Assigns targets to free slots, as many as the window and the rate allow.
     fn admit(&mut self) {
         let mut allowed = self.rate.allowed(self.now_ns).min(ROUND as u64);
         while !self.exhausted && allowed > 0 && self.in_flight < self.window {
@@ -268,7 +268,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.dissolve();
     }
 
-    /// Below the window there is always one: that many slots exist.
+    /// Returns a free slot. One always exists below the window, since the window is at most the number of slots.
     fn free_slot(&mut self, family: Family) -> usize {
         let (same, other) = match family {
             Family::V4 => (0, 1),
@@ -305,14 +305,14 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.deadlines.enter(slot, Kind::Connecting, self.now_ns);
     }
 
-    /// A question more for the network: those that are yet to come wait for it.
+    /// Asks the slot's target again, which counts against the rate.
     fn connect_again(&mut self, slot: usize) {
         self.rate.take(1);
         let (address, port) = self.cursor.target(self.slots[slot].index);
         self.connect(slot, &Sockaddr::new(address, port));
     }
 
-    /// Leaves no connection open behind a target that is done when no other follows in its slot.
+    /// Resets connections of finished targets in idle slots.
     fn dissolve(&mut self) {
         while let Some(slot) = self.dirty.pop() {
             let left = &mut self.slots[slot as usize];
@@ -323,13 +323,13 @@ impl<'a, E: Engine> Flight<'a, E> {
         }
     }
 
-    /// Ends what has taken too long, and asks again what was put off.
+    /// Cancels timed-out operations, and retries paused targets.
     fn expire(&mut self) {
         for kind in [Kind::Connecting, Kind::Talking] {
             while let Some(slot) = self.deadlines.expired(kind, self.now_ns) {
                 self.slots[slot].expired = true;
                 self.engine.cancel(slot);
-                // What does not end is cancelled again.
+                // An operation that does not end is cancelled again.
                 self.deadlines.enter(slot, kind, self.now_ns);
             }
         }
@@ -350,7 +350,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         }
     }
 
-    /// What stands before a connect failed: the target is asked again, with a new socket.
+    /// Handles a failed preparation of a connect: the target is retried with a new socket.
     fn unprepared(&mut self, slot: usize, errno: i32) {
         self.deadlines.leave(slot);
         self.slots[slot].family = None;
@@ -373,12 +373,12 @@ impl<'a, E: Engine> Flight<'a, E> {
             errno => errno,
         };
         if errno == libc::ECONNABORTED && !taken.fresh {
-            // Before Linux 6.3 the end of the refusal before is told here: from now on it is taken off first.
+            // Before Linux 6.3 a connect may report the previous refusal: from now on sockets are dissolved after refusals.
             self.keeps_refusals = true;
             return self.connect_again(slot);
         }
         if matches!(errno, libc::EALREADY | libc::EISCONN) && !taken.fresh {
-            // The socket has not got over what it met before: a new one asks again.
+            // The socket still holds an earlier error: retry with a new socket.
             taken.family = None;
             return self.connect_again(slot);
         }
@@ -391,7 +391,7 @@ impl<'a, E: Engine> Flight<'a, E> {
                 self.connect_again(slot);
             }
             Some((state, reason)) => {
-                // A refusal leaves the socket as new, too; after all else it is dissolved.
+                // A refusal leaves the socket as new; after other results it is dissolved.
                 taken.dirty &= errno != libc::ECONNREFUSED || self.keeps_refusals;
                 self.done(slot, state, reason, errno, Finding::None);
             }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What of this machine would hold the scan up, looked at before it starts; and the one limit that can be raised.
+//! Checks this machine for obstacles to the scan before it starts, and raises the descriptor limit.
 
 use std::fs;
 use std::io;
 
-/// Raises RLIMIT_NOFILE to `wanted` if it may, else as far as it may. Gives what it is then.
+/// Raises RLIMIT_NOFILE to `wanted`, or as far as permitted. Returns the resulting limit.
 pub fn raise_descriptors(wanted: u64) -> u64 {
     // SAFETY: getrlimit(2) and setrlimit(2) read and write one rlimit, which outlives the calls.
     unsafe {
@@ -34,7 +34,7 @@ fn number(file: &str) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Lines for stderr.
+/// Returns warnings for stderr.
 pub fn hints(targets: u64, in_flight: u64) -> Vec<String> {
     let mut hints = Vec::new();
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn hints(targets: u64, in_flight: u64) -> Vec<String> {
     hints
 }
 
-/// User and system time of this process.
+/// Returns the user and system time of this process.
 pub fn cpu_time() -> std::time::Duration {
     // SAFETY: getrusage(2) fills in one rusage, for which all zeros is valid, too.
     let usage = unsafe {
@@ -78,8 +78,7 @@ pub fn cpu_time() -> std::time::Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Moves the calling thread, and those that it starts from then on, into a network namespace: a name of `ip netns`,
-/// or a path.
+/// Moves the calling thread, and threads that it starts later, into a network namespace: a name of `ip netns`, or a path.
 pub fn enter_namespace(name: &str) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     let path = match name.contains('/') {

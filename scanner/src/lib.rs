@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Asks from outside what a firewall lets through.
+//! Tests from outside which ports a firewall lets through.
 
 pub mod arguments;
 pub mod command;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program: what is wrong is one line on stderr and an exit code.
+//! The program: prints an error as one line on stderr and returns an exit code.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use scanner::arguments::{one_line, Arguments};
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        // --help and --version are errors, too, in clap's eyes.
+        // clap reports --help and --version as errors, too.
         Err(words) if !words.use_stderr() => words.exit(),
         Err(error) => {
             eprintln!("error: {}", one_line(&error));

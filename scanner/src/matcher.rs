@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether an answer is one that was looked for. Done where results are written, so that no ring waits for an expression.
+//! Matches answers against expressions. Runs where results are written, so that no ring waits for an expression.
 
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::failure::{Failure, Result};
 
-/// The most bytes of a compiled expression: one that needs more is refused.
+/// Maximum bytes of a compiled expression; larger ones are refused.
 const LARGEST_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// `option` is where the expressions were written.
+    /// Compiles expressions, given as (option, text); the option is named in errors.
     pub fn new(texts: &[(&str, &str)]) -> Result<Matcher> {
         let expressions = texts.iter().map(|(option, text)| {
             RegexBuilder::new(text)
@@ -29,14 +29,14 @@ impl Matcher {
         })
     }
 
-    /// None without expressions.
+    /// Whether all expressions match; None without expressions.
     pub fn matches(&self, answer: &[u8]) -> Option<bool> {
         let all = || self.expressions.iter().all(|one| one.is_match(answer));
         (!self.expressions.is_empty()).then(all)
     }
 }
 
-/// One line with the place: regex itself draws several.
+/// Formats an error as one line with the column: regex's own message has several lines.
 fn refused(option: &str, text: &str, error: &regex::Error) -> Failure {
     let words = error.to_string();
     let why = words
@@ -46,7 +46,7 @@ fn refused(option: &str, text: &str, error: &regex::Error) -> Failure {
         .trim_start_matches("error: ");
     let lines: Vec<&str> = words.lines().collect();
     let marker = lines.iter().find(|line| line.trim_start().starts_with('^'));
-    // regex indents the expression and its marker by four blanks.
+    // regex indents the expression and its marker by four spaces.
     let column = marker.map_or(String::new(), |line| {
         format!(", column {}", line.len() - line.trim_start().len() - 3)
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A keyed order of the numbers below n, in which neighbours are far apart: so no host and no network sees a burst.
-//! A Feistel network over the next even number of bits; what lands above n goes round again (cycle walking), less than
+//! A keyed permutation of the numbers below n that spreads neighbours, so that no host and no network sees a burst. A
+//! Feistel network over the next even number of bits; results of n or more are permuted again (cycle walking), less than
 //! four times on average.
 
 const ROUNDS: usize = 4;
@@ -13,7 +13,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The same for a seed, on any machine: a scan can be resumed.
+    /// Creates the permutation of a seed, which is equal on all machines, so that a scan can be resumed.
     pub fn new(len: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
         let key = |round: u64| mix(seed ^ mix(round + 1));
@@ -24,7 +24,7 @@ impl Permutation {
         }
     }
 
-    /// The number at a place. `place` is below the length.
+    /// Returns the number at a place, which must be below the length.
     pub fn at(&self, place: u64) -> u64 {
         let mut value = place;
         loop {
@@ -79,7 +79,7 @@ mod tests {
         assert!(!order(1).eq(order(2)));
     }
 
-    /// 100 targets in turn never meet one of 1,000 hosts (of 100 ports each) more than a few times.
+    /// 100 successive targets never contain one of 1,000 hosts (of 100 ports each) more than a few times.
     #[test]
     fn no_host_sees_a_burst() {
         let order = Permutation::new(100_000, 7);

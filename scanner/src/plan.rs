@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which target comes when. All rings take from one plan, a chunk at a time, so that none is done long before another.
-//! A target's index stands for its address and its port; its place is where it comes in the order.
+//! The order of targets. All rings take chunks from one plan, so that they finish at about the same time. A target's index
+//! encodes its address and port; its place is its position in the order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::ports::Ports;
 use crate::targets::set::Set;
 use crate::targets::Address;
 
-/// Places that a ring takes at once, at most.
+/// Maximum number of places that a ring takes at once.
 const CHUNK: u64 = 256;
 
 #[derive(Debug)]
@@ -17,16 +17,16 @@ pub struct Plan {
     pub targets: Set,
     pub ports: Ports,
     order: Option<Permutation>,
-    /// Indices that an interrupted scan had begun and not ended; they come first.
+    /// Indices of unfinished targets of an interrupted scan; they come first.
     begun: Vec<u64>,
-    /// The place behind those that an interrupted scan had begun.
+    /// First place that the interrupted scan had not taken.
     start: u64,
     taken: AtomicU64,
     rings: u64,
 }
 
 impl Plan {
-    /// `seed` gives the order; None: by address, then by port.
+    /// Creates a plan. `seed` determines the order; None: by address, then by port.
     pub fn new(targets: Set, ports: Ports, seed: Option<u64>, rings: usize) -> Plan {
         let len = targets.len() * ports.len();
         Plan {
@@ -40,13 +40,13 @@ impl Plan {
         }
     }
 
-    /// Goes on where another scan of the same plan stopped.
+    /// Continues an interrupted scan of the same plan.
     pub fn resume(&mut self, start: u64, begun: Vec<u64>) {
         self.start = start;
         self.begun = begun;
     }
 
-    /// Targets of the whole plan.
+    /// Returns the number of targets of the whole plan.
     pub fn len(&self) -> u64 {
         self.targets.len() * self.ports.len()
     }
@@ -55,7 +55,7 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Targets that are yet to be asked.
+    /// Returns the number of targets still to ask.
     pub fn left(&self) -> u64 {
         self.len() - self.start + self.begun.len() as u64
     }
@@ -94,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// The first turn and the one behind the last of a chunk that is nobody else's.
+    /// Reserves a chunk of turns; returns its first turn and the turn after its last.
     fn take(&self, most: u64) -> Option<(u64, u64)> {
         let all = self.left();
         let chunk = |from: u64| ((all - from) / (2 * self.rings)).clamp(1, most);
@@ -106,8 +106,8 @@ impl Plan {
             .map(|from| (from, from + chunk(from)))
     }
 
-    /// Where a scan that stops now has come to: the place behind those taken, and the indices of an older scan that
-    /// were not taken. What rings took and have not ended, they know.
+    /// Returns the state of a stopped scan: the first place not taken, and the indices of an older scan that were not taken.
+    /// The rings hold the unfinished targets that they took.
     pub fn stopped(&self) -> (u64, Vec<u64>) {
         let taken = self.taken.load(Ordering::Relaxed);
         let begun = self.begun.len() as u64;
@@ -116,7 +116,7 @@ impl Plan {
     }
 }
 
-/// A ring's way through the plan.
+/// A ring's position in the plan.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     plan: &'a Plan,
@@ -125,8 +125,8 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The index of the next target, for a ring that can ask so many now (at least 1). What it can't ask is left to other
-    /// rings: in the hands of one that is full, it would wait for a time-out.
+    /// Returns the index of the next target, for a ring with `room` free slots (at least 1). Takes no more than that from
+    /// the plan: targets held by a full ring would wait for a time-out.
     pub fn next_of(&mut self, room: u64) -> Option<u64> {
         if self.next == self.end {
             (self.next, self.end) = self.plan.take(room.min(CHUNK))?;
@@ -143,14 +143,14 @@ impl Cursor<'_> {
 impl Iterator for Cursor<'_> {
     type Item = u64;
 
-    /// The index of the next target.
+    /// Returns the index of the next target.
     fn next(&mut self) -> Option<u64> {
         self.next_of(CHUNK)
     }
 }
 
 impl Cursor<'_> {
-    /// What was taken and not given out.
+    /// Returns the indices that were taken from the plan but not yielded.
     pub fn rest(&mut self) -> Vec<u64> {
         let rest = (self.next..self.end).map(|turn| self.plan.index_at(turn));
         let rest = rest.collect();
@@ -218,7 +218,7 @@ mod tests {
         let all = plan(Some(3));
         let mut seen = vec![0; all.len() as usize];
         let (mut start, mut begun) = (0, Vec::new());
-        // Interrupted again and again, also within what an earlier interruption left.
+        // The scan is interrupted repeatedly, also among targets left by an earlier interruption.
         loop {
             let mut plan = plan(Some(3));
             plan.resume(start, begun);

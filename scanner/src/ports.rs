@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ports as they are written: `22,80,443,8000-8100`, `-100`, `60000-`, and `-` for all from 1 on.
+//! Port lists: `22,80,443,8000-8100`, `-100`, `60000-`, and `-` for all from 1 on.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     list: Vec<u16>,
 }
 
 impl Ports {
-    /// The error quotes what is wrong and says what was expected.
+    /// Parses a list. The error quotes the wrong word and states what is expected.
     pub fn parse(text: &str) -> Result<Ports, String> {
         let mut wanted = vec![false; 65536];
         for word in text.split(',') {
@@ -45,7 +45,7 @@ impl Ports {
         self.list.iter().copied()
     }
 
-    /// As short as it can be written.
+    /// Formats the list in its shortest form.
     pub fn text(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for run in self.list.chunk_by(|a, b| a + 1 == *b) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The bar on stderr, where that is a terminal.
+//! Progress bar on stderr, if that is a terminal.
 
 use std::fmt::Write;
 use std::io::{stderr, stdout, IsTerminal};
@@ -9,12 +9,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use crate::counts::Sum;
 use crate::state::State;
 
-/// It fits into a line of a narrow terminal; what does not fit is cut off behind.
+/// Fits into a line of a narrow terminal; the excess is cut off at the end.
 const TEMPLATE: &str = "{bar:12} {human_pos}/{human_len} {rate}/s {eta} left {wide_msg}";
 
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// Results go to a terminal, too: most likely the same.
+    /// Whether results go to a terminal, too: probably the same one.
     shares: bool,
 }
 
@@ -52,7 +52,7 @@ impl Progress {
         ));
     }
 
-    /// Does what writes results, so that none ends up in the bar's line.
+    /// Runs `write`, which writes results, with the bar hidden if both share a terminal.
     pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) if self.shares => bar.suspend(write),

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How many may be asked now: a virtual clock that each question moves on (generic cell rate algorithm).
+//! Rate limit: a virtual clock that each question advances (generic cell rate algorithm).
 
-/// What was not used of this time is gone: so much may come at once after a pause.
+/// Maximum burst after a pause: older unused time is lost.
 const BURST_NS: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Rate {
-    /// Between two questions; 0: as many as you like.
+    /// Time between two questions; 0: no limit.
     interval_ns: u64,
-    /// When the next question may come.
+    /// Time at which the next question is allowed.
     next_ns: u64,
 }
 
 impl Rate {
-    /// `per_second` 0: no limit.
+    /// Creates a limit; `per_second` 0: no limit.
     pub fn new(per_second: f64, now_ns: u64) -> Rate {
         let interval = if per_second > 0.0 {
             1e9 / per_second
@@ -41,7 +41,7 @@ impl Rate {
         self.next_ns += self.interval_ns * questions;
     }
 
-    /// When the next question may come; None without a limit.
+    /// Returns the time at which the next question is allowed; None without a limit.
     pub fn next_ns(&self) -> Option<u64> {
         (self.interval_ns != 0).then_some(self.next_ns)
     }

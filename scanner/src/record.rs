@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Results on their way from the rings to the writer: batches that were allocated before the start and go round.
+//! Results on their way from the rings to the writer, in batches that are allocated before the start and reused.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 
 use crate::state::{Finding, Reason, State};
 
-/// What was found at one target.
+/// Result for one target.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// The number of the target, as the plan counts them.
+    /// Index of the target in the plan.
     pub index: u64,
     pub state: State,
     pub reason: Reason,
-    /// What [`Reason::Other`] and [`Reason::Shortage`] met.
+    /// Error number of [`Reason::Other`] and [`Reason::Shortage`].
     pub errno: i32,
     pub attempts: u8,
     pub finding: Finding,
-    /// From the last attempt's start to the answer.
+    /// Time from the start of the last attempt to the answer.
     pub rtt_us: u32,
-    /// Where the answer's bytes are in the batch.
+    /// Start and end of the answer's bytes in the batch.
     text: (u32, u32),
 }
 
 const RECORDS: usize = 256;
-/// An answer has at most as many bytes; a batch has room for this many more than one.
+/// Maximum bytes of an answer; a batch has as much room beyond its limit.
 pub const LONGEST_TEXT: usize = 16 * 1024;
 const TEXTS: usize = 64 * 1024;
-/// Batches a ring has: one that it fills, the others with the writer or on their way back.
+/// Batches of a ring: one is being filled, the others are with the writer or on their way back.
 const BATCHES: usize = 8;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Batch {
         }
     }
 
-    /// Each record with the bytes of its answer.
+    /// Iterates over the records, each with the bytes of its answer.
     pub fn iter(&self) -> impl Iterator<Item = (&Record, &[u8])> {
         self.records.iter().map(|record| {
             let (from, to) = record.text;
@@ -56,7 +56,7 @@ impl Batch {
     }
 }
 
-/// A ring's end.
+/// A ring's end of the queue.
 pub struct Outbox {
     batch: Option<Batch>,
     full: SyncSender<(usize, Batch)>,
@@ -64,13 +64,13 @@ pub struct Outbox {
     ring: usize,
 }
 
-/// The writer's end.
+/// The writer's end of the queue.
 pub struct Inbox {
     full: Receiver<(usize, Batch)>,
     empty: Vec<SyncSender<Batch>>,
 }
 
-/// An outbox for each ring.
+/// Creates an outbox for each ring, and the inbox.
 pub fn boxes(rings: usize) -> (Vec<Outbox>, Inbox) {
     let (full, received) = sync_channel(rings * BATCHES);
     let (outboxes, empty) = (0..rings)
@@ -97,7 +97,7 @@ pub fn boxes(rings: usize) -> (Vec<Outbox>, Inbox) {
 }
 
 impl Outbox {
-    /// Takes a record; waits for the writer if it is behind by all batches.
+    /// Adds a record; waits for the writer if it holds all batches.
     pub fn push(&mut self, mut record: Record, text: &[u8]) {
         let Some(batch) = &mut self.batch else { return };
         let text = &text[..text.len().min(LONGEST_TEXT)];
@@ -110,7 +110,7 @@ impl Outbox {
         }
     }
 
-    /// Gives what there is to the writer. Called when the ring would sleep, so that results stream.
+    /// Passes the current batch to the writer. Called before the ring sleeps, so that results stream.
     pub fn flush(&mut self) {
         let has_records = |batch: &Batch| !batch.records.is_empty();
         if !self.batch.as_ref().is_some_and(has_records) {
@@ -119,7 +119,7 @@ impl Outbox {
         let Some(batch) = self.batch.take() else {
             return;
         };
-        // A writer that is gone (its output was closed) takes no more: the scan is being stopped.
+        // If the writer has ended (its output was closed), the batch is lost: the scan is being stopped.
         if self.full.send((self.ring, batch)).is_ok() {
             self.batch = self.empty.recv().ok();
         }
@@ -127,7 +127,7 @@ impl Outbox {
 }
 
 impl Inbox {
-    /// Hands each batch to `take` until all rings are done, or `take` fails.
+    /// Passes each batch to `take` until all rings are done, or `take` fails.
     pub fn each<E>(self, mut take: impl FnMut(&Batch) -> Result<(), E>) -> Result<(), E> {
         while let Ok((ring, mut batch)) = self.full.recv() {
             take(&batch)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where an interrupted scan goes on.
+//! The resume file: state of an interrupted scan.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -13,42 +13,42 @@ use crate::plan::Plan;
 use crate::syn::runs::Runs;
 
 const VERSION: u32 = 1;
-/// The largest that is ever written, of --syn's most targets, has less.
+/// Maximum file size; the largest file, of a --syn scan with the most targets, is smaller.
 const LARGEST_BYTES: u64 = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resume {
     version: u32,
-    /// How it was asked, as the command line says it: a file of another probe is refused.
+    /// The probe, as on the command line: a file of a different probe is refused.
     probe: String,
-    /// A hash of targets, ports and what else was asked: a file of another question is refused. No plain text, since
-    /// header fields may be secret.
+    /// Hash of targets, ports and the rest of the question: a file of a different question is refused. A hash, since header
+    /// fields may be secret.
     scan: String,
     seed: Option<u64>,
-    /// The place that was not taken yet.
+    /// First place that was not taken yet.
     start: u64,
     left: Left,
-    /// A hash of all the above: a file that was changed is refused.
+    /// Hash of the fields above: a modified file is refused.
     check: String,
 }
 
-/// What is left of a scan.
+/// Unfinished targets of a scan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Left {
-    /// Indices of targets that were begun and not ended, before those from `start` on.
+    /// Indices of targets that were begun and not finished; they come before the places from `start` on.
     Begun(Vec<u64>),
-    /// --syn: indices of all targets that have no answer. Those from `start` on come first.
+    /// --syn: indices of all targets without an answer. Those from `start` on come first.
     Unanswered(Runs),
 }
 
-/// What each target is asked, by its options.
+/// The question that each target is asked, by its options.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The probe.
     pub by: &'static str,
-    /// Options that say more, each with its value.
+    /// Further options, each with its value.
     pub words: Vec<(&'static str, &'a str)>,
 }
 
@@ -91,7 +91,7 @@ impl Resume {
         format!("{:016x}", hasher.finish())
     }
 
-    /// None if there is no such file: the scan begins.
+    /// Reads the file; None if it does not exist, so that the scan begins anew.
     pub fn read(file: &str) -> Result<Option<Resume>> {
         let opened = match File::open(file) {
             Ok(opened) => opened,
@@ -120,7 +120,7 @@ impl Resume {
         }
     }
 
-    /// The order to go on in. Fails if the command line says another.
+    /// Returns the seed of the order to continue in. Fails if the command line demands a different order.
     pub fn order(&self, sequential: bool, seed: Option<u64>, file: &str) -> Result<Option<u64>> {
         let other = seed.is_some() && seed != self.seed;
         if other || sequential && self.seed.is_some() {
@@ -131,7 +131,7 @@ impl Resume {
         Ok(self.seed)
     }
 
-    /// Lets a plan go on from here. Gives what --syn has no answer of.
+    /// Continues a plan from this state. Returns the unanswered targets of a --syn scan.
     pub fn apply(self, plan: &mut Plan, question: &Question, file: &str) -> Result<Option<Runs>> {
         if self.probe != question.by {
             return Err(Failure::usage(format!(
@@ -165,7 +165,7 @@ impl Resume {
         })
     }
 
-    /// Replaces the file as a whole.
+    /// Replaces the file atomically.
     pub fn write(&self, file: &str) -> Result<()> {
         let beside = beside(file);
         let write = |to: File| {
@@ -174,7 +174,7 @@ impl Resume {
             to.into_inner()?.sync_all()?;
             fs::rename(&beside, file)
         };
-        // Only what was made here is removed.
+        // Removes only a file that was created here.
         let written = File::create_new(&beside).and_then(|to| {
             write(to).inspect_err(|_| {
                 let _ = fs::remove_file(&beside);
@@ -184,7 +184,7 @@ impl Resume {
     }
 }
 
-/// Fails now where a file could not be written at the end of a long scan.
+/// Fails early if the file could not be written at the end of a long scan.
 pub fn check_writable(file: &str) -> Result<()> {
     let beside = beside(file);
     File::create_new(&beside)
@@ -196,7 +196,7 @@ pub fn check_writable(file: &str) -> Result<()> {
         })
 }
 
-/// A name of this process's own, so that no other's file is in the way.
+/// Returns a temporary name with the process id, so that it does not collide with other files.
 fn beside(file: &str) -> String {
     format!("{file}.{}.new", std::process::id())
 }
@@ -245,7 +245,7 @@ mod tests {
         Resume::new(&plan("22"), &question, Some(5), 100, Left::Begun(left))
     }
 
-    /// In a file of its own, which is removed at the end.
+    /// Runs a test with a file of its own, and removes the file.
     fn with_file(name: &str, test: impl Fn(&str)) {
         let name = format!("scanner-resume-{name}-{}", std::process::id());
         let file = std::env::temp_dir().join(name);
@@ -380,7 +380,7 @@ mod tests {
             fs::write(&others[0], "another's").unwrap();
             check_writable(file).unwrap();
             connect(vec![1]).write(file).unwrap();
-            // Even where one has the very name, which could be a link.
+            // Also if a file of the temporary name exists, which could be a link.
             std::os::unix::fs::symlink(&others[0], &others[1]).unwrap();
             assert!(check_writable(file).is_err());
             assert!(connect(vec![2]).write(file).is_err());

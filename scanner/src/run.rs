@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A whole scan by connections: rings on threads of their own, a thread that writes, and this one, which watches.
+//! Runs a whole scan by connections: rings on threads of their own, a writer thread, and this thread, which watches.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,10 +23,10 @@ use crate::probe::tls::Https;
 use crate::probe::Scan;
 use crate::record::{boxes, Batch, Outbox};
 
-/// Between two looks at the counts.
+/// Interval between two readings of the counts.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// What is said behind an open port.
+/// Probe for open ports.
 #[derive(Clone)]
 pub enum ProbeKind {
     Connect,
@@ -63,7 +63,7 @@ impl Chosen {
     }
 }
 
-/// The engine that is asked for, or the one that works; and what is to be told about it.
+/// Returns the requested engine, or the one that works, and notes about it.
 pub fn choose(wanted: EngineName) -> Result<(Chosen, Vec<String>)> {
     if wanted == EngineName::Epoll {
         return Ok((Chosen::Epoll, Vec::new()));
@@ -80,14 +80,15 @@ pub fn choose(wanted: EngineName) -> Result<(Chosen, Vec<String>)> {
     }
 }
 
-/// How many threads, and how many slots each of them has.
+/// Number of threads, and of slots per thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub rings: usize,
     pub slots: usize,
 }
 
-/// A ring's table of sockets has at most RLIMIT_NOFILE places, so more in flight need more rings; epoll has one table for all.
+/// Computes the layout. A ring's socket table has at most RLIMIT_NOFILE entries, so more in flight need more rings; epoll
+/// uses one table for all.
 pub fn layout(
     chosen: Chosen,
     in_flight: u64,
@@ -119,19 +120,19 @@ pub fn layout(
     (layout, told)
 }
 
-/// A scan as it is to be.
+/// Parameters of a scan.
 pub struct Job<'a> {
     pub plan: &'a Plan,
     pub probe: ProbeKind,
     pub chosen: Chosen,
     pub layout: Layout,
-    /// With the rate of all rings together.
+    /// Settings with the total rate of all rings.
     pub settings: Settings,
     pub stop: &'a AtomicBool,
 }
 
-/// Runs it. `take` gets the results, on a thread of its own; `watch` is called ten times a second with the counts. Gives
-/// the counts and the indices that were taken and not ended.
+/// Runs the scan. `take` receives the results, on a thread of its own; `watch` is called ten times a second with the counts.
+/// Returns the counts and the indices of unfinished targets.
 pub fn run(
     job: &Job,
     take: impl FnMut(&Batch) -> io::Result<()> + Send,
@@ -146,7 +147,7 @@ pub fn run(
         let writer = scope.spawn(move || {
             let taken = inbox.each(take);
             if taken.is_err() {
-                // What it writes to is gone.
+                // The output was closed.
                 job.stop.store(true, Ordering::Relaxed);
             }
             taken
@@ -183,7 +184,7 @@ pub fn run(
     Ok((Sum::of(&counts), ended?))
 }
 
-/// Tells the watcher that a ring is done, in whatever way.
+/// Notifies the watcher when a ring's thread ends, even by a panic.
 struct Landing<'a> {
     watcher: &'a thread::Thread,
     flying: &'a AtomicUsize,
@@ -202,7 +203,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<T>) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A ring's thread.
+/// Body of a ring's thread.
 fn fly(job: &Job, counts: &Counts, outbox: Outbox) -> Result<Vec<u64>> {
     let Layout { rings, slots } = job.layout;
     let settings = Settings {

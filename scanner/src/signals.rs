@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SIGINT and SIGTERM: the first ends a scan in order, the second at once.
+//! SIGINT and SIGTERM: the first signal ends a scan in order, the second at once.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use signal_hook::flag;
 
 use crate::failure::{Failure, Result, EXIT_INTERRUPTED};
 
-/// From now on a signal sets what is given. Called when there is something to end: before, a signal ends the program.
+/// Returns a flag that a signal sets from now on. Called once a scan can be stopped: before, a signal ends the program.
 pub fn stop() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag down.
+        // In this order, so that the first signal finds the flag unset.
         flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), stop.clone())
             .and_then(|_| flag::register(signal, stop.clone()))
             .map_err(|error| Failure::system("sigaction", &error))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is said of a target: nmap's states, the reason, and what came of the conversation.
+//! Results of a target: nmap's states, the reason, and the outcome of the conversation.
 
-/// nmap's terms. `Error` is no state of the port: the machine that asks could not ask.
+/// Port states in nmap's terms. `Error` means that this machine could not ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum State {
@@ -24,7 +24,7 @@ impl State {
     }
 }
 
-/// Why a state was given.
+/// Reason for a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -38,11 +38,11 @@ pub enum Reason {
     PortUnreach,
     ProtoUnreach,
     AdminProhibited,
-    /// A rule of this machine refused to send (EPERM).
+    /// A rule of this machine forbade sending (EPERM).
     NotPermitted,
-    /// The machine had no port, no memory or no descriptor left, each time it was tried.
+    /// The machine had no port, memory or descriptor left at each attempt.
     Shortage,
-    /// An errno that says nothing of the target; the record has it.
+    /// An errno that says nothing about the target; the record contains it.
     Other,
 }
 
@@ -82,16 +82,16 @@ impl Reason {
     }
 }
 
-/// What an attempt to connect ended with, by its errno (0: connected). None: the machine lacks something at the moment,
-/// and the target is to be asked again.
+/// Classifies the end of a connection attempt by its errno (0: connected). None: a temporary shortage; the target must be
+/// asked again.
 pub fn classify(errno: i32) -> Option<(State, Reason)> {
     Some(match errno {
-        // A connection that is reset before it was looked at has been there: a SYN that is refused gives ECONNREFUSED.
+        // A connection reset at once had been established: a refused SYN yields ECONNREFUSED.
         0 | libc::ECONNRESET | libc::EPIPE => (State::Open, Reason::SynAck),
         libc::ECONNREFUSED => (State::Closed, Reason::ConnRefused),
         libc::ECONNABORTED => (State::Closed, Reason::Reset),
         libc::ETIMEDOUT => (State::Filtered, Reason::Timeout),
-        // On a new socket: it met an ICMP error that this kernel does not tell.
+        // EALREADY on a new socket: an ICMP error of unknown kind.
         libc::EHOSTUNREACH | libc::EALREADY => (State::Filtered, Reason::HostUnreach),
         libc::ENETUNREACH | libc::ENONET => (State::Filtered, Reason::NetUnreach),
         libc::EHOSTDOWN => (State::Filtered, Reason::HostDown),
@@ -115,25 +115,25 @@ pub fn is_shortage(errno: i32) -> bool {
     )
 }
 
-/// What came of the conversation behind an open port.
+/// Outcome of the conversation on an open port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Finding {
-    /// The probe does not talk.
+    /// The probe has no conversation.
     None,
-    /// A whole answer; whether it matches is found where it is written.
+    /// A complete answer; the writer matches it.
     Answer,
-    /// Nothing, or not the whole answer, came in time.
+    /// No answer, or an incomplete one, arrived in time.
     Silent,
-    /// The peer closed before the whole answer was there.
+    /// The peer closed before the answer was complete.
     Ended,
     /// The peer reset, or the connection failed.
     Reset,
     /// More bytes than any honest answer has.
     TooLong,
-    /// It does not speak the protocol.
+    /// The peer does not speak the protocol.
     Invalid,
-    /// No TLS session came about.
+    /// The TLS handshake failed.
     NoTls,
 }
 

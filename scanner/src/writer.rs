@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What takes the results from the rings: it matches answers, and writes in the form that was asked for.
+//! Receives the results from the rings, matches answers, and writes the chosen format.
 
 use std::io::{self, BufWriter, Write};
 
@@ -16,16 +16,16 @@ pub struct Writer<'a> {
     targets: &'a Targets,
     matcher: &'a Matcher,
     only_matched: bool,
-    /// Answers that all expressions match.
+    /// Number of answers that all expressions match.
     pub matched: u64,
-    /// The output took no more: what came after is told nowhere.
+    /// Whether the output was closed: later results are lost.
     pub is_gone: bool,
     output: Box<dyn Output>,
     to: BufWriter<io::Stdout>,
 }
 
 impl<'a> Writer<'a> {
-    /// Makes a writer. `only_matched`: of the answers it tells those that match.
+    /// Creates a writer. `only_matched`: answers that do not match are not reported.
     pub fn new(
         plan: &'a Plan,
         targets: &'a Targets,
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
         self.ended(written)
     }
 
-    /// A reader that has gone wants no more, which is no fault.
+    /// Records a failed write. A closed pipe is not an error.
     fn ended(&mut self, written: io::Result<()>) -> Result<()> {
         self.is_gone |= written.is_err();
         match written {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Once a ring has started, its thread allocates nothing: counted by the allocator itself.
+//! A started ring's thread allocates nothing, as counted by the allocator itself.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -36,7 +36,7 @@ fn plan(port: u16) -> Plan {
     Plan::new(Set::new([range]).unwrap(), ports, Some(1), 1)
 }
 
-/// Runs a flight and gives how often its thread allocated, and what it counted.
+/// Runs a flight; returns its thread's number of allocations and its counts.
 fn fly(
     engine: impl Fn(usize, Memory) -> Box<dyn FnOnce(Start) -> u64>,
     scan: Option<Box<dyn Scan>>,
@@ -118,7 +118,7 @@ fn a_ring_allocates_nothing_once_started() {
             let (allocated, sum) = fly(engine, scan, port);
             assert_eq!(sum.done(), 2 * 4096);
             assert!(sum.state(State::Open) > 3_500, "{sum:?}");
-            // The list of completions and that of what is left: as many for any number of targets.
+            // The lists of completions and of unfinished targets: as many for any number of targets.
             assert!(allocated <= 4, "{allocated} allocations, {sum:?}");
         }
     }

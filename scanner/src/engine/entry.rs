@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Entries of the submission queue that more than the engine makes.
+//! Submission queue entries that the engine and the feature probe share.
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
@@ -7,7 +7,7 @@ use io_uring::types::{DestinationSlot, Fixed};
 
 use crate::targets::Family;
 
-/// Opens a TCP socket as the direct descriptor of a slot.
+/// Builds an entry that opens a TCP socket as the direct descriptor of a slot.
 pub fn open_entry(slot: usize, family: Family) -> Entry {
     let place = DestinationSlot::try_from_slot_target(slot as u32).ok();
     opcode::Socket::new(family.domain(), libc::SOCK_STREAM, 0)
@@ -15,7 +15,8 @@ pub fn open_entry(slot: usize, family: Family) -> Entry {
         .build()
 }
 
-/// Asks for SO_ERROR of a slot's socket, into `to`, which must outlive the entry. The crate has the entry that sets an option; the one that gets it differs in its number.
+/// Builds an entry that reads SO_ERROR of a slot's socket into `to`, which must outlive the entry. The crate only has the
+/// entry that sets an option; the entry that gets it differs in the command number.
 pub fn error_entry(slot: usize, to: &mut i32) -> Entry {
     const GETSOCKOPT: u32 = 2; // SOCKET_URING_OP_GETSOCKOPT
     const COMMAND: usize = std::mem::offset_of!(Head, command);
@@ -39,7 +40,7 @@ pub fn error_entry(slot: usize, to: &mut i32) -> Entry {
 
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// The first fields of io_uring_sqe (linux/io_uring.h) where it is a command.
+/// The first fields of io_uring_sqe (linux/io_uring.h) of a command entry.
 #[repr(C)]
 struct Head {
     opcode: u8,

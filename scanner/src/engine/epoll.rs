@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The engine on epoll, for kernels and sandboxes without io_uring: the same operations by system calls of their own.
+//! The engine on epoll, for kernels and sandboxes without io_uring: each operation is a system call.
 //!
-//! Each socket is registered once, edge-triggered; what an event means is found by trying the slot's operation again. A
-//! second connect(2) tells how the first one ended and leaves the socket as new if it was refused, in one call.
+//! Each socket is registered once, edge-triggered; after an event the slot's operation is tried again. A second connect(2)
+//! returns the result of the first, and resets a refused socket in the same call.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ pub struct Epoll {
     memory: Memory,
     slots: Vec<Slot>,
     events: Vec<libc::epoll_event>,
-    /// What has ended and was not told yet.
+    /// Completions that were not reported yet.
     ended: VecDeque<Completion>,
     calls: u64,
 }
@@ -48,7 +48,7 @@ impl Pending {
     }
 }
 
-/// What a system call gave: its result, or -errno.
+/// Returns the result of a system call, or -errno.
 fn result(value: isize) -> i32 {
     match value {
         0.. => value as i32,
@@ -75,7 +75,7 @@ impl Epoll {
             memory,
             slots: vec![none; slots],
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
-            // A slot has one operation, and perhaps a failure of what stood before it.
+            // Two per slot: its operation, and a failed preparation.
             ended: VecDeque::with_capacity(2 * slots),
             calls: 0,
         })
@@ -117,7 +117,7 @@ impl Epoll {
         result(unsafe { libc::connect(self.slots[slot].fd, to.as_ptr(), to.len()) } as isize)
     }
 
-    /// Tries the slot's operation; what would have to wait stays.
+    /// Tries the slot's operation; an operation that would block stays pending.
     fn attempt(&mut self, slot: usize) {
         let Slot {
             fd,
@@ -127,20 +127,20 @@ impl Epoll {
         let Some(pending) = pending else { return };
         let result = match pending {
             Pending::Connect => match self.call_connect(slot, &address) {
-                // The socket still has the end of an earlier attempt; this call took it off.
+                // The socket still held the error of an earlier attempt; this call cleared it.
                 errno if errno == -libc::ECONNABORTED => self.call_connect(slot, &address),
                 result => result,
             },
             Pending::Receive { filled } => {
                 let (to, room) = self.memory.input(slot, filled);
                 self.calls += 1;
-                // SAFETY: the bytes are the slot's input, of which nobody has a reference during the call.
+                // SAFETY: the bytes are the slot's input, to which no reference exists during the call.
                 result(unsafe { libc::recv(fd, to.cast(), room, 0) })
             }
             Pending::Send { from, to } => {
                 let (at, bytes) = self.memory.output(slot, from, to);
                 self.calls += 1;
-                // SAFETY: the bytes are the slot's output, which nobody writes during the call.
+                // SAFETY: the bytes are the slot's output, which nothing writes during the call.
                 result(unsafe { libc::send(fd, at.cast(), bytes, libc::MSG_NOSIGNAL) })
             }
         };
@@ -171,13 +171,14 @@ impl Epoll {
         });
     }
 
-    /// Looks at what an event was about.
+    /// Handles an event.
     fn wake(&mut self, event: libc::epoll_event) {
         let slot = event.u64 as usize;
         self.attempt(slot);
         let waits = matches!(self.slots[slot].pending, Some(Pending::Connect));
         if waits && event.events & libc::EPOLLERR as u32 != 0 {
-            // An ICMP error that met the socket in a system call is kept as a soft one: only SO_ERROR tells it.
+            // An ICMP error that arrives during a system call on the socket is stored as a soft error: only SO_ERROR returns
+            // it.
             match self.socket_error(slot) {
                 0 => {}
                 error => {
@@ -215,7 +216,7 @@ impl Engine for Epoll {
             return;
         }
         self.attempt(slot);
-        // Over loopback the answer is there before the call is over, and asking at once spares the event.
+        // On loopback the answer arrives during the call; trying again at once saves the event.
         self.attempt(slot);
     }
 
@@ -242,7 +243,7 @@ impl Engine for Epoll {
     }
 
     fn memory(&mut self, slot: usize) -> (&mut [u8], &mut [u8]) {
-        // SAFETY: system calls of this engine are over when they return: the kernel never has a slot's memory.
+        // SAFETY: system calls of this engine are over when they return: the kernel holds no slot memory.
         unsafe { self.memory.both(slot) }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What this kernel's io_uring gives. Each thing is tried; what is missing has a fallback, and a line that says so.
+//! Detects the features of this kernel's io_uring by trying them. A missing feature has a fallback, and a note.
 
 use std::io;
 
@@ -9,18 +9,18 @@ use io_uring::{cqueue, opcode, squeue, Builder, IoUring, Probe};
 use super::entry::{error_entry, open_entry};
 use crate::targets::Family;
 
-/// What the rings are made with.
+/// Optional features that the rings use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// Only the thread that made a ring uses it: no locks (Linux 6.0).
+    /// Only the thread that created a ring uses it: no locks (Linux 6.0).
     pub single_issuer: bool,
-    /// Completions wait for the next system call instead of interrupting (Linux 5.19).
+    /// Completions wait for the next system call instead of interrupting the thread (Linux 5.19).
     pub coop_taskrun: bool,
-    /// The error of a socket can be asked for (Linux 6.7).
+    /// Socket errors can be queried through the ring (Linux 6.7).
     pub socket_error: bool,
 }
 
-/// The rings' features and what falls back; or why there is no io_uring that would do.
+/// Returns the features and notes on fallbacks, or the reason why io_uring is unusable.
 pub fn probe() -> Result<(Features, Vec<String>), String> {
     let ring: IoUring = IoUring::new(8).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has none".to_string(),
@@ -99,7 +99,7 @@ fn builder() -> Builder<squeue::Entry, cqueue::Entry> {
     IoUring::builder()
 }
 
-/// Whether this kernel's rings answer for SO_ERROR.
+/// Whether this kernel's rings support SO_ERROR queries.
 fn tells_socket_errors() -> bool {
     let try_it = || -> io::Result<bool> {
         let mut ring: IoUring = IoUring::new(4)?;
@@ -107,7 +107,7 @@ fn tells_socket_errors() -> bool {
         let mut error = -1;
         let open = open_entry(0, Family::V4).flags(Flags::IO_LINK | Flags::SKIP_SUCCESS);
         let ask = error_entry(0, &mut error);
-        // SAFETY: `error` outlives the entry: its completion is waited for.
+        // SAFETY: `error` outlives the entry, whose completion is awaited.
         unsafe { ring.submission().push_multiple(&[open, ask]) }.map_err(io::Error::other)?;
         ring.submit_and_wait(1)?;
         let answer = ring.completion().next().map(|entry| entry.result());

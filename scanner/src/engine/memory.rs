@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The memory of all slots' conversations: one mapping, which takes real pages only where a slot has been talking.
+//! Conversation memory of all slots: one mapping, whose pages are allocated only for slots that have had a conversation.
 
 use std::io;
 use std::ptr::NonNull;
@@ -12,11 +12,11 @@ pub struct Memory {
     output: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and has no ties to a thread.
+// SAFETY: this value alone owns the mapping, and it is not bound to a thread.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// Room for `slots` conversations of so many bytes each way.
+    /// Maps memory for `slots` conversations of `input` and `output` bytes each.
     pub fn new(slots: usize, input: usize, output: usize) -> io::Result<Memory> {
         let bytes = slots * (input + output);
         if bytes == 0 {
@@ -51,21 +51,21 @@ impl Memory {
         unsafe { self.at.as_ptr().add(from) }
     }
 
-    /// A slot's input from `filled` on: where to, and how many bytes.
+    /// Returns a slot's input from `filled` on: address and number of bytes.
     pub fn input(&self, slot: usize, filled: usize) -> (*mut u8, usize) {
         assert!(filled <= self.input);
         // SAFETY: within the slot's input, by the line above.
         (unsafe { self.slot(slot).add(filled) }, self.input - filled)
     }
 
-    /// These bytes of a slot's output.
+    /// Returns the bytes `from..to` of a slot's output: address and number.
     pub fn output(&self, slot: usize, from: usize, to: usize) -> (*const u8, usize) {
         assert!(from <= to && to <= self.output);
         // SAFETY: within the slot's output, by the line above.
         (unsafe { self.slot(slot).add(self.input + from) }, to - from)
     }
 
-    /// A slot's input and output.
+    /// Returns a slot's input and output.
     ///
     /// # Safety
     /// The kernel has no operation on the slot.
@@ -74,8 +74,8 @@ impl Memory {
             return (&mut [], &mut []);
         }
         let at = self.slot(slot);
-        // SAFETY: two parts of the mapping that do not overlap; zeros or what was written are valid bytes; the mutable
-        // borrow of self keeps others away, and the caller the kernel.
+        // SAFETY: two parts of the mapping that do not overlap; zeros or written bytes are valid; the mutable borrow of self
+        // excludes other references, and the caller excludes the kernel.
         unsafe {
             (
                 std::slice::from_raw_parts_mut(at, self.input),
@@ -84,7 +84,7 @@ impl Memory {
         }
     }
 
-    /// The whole mapping, for the kernel to pin.
+    /// Returns the whole mapping, for the kernel to pin.
     pub fn whole(&self) -> libc::iovec {
         libc::iovec {
             iov_base: self.at.as_ptr().cast(),
@@ -96,7 +96,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if self.bytes != 0 {
-            // SAFETY: the mapping of `new`, which nobody uses any more.
+            // SAFETY: the mapping of `new`, which nothing uses any more.
             unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Addresses as the kernel takes them.
+//! Addresses in the kernel's format.
 
 use std::net::IpAddr;
 
 use crate::targets::{Address, Family};
 
-/// sockaddr_in6 is the longer one; a sockaddr_in lies in its first bytes.
+/// A socket address with room for sockaddr_in6; a sockaddr_in uses its first bytes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Sockaddr(libc::sockaddr_in6);
@@ -13,7 +13,7 @@ pub struct Sockaddr(libc::sockaddr_in6);
 const _: () = assert!(size_of::<libc::sockaddr_in>() <= size_of::<libc::sockaddr_in6>());
 
 impl Sockaddr {
-    /// What dissolves a connection: AF_UNSPEC.
+    /// The address that dissolves a connection: AF_UNSPEC.
     pub const NOBODY: Sockaddr = Sockaddr(libc::sockaddr_in6 {
         sin6_family: libc::AF_UNSPEC as u16,
         sin6_port: 0,
@@ -32,7 +32,7 @@ impl Sockaddr {
                 made.0.sin6_scope_id = address.scope;
             }
             IpAddr::V4(ip) => {
-                // As in sockaddr_in: family, port and, where sockaddr_in6 has its flow, the address.
+                // As in sockaddr_in: family, port, and the address at the offset of sockaddr_in6's flow.
                 made.0.sin6_family = libc::AF_INET as u16;
                 made.0.sin6_port = port.to_be();
                 made.0.sin6_flowinfo = u32::from_ne_bytes(ip.octets());

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The engine on io_uring: one ring, used by the thread that made it.
 //!
-//! Theory of operation. A slot's socket is a direct descriptor: the slot's number in the ring's own table, so that it
-//! costs no place in the process' table. What is begun becomes entries of the submission queue, and one io_uring_enter a
-//! round submits them all and waits. Where a connection is left behind, connect(AF_UNSPEC) is linked before the next
-//! connect: an entry more, and no system call. Only what tells something completes: successes of entries that prepare
-//! are skipped, and a failure takes the rest of its chain with it without a word.
+//! Theory of operation. A slot's socket is a direct descriptor: the slot's number in the ring's own table, so it needs no
+//! entry in the process's table. Operations become entries of the submission queue, and one io_uring_enter a round submits
+//! them all and waits. To drop an old connection, connect(AF_UNSPEC) is linked before the next connect: one more entry, and
+//! no system call. Only informative entries complete: successes of preparing entries are skipped, and a failed entry cancels
+//! the rest of its chain silently.
 //!
 //! A connect that completes with 0 may not be connected. An ICMP error leaves a packet in the socket's error queue, whose
-//! EPOLLERR ends the poll behind IORING_OP_CONNECT; if the error itself is only a soft one (it came while the system call
-//! held the socket, as it does over veth) or is that of an earlier target, the operation then finds none and succeeds. So
-//! what succeeds is asked again: a connected socket answers EISCONN or 0, one that still tries EALREADY. Then SO_ERROR is
-//! asked for the soft error (Linux 6.7), and the socket is spoilt, since nothing but MSG_ERRQUEUE empties the queue.
+//! EPOLLERR ends the poll of IORING_OP_CONNECT. If the error is only a soft one (it arrived while a system call held the
+//! socket, as it does over veth), or belongs to an earlier target, the operation finds no error and succeeds. So each
+//! success is checked by a second connect: a connected socket returns EISCONN or 0, a connecting one EALREADY. In the latter
+//! case SO_ERROR returns the soft error (Linux 6.7), and the socket is spoilt, since only MSG_ERRQUEUE empties the queue.
 //!
-//! Why the memory outlives the entries: the kernel reads an address when the entry is submitted, but writes into a
-//! slot's input whenever bytes come. So both belong to this value, and when it is dropped, it first cancels what is
-//! left and waits for each completion; if the kernel does not give them, the memory is left to it rather than reused.
+//! Lifetime of the memory: the kernel reads an address when the entry is submitted, but writes to a slot's input whenever
+//! bytes arrive. This value therefore owns both. When dropped, it cancels the remaining operations and waits for each
+//! completion; if completions are missing, it leaks the memory instead of reusing it.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -30,46 +30,46 @@ use super::memory::Memory;
 use super::sockaddr::Sockaddr;
 use super::{Before, Completion, Engine, Operation};
 
-/// Entries that one system call submits at most.
+/// Maximum number of entries per system call.
 const ENTRIES: u32 = 1024;
 /// Entries of the longest chain: open or abort, and connect.
 const CHAIN: usize = 2;
-/// How long the end waits for what it has cancelled.
+/// Maximum time that `drop` waits for cancelled operations.
 const END_NS: u64 = 2_000_000_000;
 
 static TO_NOBODY: Sockaddr = Sockaddr::NOBODY;
 
 pub struct Uring {
     ring: IoUring,
-    /// Given back on a clean end only.
+    /// Freed only if all operations have ended.
     held: ManuallyDrop<Held>,
-    /// Completions that made room for a submission.
+    /// Completions that were read to make room for a submission.
     early: Vec<Completion>,
-    /// Slots of which something is to be asked, and what.
+    /// Slots that need a follow-up query, and its kind.
     unclear: Vec<(usize, u64)>,
     pending: usize,
     socket_error: bool,
-    /// A connect ends when its socket is dissolved.
+    /// Whether dissolving a socket ends its pending connect.
     wakes: bool,
     calls: u64,
     overflows: u64,
 }
 
-/// What the kernel may read or write.
+/// Memory that the kernel may read or write.
 struct Held {
     memory: Memory,
     addresses: Vec<Sockaddr>,
-    /// SO_ERROR, as the kernel writes it.
+    /// SO_ERROR values, written by the kernel.
     errors: Vec<i32>,
-    /// What the kernel is at, by slot: CONNECT and the like.
+    /// Pending operation by slot: CONNECT and the like.
     busy: Vec<Option<u64>>,
 }
 
 impl Uring {
-    /// On the thread that uses it. Fails with EMFILE if a table of so many descriptors is more than RLIMIT_NOFILE.
+    /// Creates the ring on the thread that uses it. Fails with EMFILE if `slots` exceeds RLIMIT_NOFILE.
     pub fn new(slots: usize, memory: Memory, features: Features) -> io::Result<Uring> {
         let mut builder = IoUring::builder();
-        // Each slot has an operation and perhaps a cancellation; what prepares tells failures only.
+        // Per slot: an operation and perhaps a cancellation; preparing entries complete only on failure.
         let completions = (2 * slots as u32).clamp(2 * ENTRIES, 65536);
         builder
             .setup_clamp()
@@ -94,14 +94,14 @@ impl Uring {
             unclear: Vec::with_capacity(slots),
             pending: 0,
             socket_error: features.socket_error,
-            // Before Linux 6.3 it would begin anew; what is probed came later.
+            // Before Linux 6.3 the connect would start again; SO_ERROR queries are newer than that.
             wakes: features.socket_error,
             calls: 0,
             overflows: 0,
         })
     }
 
-    /// Queues a chain whole: a link does not reach over two submissions.
+    /// Queues a whole chain: a link does not span two submissions.
     fn push(&mut self, chain: &[Entry]) {
         let mut queue = self.ring.submission();
         if queue.capacity() - queue.len() < CHAIN {
@@ -109,12 +109,12 @@ impl Uring {
             self.make_room();
             queue = self.ring.submission();
         }
-        // SAFETY: what the entries point to lives in `held` or is static, and `held` outlives the ring's use of it.
+        // SAFETY: the entries point to `held` or to static memory, and `held` outlives the ring's use of it.
         let pushed = unsafe { queue.push_multiple(chain) };
         assert!(pushed.is_ok(), "room was made for a chain");
     }
 
-    /// Submits until the queue has room. Refusals for lack of memory, or of room for completions, pass.
+    /// Submits until the queue has room. Retries if the kernel lacks memory or room for completions.
     fn make_room(&mut self) {
         loop {
             self.calls += 1;
@@ -131,18 +131,18 @@ impl Uring {
         }
     }
 
-    /// Takes completions as far as `ended` has room.
+    /// Reads completions while `ended` has room.
     fn reap(&mut self, ended: &mut Vec<Completion>) {
         if self.ring.submission().cq_overflow() {
             self.overflows += 1;
         }
         let mut queue = self.ring.completion();
-        // One of the kernel's may make two.
+        // One kernel completion may become two.
         while ended.len() + 1 < ended.capacity() {
             let Some(entry) = queue.next() else { break };
             let slot = entry.user_data() as u32;
             let (operation, result) = match (entry.user_data() >> 32, entry.result()) {
-                // Whether it was connected before it was dissolved is not asked: its time was over.
+                // A connect that finished before it was dissolved counts as cancelled: its time was over.
                 (CONNECT, 0 | RESET) if self.held.busy[slot as usize] == Some(CANCELLED) => {
                     (Operation::Connect, -libc::ECANCELED)
                 }
@@ -174,7 +174,7 @@ impl Uring {
                         error => (Operation::Connect, -error),
                     }
                 }
-                // A cancellation that came too late; one in time is told by what it cancelled.
+                // The completion of a late cancellation; a successful one is reported by the cancelled operation.
                 _ => continue,
             };
             if operation != Operation::Spoilt {
@@ -204,7 +204,7 @@ impl Uring {
         self.pending += 1;
     }
 
-    /// Cancels what is left and waits for it; false if the kernel does not give it back.
+    /// Cancels all operations and waits for them; returns false if some do not complete.
     fn give_up(&mut self) -> bool {
         let mut ended = Vec::with_capacity(self.held.busy.len() + 1);
         for slot in 0..self.held.busy.len() {
@@ -225,19 +225,19 @@ fn connect_entry(slot: usize, to: &Sockaddr) -> Entry {
     opcode::Connect::new(Fixed(slot as u32), to.as_ptr(), to.len()).build()
 }
 
-/// What an entry is for, in the upper half of its user_data; the slot is in the lower.
+/// Kind of an entry, in the upper half of its user_data; the lower half is the slot.
 const CONNECT: u64 = 0;
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
 const PREPARE: u64 = 3;
 const ABORT: u64 = 4;
-/// The same connect again, after it succeeded: is it connected?
+/// A second connect after a success, to check whether the socket is connected.
 const CONNECTED: u64 = 5;
 const SOCKET_ERROR: u64 = 6;
 const CANCEL: u64 = 7;
-/// No entry: what the kernel was at is a connect that was dissolved.
+/// Not an entry: the pending connect was dissolved.
 const CANCELLED: u64 = 8;
-/// What a connect ends with that is dissolved.
+/// Result of a dissolved connect.
 const RESET: i32 = -libc::ECONNRESET;
 
 fn tag(slot: usize, what: u64) -> u64 {
@@ -295,7 +295,7 @@ impl Engine for Uring {
     }
 
     fn cancel(&mut self, slot: usize) {
-        // By its tag, which the kernel finds in a hash; by descriptor it would look through all that wait.
+        // Cancels by tag, which the kernel finds by hash; by descriptor it would search all pending operations.
         let cancel = |what| {
             opcode::AsyncCancel::new(tag(slot, what))
                 .build()
@@ -306,7 +306,7 @@ impl Engine for Uring {
             None => {}
             Some(CONNECT | CANCELLED) => {
                 self.held.busy[slot] = Some(CANCELLED);
-                // To dissolve it wakes the connect, too, which spares the kernel a search among all that wait.
+                // Dissolving the socket ends the connect, too, and saves the kernel that search.
                 if !self.wakes {
                     self.push(&[cancel(CONNECT)]);
                 }
@@ -346,7 +346,7 @@ impl Engine for Uring {
         };
         match submitted.map_err(|error| (error.raw_os_error(), error)) {
             Ok(_) => {}
-            // Nothing came in time, a signal did, or the kernel has no memory for more at the moment.
+            // A time-out, a signal, or a temporary lack of memory.
             Err((Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY), _)) => {}
             Err((_, error)) => return Err(error),
         }
@@ -366,7 +366,7 @@ impl Engine for Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         if self.give_up() {
-            // SAFETY: the kernel has no operation left, and nobody uses `held` after this.
+            // SAFETY: the kernel has no operation left, and nothing uses `held` after this.
             unsafe { ManuallyDrop::drop(&mut self.held) };
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The end of an attempt that the machine lacked something for, that of a target, and that of a flight.
+//! The end of an attempt after a shortage, of a target, and of a flight.
 
 use std::io;
 
@@ -13,10 +13,10 @@ use crate::state::{Finding, Reason, State};
 use crate::targets::Family;
 
 impl<E: Engine> Flight<'_, E> {
-    /// The machine lacks something: the target waits, and fewer are asked at once.
+    /// Handles a shortage: the target is paused, and the number in flight is reduced.
     pub(super) fn put_off(&mut self, slot: usize, errno: i32) {
         add(&self.counts.shortages, 1);
-        // Those that were begun with it meet the same: they slow down once.
+        // Attempts begun before the slow-down meet the same shortage: they count once.
         if self.slots[slot].started_ns >= self.slowed_ns {
             self.window = (self.in_flight / 2).max(FEWEST_IN_FLIGHT.min(self.slots.len()));
             self.slowed_ns = self.now_ns;
@@ -32,7 +32,7 @@ impl<E: Engine> Flight<'_, E> {
         self.deadlines.enter(slot, Kind::Paused, self.now_ns);
     }
 
-    /// A target is done: told, counted, and its slot is free.
+    /// Finishes a target: reports and counts it, and frees its slot.
     pub(super) fn done(
         &mut self,
         slot: usize,
@@ -82,7 +82,7 @@ impl<E: Engine> Flight<'_, E> {
         }
     }
 
-    /// Cancels what is in flight, dissolves what is connected, and gives the indices that were not ended.
+    /// Cancels operations in flight, dissolves connections, and returns the indices of unfinished targets.
     pub(super) fn finish(mut self, mut ended: Vec<Completion>) -> io::Result<Vec<u64>> {
         let busy = |phase| !matches!(phase, Phase::Idle | Phase::Paused);
         let mut waiting = 0;
@@ -103,7 +103,7 @@ impl<E: Engine> Flight<'_, E> {
             let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
             waiting -= ended.iter().filter(gone).count();
             if ended.is_empty() {
-                // A connect behind what prepares it was not there yet to be cancelled.
+                // A connect behind its preparation was not pending yet, so the first cancellation missed it.
                 for slot in (0..self.used).filter(|&slot| busy(self.slots[slot].phase)) {
                     self.engine.cancel(slot);
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A flight's conversations: behind an open port, the probe speaks and the engine carries.
+//! Conversations of a flight: after a port is found open, the probe decides and the engine transfers.
 
 use super::{Flight, Phase};
 use crate::deadlines::Kind;
@@ -43,7 +43,7 @@ impl<E: Engine> Flight<'_, E> {
         }
     }
 
-    /// No more comes of a conversation.
+    /// Handles the end of input of a conversation.
     fn fell_silent(&mut self, slot: usize, result: i32) {
         let why = match -result {
             0 => Finding::Ended,
@@ -53,7 +53,7 @@ impl<E: Engine> Flight<'_, E> {
         self.talk(slot, |scan, talk| Step::Done(scan.ended(talk, why)));
     }
 
-    /// Lets the probe have the slot's memory, and does what it says.
+    /// Lends the slot's memory to the probe, and executes the step that it returns.
     fn talk(&mut self, slot: usize, say: impl FnOnce(&mut dyn Scan, &mut Talk) -> Step) {
         let Some(scan) = &mut self.scan else { return };
         let taken = &mut self.slots[slot];
@@ -68,7 +68,7 @@ impl<E: Engine> Flight<'_, E> {
             output,
         };
         match say(scan.as_mut(), &mut talk) {
-            // A time that is over while bytes came ends it all the same; so does input without room.
+            // The time-out ends the conversation even if bytes arrived meanwhile; so does full input.
             Step::Receive | Step::Send(_) if taken.expired => {
                 self.fell_silent(slot, -libc::ECANCELED)
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A row a result, with a first row of names.
+//! CSV: one row per result, after a header row.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! nmap's grepable form (nmap's reference guide, "Grepable Output"): a line a result, since results are written when
-//! they come. Ports have seven fields between slashes; a slash in a field becomes `|`, as nmap does it. Readers know the
-//! form by the first line, which has to name nmap.
+//! nmap's grepable format (nmap's reference guide, "Grepable Output"): one line per result, since results are written as
+//! they arrive. Ports have seven fields between slashes; a slash in a field becomes `|`, as in nmap. Readers detect the
+//! format by the first line, which must name nmap.
 
 use std::io::{self, Write};
 

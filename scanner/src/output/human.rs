@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A line a result: `10.0.0.1:22 open syn-ack 0.213 ms matched "SSH-2.0-OpenSSH_9.2"`.
+//! Text output: one line per result, `10.0.0.1:22 open syn-ack 0.213 ms matched "SSH-2.0-OpenSSH_9.2"`.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::targets::Address;
 
 pub struct Human;
 
-/// With brackets around IPv6.
+/// Formats address and port, with brackets around IPv6.
 pub fn endpoint(address: Address, port: u16) -> String {
     match address.ip {
         std::net::IpAddr::V4(ip) => format!("{ip}:{port}"),
@@ -26,7 +26,7 @@ impl Output for Human {
         let endpoint = endpoint(line.address, line.port);
         let (state, reason) = (line.state.name(), line.reason.name());
         write!(to, "{endpoint} {state} {reason}")?;
-        // SYNs are not timed one by one.
+        // SYN scans measure no round-trip times.
         if line.rtt_us > 0 {
             write!(to, " {:.3} ms", f64::from(line.rtt_us) / 1000.0)?;
         }

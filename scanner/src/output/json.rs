@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An object a line: each result, and at last the summary.
+//! JSON: one object per line for each result, and the summary at the end.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

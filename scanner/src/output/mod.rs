@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Results as people and others' tools read them. Each result is written when it comes.
+//! Output formats for people and for other tools. Each result is written as it arrives.
 
 mod csv;
 mod grepable;
@@ -17,16 +17,16 @@ use crate::counts::Sum;
 use crate::state::{Finding, Reason, State};
 use crate::targets::Address;
 
-/// The scan as a whole.
+/// Data of the scan as a whole.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// As it was called.
+    /// The command line.
     pub command: String,
     pub started: SystemTime,
     pub ports: String,
     pub port_count: u64,
     pub hosts: u64,
-    /// ssh, http, or nothing that is known.
+    /// Service name (ssh, http), if the probe implies one.
     pub service: Option<&'static str>,
     pub syn: bool,
 }
@@ -35,7 +35,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     pub address: Address,
-    /// The name that the address was resolved from.
+    /// Host name that was resolved to the address.
     pub name: Option<&'a str>,
     pub port: u16,
     pub state: State,
@@ -48,7 +48,7 @@ pub struct Line<'a> {
     pub matched: Option<bool>,
 }
 
-/// What came of it.
+/// Totals at the end of a scan.
 #[derive(Clone, Debug)]
 pub struct End {
     pub targets: u64,
@@ -82,7 +82,7 @@ fn seconds(time: SystemTime) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// As nmap writes times, in UTC: `Sat Nov 21 18:40:40 2026`.
+/// Formats a time like nmap, in UTC: `Sat Nov 21 18:40:40 2026`.
 fn date(time: SystemTime) -> String {
     let seconds = seconds(time);
     let (days, second) = (seconds / 86400, seconds % 86400);
@@ -110,7 +110,7 @@ fn date(time: SystemTime) -> String {
     )
 }
 
-/// Bytes of a peer as text of one line that no terminal acts upon.
+/// Converts a peer's bytes to one line of text without terminal control characters.
 pub fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let trimmed = text.trim_end_matches(['\r', '\n']);
@@ -121,7 +121,7 @@ pub fn printable(bytes: &[u8]) -> String {
             '\n' => made.push_str("\\n"),
             '\t' => made.push(' '),
             _ if character.is_control() => made.push('?'),
-            // Marks that turn the direction of what follows.
+            // Marks that change the writing direction.
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 made.push('?')
             }
@@ -131,7 +131,7 @@ pub fn printable(bytes: &[u8]) -> String {
     made
 }
 
-/// The summary of a scan in a few lines.
+/// Formats the summary of a scan in a few lines.
 pub fn summary(end: &End) -> String {
     let sum = &end.sum;
     let done = sum.done();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a server says of its own accord: its first bytes, until it has been quiet, ends, or has said enough.
+//! Banner probe: a server's first bytes, until it sends a line, pauses until the time-out, closes, or fills the buffer.
 
 use super::{Scan, Step, Talk};
 use crate::state::Finding;
 
-/// Enough to tell a service by.
+/// Maximum banner length, enough to identify a service.
 const LONGEST_BANNER: usize = 512;
 
 pub struct Banner;
@@ -18,7 +18,7 @@ impl Scan for Banner {
         Step::Receive
     }
 
-    /// A line is a banner; what is no line is one when the time is over.
+    /// A whole line is a banner; other bytes are a banner at the time-out.
     fn received(&mut self, talk: &mut Talk) -> Step {
         match talk.heard().contains(&b'\n') || *talk.filled == talk.input.len() {
             true => Step::Done(Finding::Answer),

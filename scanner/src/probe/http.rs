@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A request, and the head of the response: status line and header fields (RFC 9112). Its body is not read.
+//! HTTP probe: sends a request and reads the head of the response, status line and header fields (RFC 9112), not the body.
 
 use std::io::Write;
 
@@ -7,30 +7,30 @@ use super::{Scan, Step, Talk};
 use crate::failure::{Failure, Result};
 use crate::state::Finding;
 
-/// A head longer than this is no honest one.
+/// Maximum length of a head; honest servers send less.
 pub const LONGEST_HEAD: usize = 8192;
 const MOST_FIELDS: usize = 100;
-/// Behind the words of a request: `Host: ` with the longest address and port.
+/// Room after the fixed part of a request: `Host: ` with the longest address and port.
 const HOST_ROOM: usize = 80;
 
 #[derive(Clone)]
 pub struct Http {
-    /// `GET / HTTP/1.1`, its fields but Host, without the empty line.
+    /// `GET / HTTP/1.1` and the fields except Host, without the empty line.
     request: Vec<u8>,
-    /// The port that needs no mention.
+    /// Default port, which the Host field omits.
     usual_port: u16,
 }
 
-/// What the bytes until now amount to.
+/// Result of parsing the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Head {
-    /// So many bytes are the whole head.
+    /// Length of the complete head.
     Whole(usize),
     More,
     Invalid,
 }
 
-/// Finds the end of a response's head. Total: any bytes will do.
+/// Finds the end of a response's head. Accepts arbitrary bytes.
 pub fn head(bytes: &[u8]) -> Head {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     match httparse::Response::new(&mut fields).parse(bytes) {
@@ -41,7 +41,7 @@ pub fn head(bytes: &[u8]) -> Head {
 }
 
 impl Http {
-    /// `fields` are whole header fields, `Name: value`.
+    /// Builds the request. `fields` are whole header fields, `Name: value`.
     pub fn new(path: &str, fields: &[String], tls: bool) -> Result<Http> {
         let visible = |text: &str| text.bytes().all(|byte| (0x21..0x7f).contains(&byte));
         if !path.starts_with('/') || !visible(path) {
@@ -81,7 +81,7 @@ impl Http {
         self.request.len() + HOST_ROOM
     }
 
-    /// Writes the request for a target; gives its length. `output` has at least `request_room` bytes.
+    /// Writes the request for a target to `output`, which has at least `request_room` bytes; returns its length.
     pub fn write(&self, talk: &Talk, mut output: &mut [u8]) -> usize {
         let room = output.len();
         let host = talk.to.ip;
@@ -101,7 +101,7 @@ impl Http {
     }
 }
 
-/// A field that a server reads as one, and as this one.
+/// Returns the field if a server parses it as one header field, other than Host.
 fn checked_field(field: &str) -> Result<&str> {
     let wrong =
         |why: &str| Failure::usage(format!("--header: \"{}\": {why}", field.escape_debug()));

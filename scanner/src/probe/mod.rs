@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is said and heard behind an open port. A probe sees bytes and knows nothing of rings; a ring moves bytes and
-//! knows nothing of protocols. None: connect alone.
+//! Conversations on open ports. A probe handles bytes and is independent of rings; a ring transfers bytes and is independent
+//! of protocols. Without a probe a scan only connects.
 
 pub mod banner;
 pub mod http;
@@ -10,22 +10,22 @@ pub mod tls;
 use crate::state::Finding;
 use crate::targets::Address;
 
-/// What the conversation needs next.
+/// Next step of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// More bytes of the peer.
+    /// Receive more bytes from the peer.
     Receive,
-    /// So many bytes of the output are to be sent, then it receives.
+    /// Send this number of bytes of the output, then receive.
     Send(usize),
     Done(Finding),
 }
 
-/// A slot's side of a conversation, as the ring lends it out.
+/// A slot's side of a conversation, as the ring lends it to the probe.
 pub struct Talk<'a> {
     pub slot: usize,
     pub to: Address,
     pub port: u16,
-    /// What this peer has sent and nobody else; a probe that has taken bytes in sets `filled` back.
+    /// Bytes of this peer only; a probe that has consumed them resets `filled`.
     pub input: &'a mut [u8],
     pub filled: &'a mut usize,
     pub output: &'a mut [u8],
@@ -38,18 +38,18 @@ impl Talk<'_> {
 }
 
 pub trait Scan: Send {
-    /// Bytes of input and of output that a conversation needs.
+    /// Returns the bytes of input and of output that a conversation needs.
     fn room(&self) -> (usize, usize);
 
-    /// A connection is there.
+    /// Called when the connection is established.
     fn opened(&mut self, talk: &mut Talk) -> Step;
 
-    /// More was received.
+    /// Called when more bytes were received.
     fn received(&mut self, talk: &mut Talk) -> Step;
 
-    /// Nothing more will come: the peer closed, or the time is over.
+    /// Called when no more bytes will arrive: the peer closed, or the time is over.
     fn ended(&mut self, talk: &mut Talk, why: Finding) -> Finding;
 
-    /// The bytes that are told of a conversation that has ended. Called once for each.
+    /// Returns the bytes to report for an ended conversation. Called once for each.
     fn answer<'a>(&'a mut self, talk: &'a Talk) -> &'a [u8];
 }

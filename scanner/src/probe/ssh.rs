@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The version line of an SSH server (RFC 4253, 4.2): it comes first, perhaps behind other lines.
+//! SSH probe: reads the server's version line (RFC 4253, 4.2), which other lines may precede.
 
 use super::{Scan, Step, Talk};
 use crate::state::Finding;
 
-/// RFC 4253: 255 characters, CR and LF included.
+/// RFC 4253: 255 characters, including CR and LF.
 const LONGEST_LINE: usize = 255;
-/// Lines before the version may come; no server sends as much.
+/// Maximum bytes up to the version line; lines may precede it, but no server sends as much.
 const LONGEST_GREETING: usize = 4096;
 
 pub struct Ssh;
 
-/// What the bytes until now amount to.
+/// Result of parsing the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Where the version line is, without its end.
+    /// Start and end of the version line, without its line end.
     Version(usize, usize),
     More,
     TooLong,
 }
 
-/// Finds the version line in what a server has sent. Total: any bytes will do.
+/// Finds the version line in the bytes of a server. Accepts arbitrary bytes.
 pub fn version_line(bytes: &[u8]) -> Line {
     let mut from = 0;
     loop {
@@ -62,7 +62,7 @@ impl Scan for Ssh {
     }
 
     fn ended(&mut self, talk: &mut Talk, why: Finding) -> Finding {
-        // What sent whole lines, none of them a version, and then ended, speaks something else.
+        // A server that closes after whole lines without a version speaks another protocol.
         match (why, talk.heard().ends_with(b"\n")) {
             (Finding::Ended, true) => Finding::Invalid,
             _ => why,

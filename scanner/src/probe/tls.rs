@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP inside TLS, by rustls. The certificate is not verified: who asks what a port answers wants the answer of
-//! whoever is there. rustls takes memory of its own for a session; that of one slot is bounded by what it may hear.
+//! HTTP over TLS, by rustls. Certificates are not verified: the scan reports the answer of any server at the port. rustls
+//! allocates memory for each session; the limit on received bytes bounds it.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::{Scan, Step, Talk};
 use crate::failure::{Failure, Result};
 use crate::state::Finding;
 
-/// A TLS record has at most 16 KiB and a little; fewer at a time will do, since rustls keeps what is not whole.
+/// Input buffer. A TLS record has slightly more than 16 KiB; a smaller buffer suffices, since rustls stores partial records.
 const INPUT: usize = 4096;
 const OUTPUT: usize = 4096;
-/// Handshake, certificates and head of an honest server together.
+/// Maximum bytes received: handshake, certificates and head of an honest server.
 const MOST_HEARD: usize = 128 * 1024;
 
 pub struct Https {
     http: Http,
     config: Arc<ClientConfig>,
     sessions: Vec<Option<Box<Session>>>,
-    /// The head that was asked for last.
+    /// The head that was requested last.
     answer: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Https {
         })
     }
 
-    /// Sends what the session has to send, or hears more.
+    /// Sends the session's pending data, or receives more.
     fn next(session: &mut Session, talk: &mut Talk) -> Step {
         let mut output = &mut talk.output[..];
         let room = output.len();
@@ -96,7 +96,7 @@ impl Https {
 
 impl Scan for Https {
     fn room(&self) -> (usize, usize) {
-        // The handshake, and the request when it is done.
+        // The handshake, and the request after it.
         (INPUT, OUTPUT + self.http.request_room())
     }
 
@@ -110,7 +110,7 @@ impl Scan for Https {
             head: Vec::new(),
             heard: 0,
         });
-        // Encrypted when the handshake is done.
+        // Encrypted once the handshake is done.
         let mut request = vec![0; self.http.request_room()];
         let len = self.http.write(talk, &mut request);
         if session.tls.writer().write_all(&request[..len]).is_err() {
@@ -159,7 +159,7 @@ impl Scan for Https {
     }
 }
 
-/// Takes any certificate, and verifies that its owner signed this handshake.
+/// Accepts any certificate, but verifies that its owner signed this handshake.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The thread that sends: all in their order, then those without an answer, again and again.
+//! The sending thread: sends a SYN to all targets in order, then repeatedly to those without an answer.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::rate::Rate;
 use crate::record::{Outbox, Record};
 use crate::state::{Reason, State};
 
-/// Between two looks at what is awaited.
+/// Interval between checks for answers.
 const LOOK: Duration = Duration::from_millis(5);
 
 pub struct Asker<'a> {
@@ -27,14 +27,14 @@ pub struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Asks all, then those without an answer; waits for the last answers.
+    /// Asks all targets, then those without an answer; waits for the last answers.
     pub fn run(&mut self) -> Result<()> {
         let (shared, plan) = (self.shared, self.shared.job.plan);
         for round in 0..=shared.job.retries {
             let begun = Instant::now();
             let asked = match round {
                 0 => {
-                    // What an interrupted scan had asked in vain comes behind what it had not asked.
+                    // Targets that an interrupted scan had asked in vain follow those that it had not asked.
                     let left = (0..plan.len()).filter(|&index| shared.of(index) == LEFT);
                     self.ask(plan.cursor().chain(left), false)?
                 }
@@ -43,7 +43,7 @@ impl Asker<'_> {
             if asked == 0 {
                 break;
             }
-            // What was asked first has had its time while the last was asked.
+            // The time-out of the first targets has passed while the last were asked.
             let end = begun.elapsed() + shared.job.timeout;
             while begun.elapsed() < end && !self.stopped() && shared.any_left() {
                 thread::sleep(LOOK.min(end.saturating_sub(begun.elapsed())));
@@ -59,7 +59,7 @@ impl Asker<'_> {
         self.shared.job.stop.load(Ordering::Relaxed)
     }
 
-    /// Sends a SYN to each that has not answered. Gives how many.
+    /// Sends a SYN to each target without an answer; returns the number sent.
     fn ask(&mut self, indices: impl Iterator<Item = u64>, again: bool) -> Result<u64> {
         let plan = self.shared.job.plan;
         let clock = Instant::now();
@@ -98,7 +98,7 @@ impl Asker<'_> {
         Ok(asked)
     }
 
-    /// Sends what has gathered. What the kernel refuses says something of the target, or has to wait.
+    /// Sends the queued packets. A refusal by the kernel is a result of the target, or is retried.
     fn flush(&mut self) -> Result<()> {
         while let Some((index, errno)) = self.sender.flush(&self.counts.calls) {
             match errno {
@@ -131,7 +131,7 @@ impl Asker<'_> {
         }
     }
 
-    /// Those that never answered; of a scan that was stopped, nothing is said of them.
+    /// Reports targets that never answered; nothing if the scan was stopped.
     pub fn tell_silent(&mut self) {
         if !self.stopped() {
             for index in 0..self.shared.job.plan.len() {

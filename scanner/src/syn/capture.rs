@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Answers by a TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst): the kernel fills blocks of a
-//! shared mapping, and what finds no room is counted.
+//! Captures answers by a TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst): the kernel fills blocks of a
+//! shared mapping, and counts packets that find no room.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BLOCK_BYTES: usize = 1 << 16;
-/// A block that was given early is used up: many small ones bridge a longer time in which nobody listens.
+/// Number of blocks. A block passed on early is used up, so many small blocks bridge a longer pause of the listener.
 pub const BLOCKS: usize = 512;
-/// A block that is not full is given after so long.
+/// Time after which the kernel passes on a block that is not full.
 const BLOCK_TIMEOUT_MS: u32 = 5;
 const POLL_MS: i32 = 20;
-/// An answer's headers, and what ICMP quotes.
+/// Captured bytes: an answer's headers, and the packet that ICMP quotes.
 const SNAP_BYTES: u32 = 192;
 
 pub struct Capture {
@@ -21,7 +21,7 @@ pub struct Capture {
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and has no ties to a thread.
+// SAFETY: this value alone owns the mapping, and it is not bound to a thread.
 unsafe impl Send for Capture {}
 
 fn checked(value: i32) -> io::Result<i32> {
@@ -37,7 +37,8 @@ fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, len) }).map(|_| ())
 }
 
-/// Lets TCP to our port and all ICMP through. Offsets are from the IP header, since the socket has none below it.
+/// Builds a filter for TCP to our port and all ICMP. Offsets count from the IP header, since the socket omits the link
+/// layer.
 fn filter(port: u16) -> Vec<libc::sock_filter> {
     let step = |code: u32, jt, jf, k| libc::sock_filter {
         code: code as u16,
@@ -53,14 +54,14 @@ fn filter(port: u16) -> Vec<libc::sock_filter> {
         load_byte(0),
         step(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 0, 0, 4),
         equal(4, 0, 6),
-        // IPv4: protocol, then the port behind a header of its own length.
+        // IPv4: protocol, then the port after a header of variable length.
         load_byte(9),
         equal(1, 9, 0),
         equal(6, 0, 9),
         step(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, 0),
         step(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 0, 0, 2),
         step(libc::BPF_JMP | libc::BPF_JA, 0, 0, 4),
-        // IPv6: the next header, then the port.
+        // IPv6: next header, then the port.
         load_byte(6),
         equal(58, 3, 0),
         equal(6, 0, 3),
@@ -72,7 +73,7 @@ fn filter(port: u16) -> Vec<libc::sock_filter> {
 }
 
 impl Capture {
-    /// Hears on all interfaces what comes in for this port.
+    /// Captures incoming packets to this port on all interfaces.
     pub fn new(port: u16) -> io::Result<Capture> {
         // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
         let socket = unsafe {
@@ -123,7 +124,7 @@ impl Capture {
             ring: ring.cast(),
             next: 0,
         };
-        // From here on packets come: the filter stands already.
+        // Packets arrive from here on: the filter is already set.
         // SAFETY: sockaddr_ll is plain data for which all zeros is valid; bind(2) reads it by its length.
         unsafe {
             let mut all: libc::sockaddr_ll = std::mem::zeroed();
@@ -139,7 +140,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Hands each packet of the next block to `take`, from its IP header on. False: there was none in a while.
+    /// Passes each packet of the next block to `take`, from its IP header on. False: no block was filled within POLL_MS.
     pub fn next_block(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<bool> {
         // SAFETY: the block lies inside the mapping, and the kernel aligns blocks to pages.
         let (block, header) = unsafe {
@@ -166,8 +167,9 @@ impl Capture {
                 return Ok(false);
             }
         }
-        // SAFETY: the block is ours until its status is given back below; the kernel wrote `num_pkts` packets, each at
-        // the offset from the one before, and each with `tp_snaplen` bytes at `tp_net`. What would leave the block ends it.
+        // SAFETY: the program owns the block until its status is reset below; the kernel wrote `num_pkts` packets, each at
+        // an offset from the previous one, and each with `tp_snaplen` bytes at `tp_net`. A packet that would exceed the
+        // block ends the loop.
         unsafe {
             let (count, mut at) = ((*header).num_pkts, (*header).offset_to_first_pkt as usize);
             for _ in 0..count {
@@ -189,7 +191,7 @@ impl Capture {
         Ok(true)
     }
 
-    /// Packets that found no room since it was last asked.
+    /// Returns the number of packets dropped for lack of room since the last call.
     pub fn lost(&self) -> io::Result<u64> {
         // SAFETY: all zeros is a valid tpacket_stats_v3, and getsockopt(2) writes at most its length.
         unsafe {
@@ -210,7 +212,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more.
+        // SAFETY: the mapping of `new`, which nothing uses any more.
         unsafe { libc::munmap(self.ring.cast(), BLOCKS * BLOCK_BYTES) };
     }
 }

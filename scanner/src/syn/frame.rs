@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Answers to SYNs as bytes: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293), ICMP (RFC 792, RFC 4443).
+//! Decodes answers to SYNs: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293), ICMP (RFC 792, RFC 4443).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::state::{Reason, State};
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// Sequence numbers that only who has heard the question can acknowledge.
+/// SYN cookies: sequence numbers that only a receiver of the question can acknowledge.
 pub struct Cookies {
     keys: (u64, u64),
 }
@@ -25,7 +25,7 @@ impl Cookies {
         }
     }
 
-    /// The sequence number of a SYN to an address and port.
+    /// Returns the sequence number of a SYN to an address and port.
     pub fn of(&self, to: IpAddr, port: u16, from_port: u16) -> u32 {
         let mut hasher = SipHasher24::new_with_keys(self.keys.0, self.keys.1);
         match to {
@@ -44,7 +44,7 @@ impl Default for Cookies {
     }
 }
 
-/// What a packet says of a target.
+/// A target's result, decoded from a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub of: IpAddr,
@@ -53,7 +53,7 @@ pub struct Answer {
     pub reason: Reason,
 }
 
-/// Reads an IP packet. None: it answers nothing that was asked. Total: any bytes will do.
+/// Decodes an IP packet. None: it answers none of our questions. Accepts arbitrary bytes.
 pub fn answer(packet: &[u8], from_port: u16, cookies: &Cookies) -> Option<Answer> {
     let (sender, _, protocol, body) = ip(packet)?;
     match protocol {
@@ -78,7 +78,7 @@ pub fn answer(packet: &[u8], from_port: u16, cookies: &Cookies) -> Option<Answer
         }
         ICMP | ICMPV6 => {
             let reason = refusal(protocol, *body.first()?, *body.get(1)?)?;
-            // The packet that it is about, as far as it is quoted.
+            // The quoted part of the packet that caused the error.
             let (_, to, TCP, quoted) = ip(body.get(8..)?)? else {
                 return None;
             };
@@ -96,7 +96,7 @@ pub fn answer(packet: &[u8], from_port: u16, cookies: &Cookies) -> Option<Answer
     }
 }
 
-/// Destination unreachable, by its code.
+/// Returns the reason of a destination-unreachable message, by its code.
 fn refusal(protocol: u8, kind: u8, code: u8) -> Option<Reason> {
     match (protocol, kind, code) {
         (ICMP, 3, 0 | 6 | 11) => Some(Reason::NetUnreach),
@@ -112,7 +112,7 @@ fn refusal(protocol: u8, kind: u8, code: u8) -> Option<Reason> {
     }
 }
 
-/// Sender, receiver, protocol and what is inside.
+/// Returns sender, receiver, protocol and payload. None for later fragments and truncated headers.
 fn ip(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, &[u8])> {
     match packet.first()? >> 4 {
         4 => {

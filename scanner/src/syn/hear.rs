@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The thread that listens.
+//! The listening thread.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::counts::{add, Counts};
 use crate::record::{Outbox, Record};
 use crate::targets::Address;
 
-/// Hears answers until it is over.
+/// Receives answers until the scan is over.
 pub fn listen(
     shared: &Shared,
     mut capture: Capture,
@@ -32,7 +32,7 @@ pub fn listen(
             outbox.flush();
         }
         if over {
-            // What was in the ring when it was over has been heard then, however much strangers go on sending.
+            // After the end it reads the ring's content once, however much unrelated traffic continues.
             left -= 1;
             if !heard || left == 0 {
                 break;
@@ -46,7 +46,8 @@ pub fn listen(
 
 fn hear(shared: &Shared, counts: &Counts, outbox: &mut Outbox, answer: Answer) {
     let plan = shared.job.plan;
-    // A link-local address is asked on an interface, which the packet does not name: there is one of each address.
+    // A link-local address is asked on an interface, which the packet does not name; each address is asked on one interface
+    // only.
     let scopes = plan.targets.ranges().iter().map(|range| range.scope);
     let index = [0]
         .into_iter()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Asking by bare SYNs: one thread sends, one listens, and no connection comes about. The kernel resets what answers
-//! SYN-ACK, since the local port has no listener; a socket that is bound to it keeps others from it.
+//! Scan by bare SYNs: one thread sends, one listens, and no connection is established. The kernel resets peers that answer
+//! SYN-ACK, since the local port has no listener; a socket bound to the port keeps other programs from using it.
 //!
-//! Nothing is remembered of a question: the sequence number is a keyed hash of its addresses and ports, so an answer that
-//! acknowledges it is one to a question of ours. A byte a target holds what was answered, so that those without an
-//! answer can be asked again, also by a later scan.
+//! Questions are not stored: the sequence number is a keyed hash of addresses and ports, so an answer that acknowledges it
+//! belongs to a question of ours. One byte per target records whether it has answered, so that the others can be asked
+//! again, also by a later scan.
 
 mod ask;
 mod capture;
@@ -34,19 +34,19 @@ use runs::Runs;
 use send::Sender;
 use source::Sources;
 
-/// More would take as many bytes; by connections there is no such limit.
+/// Maximum number of targets, which is the table's size in bytes; scans by connections have no such limit.
 const MOST_TARGETS: u64 = 1 << 31;
-/// Between two looks at the counts.
+/// Interval between two readings of the counts.
 const WATCH: Duration = Duration::from_millis(5);
 
-/// A target was not asked yet by this scan; it was and is silent; nothing more is to be heard of it.
+/// State of a target: not asked yet by this scan; asked and silent; answered, or no answer is awaited.
 const LEFT: u8 = 0;
 const ASKED: u8 = 1;
 const ANSWERED: u8 = 2;
 
 pub struct Job<'a> {
     pub plan: &'a Plan,
-    /// What an interrupted scan had no answer of; None: all.
+    /// Unanswered targets of an interrupted scan; None: all.
     pub unanswered: Option<&'a Runs>,
     pub timeout: Duration,
     pub retries: u8,
@@ -55,12 +55,12 @@ pub struct Job<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What both threads know.
+/// State shared by both threads.
 struct Shared<'a> {
     job: &'a Job<'a>,
     cookies: Cookies,
     port: u16,
-    /// By index.
+    /// States by index.
     answered: Vec<AtomicU8>,
     /// The sender is done and the last answers have had their time.
     over: AtomicBool,
@@ -72,7 +72,7 @@ impl Shared<'_> {
     }
 
     fn asked(&self, index: u64) {
-        // The answer to an earlier question may come meanwhile, and stays.
+        // An answer to an earlier question may arrive meanwhile, and is kept.
         let _ = self.answered[index as usize].compare_exchange(
             LEFT,
             ASKED,
@@ -81,7 +81,7 @@ impl Shared<'_> {
         );
     }
 
-    /// Whether this is the first answer of a target.
+    /// Marks a target as answered; returns whether this is its first answer.
     fn take(&self, index: u64) -> bool {
         self.answered[index as usize].swap(ANSWERED, Ordering::Relaxed) != ANSWERED
     }
@@ -103,14 +103,14 @@ impl Shared<'_> {
     }
 }
 
-/// The bytes of all targets as a scan begins.
+/// Returns the initial states of all targets.
 fn states(job: &Job) -> Vec<AtomicU8> {
     let len = job.plan.len();
     let Some(unanswered) = job.unanswered else {
         return (0..len).map(|_| AtomicU8::new(LEFT)).collect();
     };
     let states: Vec<AtomicU8> = (0..len).map(|_| AtomicU8::new(ANSWERED)).collect();
-    // They were read to their end when the plan was made.
+    // The runs were validated when the plan was made.
     unanswered.each(len, |run| {
         for state in &states[run.start as usize..run.end as usize] {
             state.store(LEFT, Ordering::Relaxed);
@@ -119,7 +119,7 @@ fn states(job: &Job) -> Vec<AtomicU8> {
     states
 }
 
-/// Fails where there are more targets than have room, and where an answer could be that of two.
+/// Fails if there are too many targets, or if an answer could belong to two of them.
 pub fn check(targets: &Set, ports: u64) -> Result<()> {
     if targets.len() * ports > MOST_TARGETS {
         return Err(Failure::usage(format!(
@@ -134,11 +134,11 @@ pub fn check(targets: &Set, ports: u64) -> Result<()> {
     }
 }
 
-/// An answer does not name the interface that was asked.
+/// Returns an address that is asked on two interfaces, if any: its answers would be ambiguous.
 fn on_two_interfaces(targets: &Set) -> Option<IpAddr> {
     let mut ranges = targets.ranges().to_vec();
     ranges.sort_unstable_by_key(|range| (range.family, range.first));
-    // Those of one interface do not overlap. Where any two do, so do two neighbours.
+    // Ranges of one interface do not overlap. If any two ranges overlap, so do two neighbours.
     let overlap = ranges.windows(2).find(|two| {
         let (one, next) = (&two[0], &two[1]);
         one.family == next.family && next.first <= one.last
@@ -146,7 +146,8 @@ fn on_two_interfaces(targets: &Set) -> Option<IpAddr> {
     Some(overlap[1].address(overlap[1].first).ip)
 }
 
-/// Runs it; `take` and `watch` as in [`crate::run::run`]. Gives the counts and, if it was stopped, what has no answer.
+/// Runs the scan; `take` and `watch` as in [`crate::run::run`]. Returns the counts and, if it was stopped, the targets
+/// without an answer.
 pub fn run(
     job: &Job,
     take: impl FnMut(&Batch) -> io::Result<()> + Send,
@@ -168,7 +169,7 @@ pub fn run(
     let (to_sender, to_listener) = (outboxes.remove(0), outboxes.remove(0));
     let (shared, counts_of) = (&shared, &counts);
     let ended = thread::scope(|scope| {
-        // Who fails stops the others.
+        // A failed thread stops the others.
         let writer = scope.spawn(move || stopping(job, inbox.each(take)));
         let listener = scope.spawn(move || {
             let heard = hear::listen(shared, capture, &counts_of[1], to_listener);
@@ -255,7 +256,7 @@ mod tests {
         for ranges in [
             &[range(2, 1, 1), range(3, 1, 1)][..],
             &[v4, range(2, 0, 9), range(3, 1, 19)],
-            // Also on the one that the route leads by.
+            // Also if one of them is the interface of the route.
             &[range(0, 0, 99), range(2, 1, 1), range(3, 70, 70)],
         ] {
             let refused = check(ranges).unwrap_err().text;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A set of numbers below a length, as text: what an interrupted scan by SYNs has no answer of may be thousands of
-//! millions, in any pattern. The lengths of its runs, in turn of numbers inside and outside, as Elias gamma codes (Elias
-//! 1975), six bits a character. A long silence takes a few characters; nothing takes more than a quarter of one a number.
+//! A set of numbers below a length, as text: the unanswered targets of an interrupted SYN scan, which may be thousands of
+//! millions in any pattern. It stores the lengths of runs, alternating between numbers inside and outside, as Elias gamma
+//! codes (Elias 1975), six bits per character. A long run needs a few characters; the text needs at most a quarter of a
+//! character per number.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ const BITS_A_LETTER: u32 = 6;
 pub struct Runs(String);
 
 impl Runs {
-    /// Makes the runs of the numbers from 0 on, given whether each is inside; there is at least one.
+    /// Encodes the set from a flag per number, from 0 on; there must be at least one.
     pub fn of(inside: impl Iterator<Item = bool>) -> Runs {
         let mut bits = Writer::default();
         let mut run: Option<(bool, u64)> = None;
@@ -38,8 +39,8 @@ impl Runs {
         Runs(bits.end())
     }
 
-    /// Hands each run of numbers inside to `take`. None: the text is not that of a set below `len`, which may show after
-    /// some runs were handed over.
+    /// Passes each run of numbers inside to `take`. None: the text does not encode a set below `len`; some runs may have
+    /// been passed before this is detected.
     pub fn each(&self, len: u64, mut take: impl FnMut(Range<u64>)) -> Option<()> {
         let mut bits = Reader {
             letters: self.0.as_bytes().iter(),
@@ -58,7 +59,7 @@ impl Runs {
         bits.is_at_end().then_some(())
     }
 
-    /// How many numbers are inside.
+    /// Returns the number of members.
     pub fn count(&self, len: u64) -> Option<u64> {
         let mut count = 0;
         self.each(len, |run| count += run.end - run.start)?;
@@ -84,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// As many zeros as the number has bits beyond the first, then the number.
+    /// Appends a gamma code: as many zeros as the number has bits after the first, then the number.
     fn gamma(&mut self, number: u64) {
         let beyond = number.ilog2();
         (0..beyond).for_each(|_| self.push(false));
@@ -136,7 +137,7 @@ impl Reader<'_> {
         Some(number)
     }
 
-    /// Only zeros that fill the last letter are left.
+    /// Whether only padding zeros of the last letter are left.
     fn is_at_end(&self) -> bool {
         self.letters.len() == 0 && self.letter & ((1 << self.left) - 1) == 0
     }

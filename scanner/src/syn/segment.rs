@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Segments without data as bytes: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293).
+//! Encodes segments without data: IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub const TCP: u8 = 6;
 const TCP_BYTES: usize = 20;
-/// A header with the option of the segment size, which every real client sends.
+/// Length of a header with the maximum segment size option, which every real client sends.
 pub const SYN_BYTES: usize = 24;
 pub const SYN: u8 = 0x02;
 pub const RST: u8 = 0x04;
@@ -13,7 +13,7 @@ pub const ACK: u8 = 0x10;
 const TTL: u8 = 64;
 pub const LONGEST: usize = 40 + SYN_BYTES;
 
-/// The sum of RFC 1071, not yet complemented.
+/// Returns the sum of RFC 1071, not yet complemented.
 fn sum(bytes: &[u8], start: u32) -> u32 {
     let words = bytes.chunks(2).map(|pair| match pair {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
@@ -30,15 +30,15 @@ fn fold(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// Writes a SYN; gives its length. Both addresses are of one family.
+/// Writes a SYN to `room`; returns its length. Both addresses have the same family.
 ///
 /// # Panics
-/// If they are not, or the room is less than [`LONGEST`].
+/// If the families differ, or the room is less than [`LONGEST`].
 pub fn syn(room: &mut [u8], from: (IpAddr, u16), to: (IpAddr, u16), sequence: u32) -> usize {
     segment(room, from, to, (sequence, 0), SYN)
 }
 
-/// Writes a segment with these flags, its sequence number and what it acknowledges; gives its length.
+/// Writes a segment with these flags, its sequence number and acknowledgement; returns its length.
 ///
 /// # Panics
 /// As [`syn`].
@@ -74,7 +74,7 @@ pub fn segment(
     tcp[14..16].copy_from_slice(&64240u16.to_be_bytes());
     tcp[16..20].fill(0);
     if len == SYN_BYTES {
-        // Kind 2, 4 bytes: 1460.
+        // Maximum segment size (kind 2, 4 bytes): 1460.
         tcp[20..24].copy_from_slice(&[2, 4, 0x05, 0xb4]);
     }
     let checksum = fold(sum(tcp, pseudo + u32::from(TCP) + len as u32));
@@ -87,7 +87,7 @@ fn ipv4(room: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, inside: usize) -> usize {
     header.fill(0);
     header[0] = 0x45;
     header[2..4].copy_from_slice(&(20 + inside as u16).to_be_bytes());
-    // Don't fragment, as the kernel's own SYNs; it fills in the checksum.
+    // Don't fragment, like the kernel's own SYNs.
     header[6] = 0x40;
     header[8] = TTL;
     header[9] = TCP;

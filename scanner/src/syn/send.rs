@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SYNs by raw sockets, many a system call.
+//! Sends SYNs through raw sockets, many in one system call.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -11,17 +11,17 @@ use crate::counts::add;
 use crate::engine::sockaddr::Sockaddr;
 use crate::targets::{Address, Family};
 
-/// SYNs a system call.
+/// Maximum SYNs per system call.
 const BATCH: usize = 128;
 const SEND_BUFFER: libc::c_int = 4 << 20;
 
 pub struct Sender {
     raw: [Option<OwnedFd>; 2],
     port: u16,
-    /// Keeps the port; it never listens.
+    /// Reserves the port; it never listens.
     _reserved: OwnedFd,
     waiting: Vec<Waiting>,
-    /// How many of those were sent or given up.
+    /// Number of waiting packets that were sent or given up.
     done: usize,
 }
 
@@ -51,7 +51,7 @@ fn raw(family: Family) -> io::Result<OwnedFd> {
     }
 }
 
-/// A port that nobody else gets while the socket lives: bound in both families, not listening.
+/// Reserves a port while the socket lives: bound in both families, not listening.
 fn reserve() -> io::Result<(OwnedFd, u16)> {
     for family in [Family::V6, Family::V4] {
         // SAFETY: socket(2) and bind(2) read the address, whose length is its own; the descriptor is owned at once.
@@ -72,7 +72,7 @@ fn reserve() -> io::Result<(OwnedFd, u16)> {
             checked(libc::bind(fd.as_raw_fd(), any.as_ptr(), any.len())).map(|_| fd)
         };
         let Ok(fd) = bound else { continue };
-        // Only its name is asked, and the descriptor goes on as what it is.
+        // Converted to a listener only to read its local address.
         let named = TcpListener::from(fd);
         let port = named.local_addr()?.port();
         return Ok((named.into(), port));
@@ -84,7 +84,7 @@ impl Sender {
     pub fn new() -> io::Result<Sender> {
         let (reserved, port) = reserve()?;
         Ok(Sender {
-            // A machine may be without IPv6.
+            // A machine may lack IPv6.
             raw: [Some(raw(Family::V4)?), raw(Family::V6).ok()],
             port,
             _reserved: reserved,
@@ -93,7 +93,7 @@ impl Sender {
         })
     }
 
-    /// The port that SYNs are from.
+    /// Returns the source port of the SYNs.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -107,19 +107,19 @@ impl Sender {
         let len = segment::syn(&mut bytes, (from, self.port), (to.ip, port), sequence);
         self.waiting.push(Waiting {
             index,
-            // Raw sockets of IPv6 take no port.
+            // Raw IPv6 sockets require port 0.
             to: Sockaddr::new(to, 0),
             bytes,
             len,
         });
     }
 
-    /// Gives up the one that could not be sent.
+    /// Gives up the packet that could not be sent.
     pub fn skip(&mut self) {
         self.done += 1;
     }
 
-    /// Sends what waits. Gives the first that the kernel refuses, and why; what is behind it still waits.
+    /// Sends the waiting packets. Returns the first that the kernel refuses, with its errno; later packets stay queued.
     pub fn flush(&mut self, calls: &AtomicU64) -> Option<(u64, i32)> {
         while self.done < self.waiting.len() {
             let run = &self.waiting[self.done..];
@@ -145,7 +145,7 @@ impl Sender {
     }
 }
 
-/// Sends packets of one family. Gives how many went.
+/// Sends packets of one family; returns the number sent.
 fn send(socket: &OwnedFd, packets: &[Waiting]) -> io::Result<usize> {
     // SAFETY: iovec and mmsghdr are plain data for which all zeros is valid.
     let mut vectors: [libc::iovec; BATCH] = unsafe { std::mem::zeroed() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The address that the kernel would send from, which the checksum needs: asked by a connected UDP socket, which sends
-//! nothing. Routes go by networks, so one address of a few stands for its neighbours.
+//! Finds the source address that the kernel would choose, which the checksum needs, by a connected UDP socket that sends
+//! nothing. Routes cover networks, so in large sets one address represents its neighbours.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -8,19 +8,19 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use crate::targets::set::Set;
 use crate::targets::Address;
 
-/// Questions to the routing table at most; a /24 or less has one.
+/// Maximum number of route queries; in large sets a query covers 256 addresses or more.
 const MOST_QUESTIONS: u64 = 4096;
 const FEWEST_TOGETHER: u64 = 256;
 
 pub struct Sources {
     together: u64,
-    /// The source address for each group of members; None where no route leads.
+    /// Source address of each group of members; None without a route.
     groups: Vec<Option<IpAddr>>,
 }
 
 impl Sources {
     pub fn new(targets: &Set) -> io::Result<Sources> {
-        // Small sets have a question a member: they are not all of one network.
+        // Small sets have a query per member, since they may span several networks.
         let together = match targets.len() {
             len if len <= MOST_QUESTIONS => 1,
             len => len.div_ceil(MOST_QUESTIONS).max(FEWEST_TOGETHER),
@@ -34,7 +34,7 @@ impl Sources {
         })
     }
 
-    /// For the member of the set with this number.
+    /// Returns the source address for a member of the set, by its number.
     pub fn from(&self, member: u64) -> Option<IpAddr> {
         self.groups[(member / self.together) as usize]
     }

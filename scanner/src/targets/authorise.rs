@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who may be asked: private, loopback and link-local addresses; others by `--i-am-authorised` only.
+//! Permitted targets: private, loopback and link-local addresses; other addresses only with `--i-am-authorised`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,7 +18,7 @@ const PRIVATE_V4: [([u8; 4], u32); 5] = [
 /// Loopback, RFC 4193 (unique local), RFC 4291 (link-local).
 const PRIVATE_V6: [(u128, u32); 3] = [(1, 128), (0xfc00 << 112, 7), (0xfe80 << 112, 10)];
 
-/// Addresses that are no host's: "this network", multicast, reserved and broadcast. They are never asked.
+/// Addresses that no host has: "this network", multicast, reserved and broadcast. They are never asked.
 const NOBODY_V4: [([u8; 4], u32); 3] =
     [([0, 0, 0, 0], 8), ([224, 0, 0, 0], 4), ([240, 0, 0, 0], 4)];
 const NOBODY_V6: [(u128, u32); 2] = [(0, 128), (0xff00 << 112, 8)];
@@ -40,12 +40,12 @@ fn ranges(v4: &[([u8; 4], u32)], v6: &[(u128, u32)]) -> Vec<Range> {
     v4.chain(v6).collect()
 }
 
-/// What is no host's address.
+/// Returns the addresses that no host has.
 pub fn nobody() -> Vec<Range> {
     ranges(&NOBODY_V4, &NOBODY_V6)
 }
 
-/// Fails with the first address that is not private, unless the person says that it may be asked.
+/// Fails with the first address that is not private, unless the user confirms authorisation.
 pub fn check(targets: &[Range], authorised: bool) -> Result<()> {
     if authorised {
         return Ok(());
@@ -58,7 +58,8 @@ pub fn check(targets: &[Range], authorised: bool) -> Result<()> {
     }
 }
 
-/// ::ffff:0:0/96 reaches IPv4 hosts: such a target is not private just because it is written as IPv6.
+/// Returns the first address if it is in ::ffff:0:0/96, which reaches IPv4 hosts: such a target is not private just because
+/// it is written as IPv6.
 fn mapped(range: &Range) -> Option<Address> {
     let address = range.address(range.first);
     let is_mapped = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One target as it is written. Total: every text is a target or an error that says what was expected.
+//! Parses one target. Every text is a target or an error that states what is expected.
 //!
 //!     10.0.0.1   10.0.0.0/24   10.0.0.1-20   10.0.0.1-10.0.1.9   fe80::1%eth0   fe80::/120%eth0   host.example
 
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use super::{number, Family};
 
-/// What a word stands for. The scope is as it was written: it is looked up where the word is used.
+/// A parsed target. The scope is as written: the caller looks it up.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Word<'a> {
     Range {
@@ -23,7 +23,7 @@ pub enum Word<'a> {
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Reads one word without blanks. The error names neither the word nor its place: the caller knows both.
+/// Parses one word without blanks. The error contains neither the word nor its place, since the caller knows both.
 pub fn parse(word: &str) -> Result<Word<'_>, String> {
     if word.is_empty() {
         return Err("a target is missing".into());
@@ -56,7 +56,7 @@ pub fn parse(word: &str) -> Result<Word<'_>, String> {
 
 type Bounds = (Family, u128, u128);
 
-/// The network that holds the address, as nmap reads it: 10.0.0.5/24 is 10.0.0.0/24.
+/// Returns the network that contains the address, like nmap: 10.0.0.5/24 is 10.0.0.0/24.
 fn prefix(address: &str, length: &str) -> Result<Bounds, String> {
     let ip: IpAddr = address
         .parse()
@@ -70,7 +70,7 @@ fn prefix(address: &str, length: &str) -> Result<Bounds, String> {
     Ok((family, value & !hosts, value | hosts))
 }
 
-/// One address, or two with a dash; behind it may stand the last octet only. None: it looks like a name.
+/// Parses one address, or two with a dash; the second may be the last octet only. None: it looks like a name.
 fn span(text: &str) -> Result<Option<Bounds>, String> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         let (family, value) = number(ip);
@@ -101,7 +101,7 @@ fn span(text: &str) -> Result<Option<Bounds>, String> {
     }
 }
 
-/// Digits and dots only: meant as an address, never a name.
+/// Whether the text has digits and dots only: meant as an address, never as a name.
 fn all_numbers(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -109,7 +109,7 @@ fn all_numbers(text: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Digits only: `parse` alone would take "+5".
+/// Parses digits only: `parse` alone would accept "+5".
 fn decimal(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

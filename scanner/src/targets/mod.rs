@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which addresses are asked: what was written, minus what must not be asked.
+//! Addresses to ask: the given targets, minus excluded and forbidden ones.
 
 pub mod authorise;
 pub mod grammar;
@@ -9,14 +9,14 @@ pub mod set;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address that can be connected to: link-local ones have an interface, too (0: none).
+/// An address to connect to; link-local addresses have an interface, too (0: none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     pub ip: IpAddr,
     pub scope: u32,
 }
 
-/// Addresses of one family and one scope, first and last included.
+/// Addresses of one family and one scope; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     pub family: Family,
@@ -74,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The index of an interface, which exists here; or the number that was written.
+/// Returns the index of an existing interface, or the given number.
 pub fn interface_index(name: &str) -> Option<u32> {
     if let Ok(index) = name.parse::<u32>() {
         return (index != 0).then_some(index);
@@ -89,7 +89,7 @@ pub fn interface_index(name: &str) -> Option<u32> {
 
 fn interface_name(index: u32) -> Option<String> {
     let mut name = [0u8; libc::IF_NAMESIZE];
-    // SAFETY: if_indextoname writes at most IF_NAMESIZE bytes, which is what there is, and ends them with a zero.
+    // SAFETY: if_indextoname writes at most IF_NAMESIZE bytes, the buffer's size, and ends them with a zero.
     let given = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
     if given.is_null() {
         return None;

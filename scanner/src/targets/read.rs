@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Targets from the command line and from files: each error names the place.
+//! Reads targets from the command line and from files; each error names the place.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,16 +10,16 @@ use super::set::{self, Set, MOST_MEMBERS};
 use super::{authorise, interface_index, Address, Family, Range};
 use crate::failure::{Failure, Result};
 
-/// Honoured when it is there, without any option; --block-file names another.
+/// Default block list, used if it exists; --block-file names a different one.
 pub const BLOCK_FILE: &str = "/etc/twinwall/scanner.block";
-/// A line of a target file; what is longer is no list of targets.
+/// Maximum length of a line in a target file.
 const LONGEST_LINE_BYTES: u64 = 4096;
 
-/// What the person wrote.
+/// Targets and exclusions of the command line.
 #[derive(Debug, Default)]
 pub struct Wanted<'a> {
     pub words: &'a [String],
-    /// `-` is stdin.
+    /// Target file; `-` is stdin.
     pub file: Option<&'a str>,
     pub exclude: &'a [String],
     pub exclude_file: Option<&'a str>,
@@ -27,13 +27,13 @@ pub struct Wanted<'a> {
     pub authorised: bool,
 }
 
-/// Whom to ask.
+/// Targets to ask.
 #[derive(Debug, Default)]
 pub struct Targets {
     pub set: Set,
-    /// The names that addresses were resolved from.
+    /// Host names that were resolved to addresses.
     pub names: HashMap<Address, String>,
-    /// Addresses that a block list left out.
+    /// Number of addresses that a block list excluded.
     pub blocked: u128,
 }
 
@@ -89,7 +89,7 @@ pub fn read(wanted: &Wanted) -> Result<Targets> {
 
 #[derive(Default)]
 struct Reader {
-    /// What is read is to be asked, not to be left out.
+    /// Whether the words are targets, not exclusions.
     asks: bool,
     ranges: Vec<Range>,
     names: HashMap<Address, String>,
@@ -183,12 +183,12 @@ impl Reader {
     }
 }
 
-/// RFC 4291: fe80::/10.
+/// Whether an address is in fe80::/10 (RFC 4291).
 fn is_link_local(family: Family, address: u128) -> bool {
     family == Family::V6 && address >> 118 == 0xfe80 >> 6
 }
 
-/// The first address of a host, as nmap takes it.
+/// Returns the first address of a host, like nmap.
 fn resolve(name: &str) -> std::result::Result<Address, String> {
     let found = (name, 0).to_socket_addrs().map_err(|error| {
         format!("the host cannot be resolved: {error}: check the spelling and the resolver")

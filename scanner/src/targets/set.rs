@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A set of addresses whose members have numbers, from 0 on: sorted ranges that neither meet nor overlap.
+//! A set of addresses whose members are numbered from 0: sorted ranges that neither touch nor overlap.
 
 use super::{number, Address, Family, Range};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     ranges: Vec<Range>,
-    /// The number of the first member of each range.
+    /// Number of the first member of each range.
     starts: Vec<u64>,
     len: u64,
 }
 
-/// More members than this could not be asked in a lifetime, and their number times ports would overflow.
+/// Maximum number of members: more could not be asked in a lifetime, and their product with the ports would overflow.
 pub const MOST_MEMBERS: u128 = 1 << 44;
 
 impl Set {
-    /// Makes a set of ranges in any order. None if it has more than [`MOST_MEMBERS`].
+    /// Creates a set from ranges in any order. None if it has more than [`MOST_MEMBERS`].
     pub fn new(ranges: impl IntoIterator<Item = Range>) -> Option<Set> {
         let ranges = merge(ranges.into_iter().collect());
         let mut set = Set::default();
@@ -66,7 +66,7 @@ impl Set {
     }
 }
 
-/// Sorts, and joins what overlaps or touches.
+/// Sorts ranges, and joins those that overlap or touch.
 fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
     let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
@@ -85,7 +85,7 @@ fn joins(before: &Range, range: &Range) -> bool {
         && range.first <= before.last.saturating_add(1)
 }
 
-/// What is in `ranges` and not in `out`. A range that is left out without a scope is left out on every interface.
+/// Returns the addresses in `ranges` but not in `out`. A range of `out` without a scope applies to every interface.
 pub fn subtract(ranges: &[Range], out: &[Range]) -> Vec<Range> {
     let mut left = ranges.to_vec();
     for out in out {
@@ -115,7 +115,7 @@ fn without(range: &Range, out: &Range) -> Vec<Range> {
     left
 }
 
-/// The number of addresses in ranges that do not overlap, for a message.
+/// Returns the number of addresses in ranges that do not overlap, for a message.
 pub fn count(ranges: &[Range]) -> u128 {
     ranges.iter().fold(0, |sum: u128, range| {
         sum.saturating_add((range.last - range.first).saturating_add(1))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What each port should be found as by a policy: a question has to get in, and its answer out again.
+//! Expected state of each port by a policy: the question must get in, and its answer out.
 
 use super::explain::{Decision, Firewall, Packets, Verdict};
 use super::pcap::Kind;
@@ -7,19 +7,20 @@ use crate::failure::Result;
 use crate::ports::Ports;
 use crate::state::State;
 
-/// What the policy says of a port.
+/// The policy's decisions on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub question: Decision,
-    /// The rule that keeps back what an open port answers, `FILE:LINE`; of a question that gets no such answer, None.
+    /// The rule that drops the SYN-ACK of an open port, `FILE:LINE`; None if no rule does, or the question gets no such
+    /// answer.
     pub syn_ack_kept: Option<String>,
-    /// The same of the RST: a closed port's, or that of `reject with tcp reset`.
+    /// The rule that drops the RST of a closed port, or of `reject with tcp reset`.
     pub reset_kept: Option<String>,
 }
 
 impl Expected {
-    /// Whether a state is one that the policy leads to. A port that is let through is open or closed: whether somebody
-    /// listens is not the policy's business. A port whose answer is kept back looks silent.
+    /// Whether the policy explains a state. An accepted port may be open or closed: the policy does not determine whether a
+    /// server listens. A port whose answer is dropped is filtered.
     pub fn meets(&self, state: State) -> bool {
         let heard = |kept: &Option<String>, heard| match kept {
             None => state == heard,
@@ -31,7 +32,7 @@ impl Expected {
             }
             Verdict::Drop => state == State::Filtered,
             Verdict::Reject(with) if with == "tcp reset" => heard(&self.reset_kept, State::Closed),
-            // Port-unreachable reads as a refusal, all others as a filter.
+            // Port-unreachable appears as closed, all other rejections as filtered.
             Verdict::Reject(with) if with.ends_with("port-unreachable") => {
                 matches!(state, State::Closed | State::Filtered)
             }
@@ -39,12 +40,12 @@ impl Expected {
         }
     }
 
-    /// Whether some answer does not come back.
+    /// Whether the policy drops an answer.
     pub fn is_kept(&self) -> bool {
         self.syn_ack_kept.is_some() || self.reset_kept.is_some()
     }
 
-    /// `accept, but the answer of an open port is dropped by policy.nft:12`.
+    /// Formats the decisions: `accept, but the answer of an open port is dropped by policy.nft:12`.
     pub fn said(&self) -> String {
         let verdict = match &self.question.verdict {
             Verdict::Accept => "accept".to_string(),
@@ -71,7 +72,7 @@ impl Expected {
     }
 }
 
-/// Where the answer to what came by a hook goes out.
+/// Returns the hook by which answers leave.
 fn opposite(hook: &str) -> &str {
     match hook {
         "input" => "output",
@@ -82,7 +83,7 @@ fn opposite(hook: &str) -> &str {
     }
 }
 
-/// Asks the firewall about each port's question, and about the answers to what gets in.
+/// Queries the firewall for each port's question, and for the answers to accepted questions.
 pub fn expected(
     firewall: &Firewall,
     hook: &str,
@@ -119,7 +120,7 @@ pub fn expected(
             ports: &ports,
         })?;
         for (at, answer) in at.into_iter().zip(answers) {
-            // Who rejects an answer tells its sender, not us.
+            // A rejected answer is reported to its sender, not to us.
             let kept = (answer.verdict != Verdict::Accept).then_some(answer.by);
             match kind {
                 Kind::SynAck => all[at].syn_ack_kept = kept,
@@ -130,7 +131,7 @@ pub fn expected(
     };
     ask(&is_accepted, Kind::SynAck, "established")?;
     ask(&is_accepted, Kind::Reset, "established")?;
-    // The connection of a rejected question was never one.
+    // A rejected question has no connection.
     ask(&is_reset, Kind::Reset, "invalid")?;
     Ok(all)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy does with packets, as the firewall itself explains it: `explain --json`, run as a program.
+//! Obtains a policy's decisions from the firewall itself, by running `explain --json`.
 
 use std::io::{BufRead, BufReader, BufWriter, Read};
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use serde::Deserialize;
 use super::pcap::{self, Kind};
 use crate::failure::{Failure, Result};
 
-/// What the policy does with a packet.
+/// The policy's verdict on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Accept,
     Drop,
-    /// With `tcp reset`, or `icmp port-unreachable` and the like.
+    /// Reason of the rejection: `tcp reset`, `icmp port-unreachable` and the like.
     Reject(String),
 }
 
@@ -28,7 +28,7 @@ pub struct Decision {
     pub by: String,
 }
 
-/// One line of `explain --json`, as far as it is needed; the last one has other keys.
+/// The needed fields of a line of `explain --json`; the last line has other keys.
 #[derive(Deserialize)]
 struct Explained {
     verdict: Option<String>,
@@ -36,27 +36,27 @@ struct Explained {
     reject: Option<String>,
 }
 
-/// Whom to ask about which policy, and who talks to whom.
+/// The firewall program, the policy, and the two ends of the packets.
 pub struct Firewall<'a> {
     pub program: Option<&'a str>,
     pub policy: &'a str,
     pub from: IpAddr,
     pub to: IpAddr,
-    /// Between two packets.
+    /// Time between two packets.
     pub apart: Duration,
 }
 
-/// Packets of one kind, and what the firewall would be told of them.
+/// Packets of one kind, and their metadata for the firewall.
 pub struct Packets<'a> {
     pub kind: Kind,
     pub hook: &'a str,
     pub ct_state: &'a str,
-    /// An option and the name of an interface.
+    /// Option and interface name.
     pub interface: Option<[&'a str; 2]>,
     pub ports: &'a [u16],
 }
 
-/// Where the firewall is: as named, beside this program, or on PATH.
+/// Returns the path of the firewall: as named, beside this program, or on PATH.
 fn program(named: Option<&str>) -> PathBuf {
     const NAME: &str = "rust-firewall";
     if let Some(named) = named {
@@ -71,7 +71,7 @@ fn program(named: Option<&str>) -> PathBuf {
 }
 
 impl Firewall<'_> {
-    /// Asks about the packet of each port in turn.
+    /// Queries the decision on the packet of each port, in order.
     pub fn decisions(&self, packets: &Packets) -> Result<Vec<Decision>> {
         if packets.ports.is_empty() {
             return Ok(Vec::new());
@@ -102,7 +102,7 @@ impl Firewall<'_> {
                 let mut to = BufWriter::new(stdin);
                 let ends = (self.from, self.to);
                 let ports = packets.ports.iter().copied();
-                // Who does not read to the end says why on stderr.
+                // If the firewall stops reading, it prints the reason on stderr.
                 let _ = pcap::write(&mut to, packets.kind, ends, ports, self.apart);
             });
             let words = scope.spawn(move || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The verifier: what a policy says of each port of a host, and what is met there.
+//! The verifier: compares a policy's decisions on each port of a host with the states found there.
 
 mod expect;
 mod explain;
@@ -25,10 +25,10 @@ use crate::targets::Address;
 use expect::Expected;
 use explain::{Firewall, Verdict};
 
-/// Between two questions in the capture, where no rate says it: about as fast as they are asked.
+/// Time between two questions in the capture without --rate: about that of a scan.
 const USUAL_DISTANCE: Duration = Duration::from_micros(10);
 
-/// A port at which the policy says one thing and another was met.
+/// A port whose state differs from the policy.
 #[derive(Debug, Serialize)]
 struct Difference {
     port: u16,
@@ -47,7 +47,7 @@ struct Report {
     accepted: u64,
     dropped: u64,
     rejected: u64,
-    /// Ports whose answers the policy does not let out, or not all.
+    /// Ports whose answers the policy drops, at least partly.
     unanswered: u64,
     open: String,
     closed: u64,
@@ -73,7 +73,7 @@ fn source(to: Address) -> Result<IpAddr> {
         .map_err(|error| Failure::failed(format!("--to {to}: no route leads there: {error}")))
 }
 
-/// Asks, compares, reports. Gives the exit code.
+/// Scans, compares and reports; returns the exit code.
 pub fn run(arguments: &Arguments, policy: &str) -> Result<u8> {
     let to = [arguments.expected.to.clone().unwrap_or_default()];
     let targets = read::read(&Wanted {
@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments, policy: &str) -> Result<u8> {
     })
 }
 
-/// State and reason of each port, in order; None if it was interrupted.
+/// Returns state and reason of each port, in order; None if it was interrupted.
 fn ask(
     arguments: &Arguments,
     plan: &Plan,

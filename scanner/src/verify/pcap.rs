@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The questions of a scan and their answers as a capture (pcap, link type RAW): what the firewall would be given, for it
-//! to explain.
+//! Writes the questions of a scan and their answers as a capture (pcap, link type RAW), for the firewall to explain.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -9,23 +8,23 @@ use std::time::Duration;
 use crate::syn::segment::{segment, ACK, LONGEST, RST, SYN};
 
 const MAGIC: u32 = 0xa1b2_c3d4;
-/// IPv4 or IPv6 without anything below.
+/// IPv4 or IPv6 without a link layer.
 const LINKTYPE_RAW: u32 = 101;
 const SNAP_BYTES: u32 = 65535;
-/// A port of those that the kernel gives out, as a real question has.
+/// A port of the kernel's ephemeral range, as a real question has.
 const FROM_PORT: u16 = 40000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The question.
     Syn,
-    /// What an open port answers.
+    /// The answer of an open port.
     SynAck,
-    /// What a closed port answers.
+    /// The answer of a closed port.
     Reset,
 }
 
-/// Writes a segment to or from each port, `apart` from each other.
+/// Writes a segment to or from each port, at intervals of `apart`.
 pub fn write(
     to: &mut impl Write,
     kind: Kind,

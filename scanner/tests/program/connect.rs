@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! States of ports: each engine, each order, each way to be filtered.
+//! Port states: each engine, each order, each kind of filtering.
 
 use std::os::fd::AsRawFd;
 
@@ -35,11 +35,11 @@ fn what_is_open_is_found_and_nothing_else() {
     }
 }
 
-/// Nothing stays behind an open port: no connection, and no TIME_WAIT.
+/// A scan leaves nothing at an open port: no connection, and no TIME_WAIT.
 #[test]
 fn connections_are_dissolved_by_reset() {
     let place = namespace();
-    // It waits for the end, so that it is not the one to close first.
+    // The server waits for the end, so that it is not the first to close.
     serve(&place, "0.0.0.0:22", says(b""));
     for engine in ENGINES {
         let (_, summary) = results(
@@ -72,8 +72,8 @@ fn reasons_are_told() {
          tcp dport 4 reject with icmpx type port-unreachable;
          tcp dport 5 reject with icmpx type admin-prohibited;",
     );
-    // One slot: what an answer leaves on a socket meets the next target.
-    // The server tells each refusal.
+    // One slot: state that an answer leaves on a socket meets the next target.
+    // The server sends an ICMP error for each refusal: no rate limit.
     server
         .feed("sh", &[], "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit")
         .unwrap();
@@ -107,7 +107,7 @@ fn reasons_are_told() {
         assert_eq!(told, expected, "{engine}");
         let dropped = results.iter().find(|result| result["reason"] == "timeout");
         assert_eq!(dropped.unwrap()["attempts"], 2);
-        // Where no route leads.
+        // No route leads there.
         assert_eq!(summary["reasons"]["net-unreach"], 7, "{engine}: {summary}");
     }
 }
@@ -125,7 +125,7 @@ fn a_rate_is_kept() {
     }
 }
 
-/// The machine has no local port, and after a while it has some: targets wait, and none is lost.
+/// The machine has no local port, and after a while it has some: targets are paused, and none is lost.
 #[test]
 fn shortages_slow_down_and_lose_nothing() {
     let place = namespace();
@@ -145,7 +145,7 @@ fn shortages_slow_down_and_lose_nothing() {
         assert!(summary["shortages"].as_u64() >= Some(64), "{summary}");
         assert!(summary["slowdowns"].as_u64() >= Some(1), "{summary}");
     }
-    // It never has one: each target is told, with the reason.
+    // The machine never has a port: each target is reported with the reason.
     shell(&format!("echo 40000-40019 >{reserved}"));
     let (results, summary) = results(&place, "127.0.0.1 -p 1-3");
     assert_eq!(with_state(&results, "error").len(), 3, "{summary}");
@@ -153,7 +153,7 @@ fn shortages_slow_down_and_lose_nothing() {
     assert_eq!(results[0]["errno"], libc::EADDRNOTAVAIL);
 }
 
-/// A hundred descriptors for two hundred sockets at once.
+/// A limit of a hundred descriptors, and two hundred sockets at once.
 #[test]
 fn few_descriptors_are_enough() {
     let place = namespace();
@@ -179,7 +179,7 @@ fn few_descriptors_are_enough() {
     );
 }
 
-/// Whoever reads the results takes longer than any time-out: what was open meanwhile is open all the same.
+/// The reader of the results pauses longer than any time-out: open ports are still reported as open.
 #[test]
 fn a_reader_that_pauses_makes_nothing_silent() {
     let place = namespace();
@@ -188,7 +188,7 @@ fn a_reader_that_pauses_makes_nothing_silent() {
     let listener = place
         .enter(|| std::net::TcpListener::bind("0.0.0.0:22"))
         .unwrap();
-    // SAFETY: listen(2) touches no memory. All connections fit into the backlog, and nobody takes them off.
+    // SAFETY: listen(2) touches no memory. All connections fit into the backlog, and nothing accepts them.
     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 65535) }, 0);
     for engine in ENGINES {
         let words = format!(
@@ -200,7 +200,7 @@ fn a_reader_that_pauses_makes_nothing_silent() {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // The pipe is full, and so are the ways to it.
+        // The pipe and the queues before it are full.
         std::thread::sleep(std::time::Duration::from_millis(1500));
         let mut told = String::new();
         std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut told).unwrap();

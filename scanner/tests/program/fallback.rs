@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where io_uring is forbidden, epoll carries the scan and says so.
+//! Where io_uring is forbidden, the scan uses epoll and reports it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 
 use crate::place::{namespace, parsed, text};
 
-/// A filter that answers io_uring_setup with EPERM, as containers do, and lets all else through.
+/// Installs a filter that fails io_uring_setup with EPERM, as containers do, and allows all other calls.
 fn forbid_io_uring() -> io::Result<()> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let filter = [

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What others' tools make of the results.
+//! Checks the output formats with other tools.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::place::{filter, namespace, says, scan_with, serve, text};
 
-/// Another's tool, fed with a text; it is one of deps/debian.txt. Gives what it said, once it ended well.
+/// Runs a tool of deps/debian.txt with a text as input; returns its output. The tool must succeed.
 fn feed(program: &str, arguments: &[&str], input: &[u8]) -> String {
     let mut child = Command::new(program)
         .args(arguments)
@@ -22,7 +22,7 @@ fn feed(program: &str, arguments: &[&str], input: &[u8]) -> String {
     words
 }
 
-/// Debian's, whose modules are those of deps/debian.txt; another Python may come first in PATH.
+/// Debian's Python, whose modules are in deps/debian.txt; a different Python may come first in PATH.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn scanned(format: &str) -> Vec<u8> {
@@ -73,7 +73,7 @@ fn xml_is_read_by_libnmap_and_valid() {
     ] {
         assert!(words.contains(wanted), "{wanted}: {words}");
     }
-    // The document type knows one scanner only.
+    // The document type allows one scanner name only.
     let named = text(&xml).replace("scanner=\"twinwall-scanner\"", "scanner=\"nmap\"");
     let arguments = ["--noout", "--dtdvalid", "/usr/share/nmap/nmap.dtd", "-"];
     feed("xmllint", &arguments, named.as_bytes());
@@ -93,7 +93,7 @@ fn csv_has_a_field_for_each_column() {
     );
 }
 
-/// brutespray decides by the first lines what it is given, and then takes services, ports and addresses from it.
+/// brutespray detects the format by the first lines, and then reads services, ports and addresses.
 const READ_GREPABLE: &str = "
 import sys, types
 from importlib.machinery import SourceFileLoader
@@ -115,8 +115,8 @@ fn grepable_is_read_by_brutespray() {
     assert_eq!(words, "{'ssh': {'22': ['127.0.0.1', '127.0.0.2']}}\n");
 }
 
-/// A line of the grepable form without what two scans never share: times, who scanned and how it was called, and the
-/// name that nmap gives to a port without having asked it.
+/// Removes the parts of a grepable line that always differ: times, the scanner and its command line, and the service name
+/// that nmap gives to a port without a probe.
 fn without_chance(line: &str) -> String {
     if let Some((who, rest)) = line.split_once(" scan initiated ") {
         let (date, _) = rest.split_once(" as: ").unwrap();
@@ -136,10 +136,10 @@ fn without_chance(line: &str) -> String {
     line.replace("//ssh//", "////")
 }
 
-/// `Sat Nov 21 22:16:33 2026`, digits as N.
+/// Replaces the digits of a time by N: `Sat Nov 21 22:16:33 2026`.
 fn without_time(date: &str) -> String {
     let letters = date.char_indices().map(|(at, letter)| match letter {
-        // The day may have one digit, and names go on.
+        // The day may have one digit, after a blank; names of days and months become letters a.
         ' ' | '0'..='9' if at >= 8 => 'N',
         'A'..='Z' | 'a'..='z' => 'a',
         _ => letter,
@@ -167,15 +167,15 @@ fn grepable_is_what_nmap_prints() {
     let lines = |bytes: &[u8]| {
         let text = text(bytes);
         let lines = text.lines().map(without_chance);
-        // nmap says first that a host is up, since it was told so.
+        // nmap first reports that a host is up, since it was told so.
         let mut lines: Vec<String> = lines.filter(|line| !line.ends_with("Status: Up")).collect();
         let last = lines.len() - 1;
-        // Results come as they are found.
+        // Results are written as they are found.
         lines[1..last].sort();
         lines
     };
     let mut printed = lines(&ours.stdout);
-    // nmap has this line by -v only.
+    // nmap prints this line with -v only.
     let ports = printed.remove(1);
     assert_eq!(
         ports,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Peers that do their worst: bounded time, bounded memory, counted.
+//! Hostile peers: time and memory stay bounded, and each outcome is counted.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use crate::place::{namespace, parsed, scan_with, serve, text};
 
 fn floods(mut stream: TcpStream) {
     let chunk = [b'a'; 65536];
-    // 1 GiB, if it is taken.
+    // Up to 1 GiB.
     for _ in 0..16384 {
         if stream.write_all(&chunk).is_err() {
             return;
@@ -51,7 +51,7 @@ fn endless_fields(mut stream: TcpStream) {
     while stream.write_all(field.as_bytes()).is_ok() {}
 }
 
-/// A record of the largest length, of a handshake that never ends.
+/// Sends a record of maximum length, of a handshake that never ends.
 fn endless_handshake(mut stream: TcpStream) {
     let mut record = vec![0x16, 3, 3, 0x40, 0];
     record.extend([2, 0xff, 0xff, 0xff]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More questions than the network bears: what is told stays true, and every target is told.
+//! More questions than the network can carry: reports stay correct, and every target is reported.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use testbed::netns::Namespace;
 
 use crate::place::{namespace, results, says, serve};
 
-/// Hosts 10.64.0.0/24 behind a veth pair, port 22 open and all others closed, that let 200 SYNs a second in.
+/// Creates hosts 10.64.0.0/24 on a veth pair, with port 22 open and all others closed, that accept 200 SYNs a second.
 fn narrow() -> (Namespace, Namespace) {
     let (client, server) = (namespace(), namespace());
     Namespace::veth_pair(&client, &server).unwrap();
@@ -25,7 +25,7 @@ fn narrow() -> (Namespace, Namespace) {
     (client, server)
 }
 
-/// What was told of the 512 targets; each exactly once, and nothing of an open port but open, or that it was silent.
+/// Checks the reports on the 512 targets: each exactly once, with its true state or as filtered.
 fn told(results: &[Value], words: &str) -> (usize, usize) {
     let mut seen = BTreeSet::new();
     let (mut right, mut silent) = (0, 0);
@@ -57,7 +57,7 @@ fn a_network_that_loses_most_makes_no_state_wrong() {
         let once = format!("{words} --retries 0");
         let (right, silent) = told(&results(&client, &once).0, &once);
         assert!(right >= 20 && silent >= 20, "{once}: {right} {silent}");
-        // Asked again and again, all are found.
+        // With repeated questions all are found.
         let again = format!("{words} --retries 20");
         let (right, silent) = told(&results(&client, &again).0, &again);
         assert_eq!((right, silent), (512, 0), "{again}");

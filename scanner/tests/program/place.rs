@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where tests play: namespaces, servers in them, and the program as a child.
+//! Test environment: namespaces, servers in them, and the program as a child.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testbed::netns::Namespace;
 
-/// A run of the program that is not done by then hangs.
+/// Time limit; a run that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// An empty namespace. Fails if we are not root, and says so: a test that did not take place is not green.
+/// Creates an empty namespace. Fails with a message unless run as root: a skipped test must not pass.
 pub fn namespace() -> Namespace {
     Namespace::new().unwrap_or_else(|error| panic!("{error:#}: make check-root"))
 }
 
-/// Rules of nftables for what comes in.
+/// Loads nftables rules for incoming packets.
 pub fn filter(place: &Namespace, rules: &str) {
     let chain = "table inet f { chain input { type filter hook input priority 0;";
     let input = format!("{chain}\n{rules}\n}}; }}\n");
     place.feed("nft", &["-f", "-"], &input).unwrap();
 }
 
-/// Runs the program inside to its end.
+/// Runs the program in the namespace to its end.
 pub fn scan(place: &Namespace, words: &str) -> Output {
     scan_with(place, &words.split_whitespace().collect::<Vec<_>>())
 }
@@ -61,8 +61,8 @@ pub fn scan_with(place: &Namespace, words: &[&str]) -> Output {
     }
 }
 
-/// Kills a child that is not done by then, so that who waits for it, or for its words, does not wait for ever. Ends with
-/// the value, which is to live until the child was waited for.
+/// Kills a child that exceeds the time limit, so that the test does not wait for ever. Stops when dropped; must live until
+/// the child was waited for.
 pub struct Bound {
     _done: Sender<()>,
 }
@@ -73,7 +73,7 @@ impl Bound {
         let id = child.id() as i32;
         thread::spawn(move || {
             if is_done.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its number is its own.
+                // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its process id is not reused.
                 unsafe { libc::kill(id, libc::SIGKILL) };
             }
         });
@@ -91,7 +91,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The results and the summary of a run with `-o json --show all`, which must end well.
+/// Returns the results and the summary of a run with `-o json --show all`, which must succeed.
 pub fn results(place: &Namespace, words: &str) -> (Vec<Value>, Value) {
     let output = scan(place, &format!("{words} -o json --show all"));
     assert!(output.status.success(), "{words}: {}", text(&output.stderr));
@@ -107,7 +107,7 @@ pub fn parsed(output: &Output) -> (Vec<Value>, Value) {
     (lines, last["summary"].take())
 }
 
-/// The results of a state, as address:port, in order.
+/// Returns the results of a state as address:port, in order.
 pub fn with_state(results: &[Value], state: &str) -> Vec<String> {
     let mut found: Vec<String> = results
         .iter()
@@ -118,7 +118,7 @@ pub fn with_state(results: &[Value], state: &str) -> Vec<String> {
     found
 }
 
-/// A server inside, which serves each connection on a thread of its own until the test ends.
+/// Starts a server in the namespace, which serves each connection on a thread of its own until the test ends.
 pub fn serve(
     place: &Namespace,
     address: &str,
@@ -135,7 +135,7 @@ pub fn serve(
     at
 }
 
-/// Says this at once and then waits for the peer's end.
+/// Returns a handler that sends `words` at once and then waits for the peer's end.
 pub fn says(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 'static {
     move |mut stream| {
         let _ = stream.write_all(words);
@@ -144,7 +144,7 @@ pub fn says(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 
     }
 }
 
-/// Reads a request's head and answers.
+/// Returns a handler that reads a request's head and answers with `words`.
 pub fn answers(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 'static {
     move |mut stream| {
         let mut heard = Vec::new();

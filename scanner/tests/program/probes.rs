@@ -6,7 +6,7 @@ use testbed::netns::Namespace;
 
 use crate::place::{answers, namespace, parsed, says, scan_with, serve, text};
 
-/// Runs a probe and gives each result as `port finding matched answer`, in order.
+/// Runs a probe; returns each result as `port finding matched answer`, in order.
 fn told(place: &Namespace, words: &[&str]) -> Vec<String> {
     let all = [words, &["-o", "json", "--read-timeout", "500"]].concat();
     let output = scan_with(place, &all);
@@ -111,12 +111,12 @@ fn http_heads() {
             "{engine}"
         );
     }
-    // What stands behind the head is not part of it.
+    // The bytes after the head are not part of the answer.
     let words = ["127.0.0.1", "-p", "80", "--http", "--match", "apache"];
     assert_eq!(told(&place, &words), ["80 answer false HTTP/1.1 200 OK"]);
 }
 
-/// The request arrives as it was meant, with nothing behind it.
+/// The request arrives unchanged, with nothing after it.
 #[test]
 fn requests_carry_no_other_bytes() {
     let place = namespace();
@@ -152,7 +152,7 @@ fn requests_carry_no_other_bytes() {
     assert_eq!(port.port(), 8080);
 }
 
-/// 1,024 hosts in few slots, each with an answer of its own length: each is told by its own bytes.
+/// 1,024 hosts in few slots, with answers of different lengths: each is reported with its own bytes.
 #[test]
 fn answers_are_matched_in_their_own_bytes() {
     let place = namespace();
@@ -203,7 +203,7 @@ fn banners() {
     );
 }
 
-/// A server of rustls with a certificate of its own making.
+/// Creates a rustls server configuration with a self-signed certificate.
 fn tls_server() -> std::sync::Arc<rustls::ServerConfig> {
     let made = rcgen::generate_simple_self_signed(vec!["host.example".into()]).unwrap();
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An interrupted scan, and the one that goes on.
+//! An interrupted scan and its continuation.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ use testbed::netns::Namespace;
 use crate::place::{filter, namespace, scan, text, Bound};
 use serde_json::Value;
 
-/// A file of --resume, which goes with the value.
+/// A resume file, removed on drop.
 struct File(PathBuf);
 
 impl File {
@@ -34,7 +34,7 @@ impl Drop for File {
     }
 }
 
-/// How often each target was told.
+/// Number of reports of each target.
 #[derive(Default)]
 struct Told(BTreeMap<String, u32>);
 
@@ -45,7 +45,7 @@ impl Told {
     }
 }
 
-/// Runs a scan and interrupts it as soon as so many results were told. Gives the summary.
+/// Runs a scan and interrupts it after `results` results; returns the summary.
 fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) -> Value {
     let mut child = place
         .command(env!("CARGO_BIN_EXE_scanner"))
@@ -59,7 +59,7 @@ fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) 
     let mut last = Value::Null;
     for (at, line) in lines.enumerate() {
         if at + 1 == results {
-            // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its number is its own.
+            // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its process id is not reused.
             unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
         }
         last = serde_json::from_str(&line.unwrap()).unwrap();
@@ -77,7 +77,7 @@ fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) 
     last
 }
 
-/// Runs it to its end.
+/// Runs a scan to its end.
 fn finished(place: &Namespace, words: &str, told: &mut Told) -> Value {
     let output = scan(place, words);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -111,7 +111,7 @@ fn an_interrupted_scan_goes_on_and_asks_all() {
     assert!(!file.0.exists(), "a scan that is done leaves no file");
 }
 
-/// One in four never answers: interrupted while it asks, and while it waits for them.
+/// One in four never answers; the scan is interrupted while it asks, and while it waits for answers.
 #[test]
 fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
     let place = namespace();
@@ -170,7 +170,7 @@ fn a_file_of_another_scan_is_refused() {
     }
 }
 
-/// Half of a scan by one expression, or of one request, says nothing of another.
+/// Half of a scan with one expression or request says nothing about a different one.
 #[test]
 fn a_file_of_another_question_is_refused() {
     let place = namespace();
@@ -207,7 +207,7 @@ fn a_file_of_another_question_is_refused() {
     }
 }
 
-/// Changes one digit.
+/// Changes one digit of the file.
 fn damage(file: &Path) {
     let text = std::fs::read_to_string(file).unwrap();
     let at = text.find("\"start\":").unwrap() + "\"start\":".len();
@@ -219,7 +219,7 @@ fn damage(file: &Path) {
     std::fs::write(file, [&text[..at], digit, &text[at + 1..]].concat()).unwrap();
 }
 
-/// Connections that nobody answers are given up at once, in each state that they may be in.
+/// Unanswered connections are given up at once, in each state that they may have.
 #[test]
 fn an_interrupted_scan_of_silent_hosts_ends() {
     let place = namespace();
@@ -227,7 +227,7 @@ fn an_interrupted_scan_of_silent_hosts_ends() {
     for engine in ["io_uring", "epoll"] {
         for results in [300, 700, 1500, 2100] {
             let (file, mut told) = (File::new("silent"), Told::default());
-            // Some are asked again when it is interrupted.
+            // Some are in their second attempt at the interruption.
             let words = format!(
                 "127.0.0.0/20 -p 24,25 --rate 3000 --timeout 300 --rings 2 --engine {engine} --show all -o json --resume {}",
                 file.name()

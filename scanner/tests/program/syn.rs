@@ -48,7 +48,7 @@ fn syns_give_the_same_states_as_connections() {
 fn a_forged_answer_counts_for_nothing() {
     let place = namespace();
     filter(&place, "tcp flags & (syn | ack) == syn tcp dport 9 drop;");
-    // Whoever answers without having heard the question cannot know the number to acknowledge.
+    // A forger that did not receive the question cannot know the number to acknowledge.
     let forger = std::thread::scope(|scope| {
         scope.spawn(|| {
             place.enter(|| {
@@ -83,7 +83,7 @@ fn a_forged_answer_counts_for_nothing() {
     );
 }
 
-/// A SYN-ACK with a number of its own choice.
+/// Sends a SYN-ACK with a made-up acknowledgement number.
 fn forge(from: &str, from_port: u16, to: &str, to_port: u16) {
     let mut bytes = [0; scanner::syn::segment::LONGEST];
     let (from, to) = (

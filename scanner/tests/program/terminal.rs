@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a person sees: the bar, and results beside it.
+//! Terminal output: the bar, and results beside it.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use crate::place::{namespace, Bound};
 
-/// A terminal of so many columns: the end that a program sees, and the other.
+/// Opens a terminal of `columns` columns: the program's end, and the other end.
 fn terminal(columns: u16) -> (File, File) {
     let (mut ours, mut theirs) = (-1, -1);
     // SAFETY: openpty(3) writes two descriptors and reads the size; null stands for no name and the usual settings. The
@@ -25,7 +25,7 @@ fn terminal(columns: u16) -> (File, File) {
     }
 }
 
-/// What stays in each line when all was written: what is written after a return or a deletion stands alone.
+/// Returns the final content of each line: text after a carriage return or a deletion replaces the line.
 fn lines(written: &str) -> Vec<&str> {
     let left = written
         .split('\n')
@@ -43,7 +43,7 @@ fn results_and_the_bar_do_not_meet() {
         let mut child = place
             .command(env!("CARGO_BIN_EXE_scanner"))
             .args(words.split(' '))
-            // Where tests run, there may be none, or a dumb one.
+            // The test environment may have no terminal type, or a dumb one.
             .env("TERM", "xterm")
             .stdin(Stdio::null())
             .stdout(theirs.try_clone().unwrap())
@@ -52,7 +52,7 @@ fn results_and_the_bar_do_not_meet() {
             .unwrap();
         let _bound = Bound::new(&child);
         let mut written = Vec::new();
-        // EIO when nobody has the other end any more.
+        // EIO once the other end is closed.
         let _ = ours.read_to_end(&mut written);
         assert!(child.wait().unwrap().success());
         let written = String::from_utf8_lossy(&written);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bad input: one line with place and cure, and the exit code.
+//! Bad input yields one line with place and cure, and the exit code.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -82,7 +82,7 @@ fn one_line_each() {
     }
 }
 
-/// Nothing was begun: a signal ends it as any program, also while it waits for targets.
+/// Before the scan a signal ends the program by default, also while it waits for targets.
 #[test]
 fn a_signal_before_the_scan_ends_the_program() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_scanner"))
@@ -96,7 +96,7 @@ fn a_signal_before_the_scan_ends_the_program() {
     while !waits().contains("pipe") && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its number is its own.
+    // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its process id is not reused.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     // Its stdin stays open until it has ended.
     let stdin = child.stdin.take();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy behind the firewall itself, as both twins, over a veth pair: what is met is what `explain` says, for all ports.
+//! A policy enforced by the firewall itself, in both twins, over a veth pair: the states found equal those of `explain`, for
+//! all ports.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use testbed::twin::{built, root, USER};
 
 use crate::place::{namespace, scan_with, serve, text};
 
-/// What `make build` leaves, or the folder that TWINWALL_BUILD names.
+/// Returns the path of a program built by `make build`, or in the folder that TWINWALL_BUILD names.
 fn twin(name: &str) -> PathBuf {
     let program = built(name);
     let shown = program.display();
@@ -18,7 +19,7 @@ fn twin(name: &str) -> PathBuf {
     program
 }
 
-/// The firewall at a queue, which ends with the value.
+/// The firewall at a queue, ended on drop.
 struct Firewall(Child);
 
 impl Firewall {
@@ -47,7 +48,7 @@ impl Drop for Firewall {
     }
 }
 
-/// Lines of the filter table, as the rules of rules/queue are loaded.
+/// Loads lines of the filter table, like the rules of rules/queue.
 fn restore(place: &Namespace, lines: &str) {
     let text = format!("*filter\n{lines}\nCOMMIT\n");
     place
@@ -103,7 +104,7 @@ fn behind(name: &str) {
         "{told}"
     );
     assert!(told.ends_with("no difference\n"), "{told}");
-    // Without the firewall its policy holds no longer, and each port that differs is told.
+    // Without the firewall its policy no longer applies, and each port that differs is reported.
     drop(firewall);
     restore(&server, "-F INPUT");
     let output = scan_with(
@@ -127,7 +128,7 @@ fn a_web_server_behind_the_c_twin() {
     behind("c-firewall");
 }
 
-/// Questions come in, and answers go out or not; odd ports are those that nobody listens at.
+/// Questions get in, and answers get out or not; nothing listens at odd ports.
 const BOTH_WAYS: &str = "table ip both {
 	chain in {
 		type filter hook input priority filter; policy drop;
@@ -145,7 +146,7 @@ const BOTH_WAYS: &str = "table ip both {
 }
 ";
 
-/// Checks the lines of those whose answers the policy, which lies in a file, would have kept back.
+/// Checks the reports on ports whose answers the policy, which lies in a file, would have dropped.
 fn check_differences(told: &str, to: &str, file: &str) {
     let line = |port: u16, wanted: &str| {
         let begin = format!("{to}:{port}: by ");
@@ -220,13 +221,13 @@ fn answers_behind(name: &str) {
     assert_eq!(output.status.code(), Some(0), "{told}{stderr}");
     for wanted in [
         "accept 8, drop 2, reject 2; answers kept back 7\n",
-        // Not 10, 12, 11, 15, 21, whose answers are kept back, nor 18 and 20, which are not asked for.
+        // Not 10, 12, 11, 15, 21, whose answers are dropped, nor 18 and 20, which are not asked for.
         "met: open 14,16; closed 3, filtered 7",
         "no difference\n",
     ] {
         assert!(told.contains(wanted), "{wanted}: {told}");
     }
-    // Without the firewall all answers go out, and each is told that should not have.
+    // Without the firewall all answers get out, and each that should not have is reported.
     drop(firewall);
     let output = scan_with(&client, &words);
     let told = text(&output.stdout);

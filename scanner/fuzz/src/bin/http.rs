@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The head of a response, in any bytes: it ends inside them with an empty line, and what follows it changes nothing.
+//! Fuzzes the parser of response heads: a head ends inside the bytes with an empty line, and the bytes after it change
+//! nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Targets and ports as any text: no panic; a range has its ends in order and inside its family, and its set gives each
-//! member back.
+//! Fuzzes the parsers of targets and ports with arbitrary text: no panic; a range is ordered and within its family, and its
+//! set returns each member.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
