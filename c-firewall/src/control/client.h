@@ -47,7 +47,7 @@ int control_client_make(struct control_client *client, int fd, uid_t uid,
 /// Closes and frees.
 void control_client_close(struct control_client *client);
 
-/// Takes what has come, as far as there is room. Does nothing while an answer is due.
+/// Reads what has arrived, as far as there is room. Does nothing while an answer is due.
 /// - Returns 0, or -errno if the connection is broken.
 int control_client_receive(struct control_client *client);
 

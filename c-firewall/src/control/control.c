@@ -88,7 +88,7 @@ int control_timeout(const struct control *control) {
     return least;
 }
 
-/// Tells somebody who is not served why, as far as that goes at once, and closes.
+/// Sends a client that is not served the reason, as far as that goes at once, and closes.
 static void turn_away(int fd, const char *text) {
     char *line = control_answer_error(text);
 
@@ -244,7 +244,7 @@ static char *answer_drain(struct control *control, const struct control_request 
     return control_answer_drain(request->seconds, waiting);
 }
 
-/// Gives a client to the events. Returns NULL if it is theirs, or the answer why not.
+/// Hands a client over to the events. Returns NULL if it is theirs, or the answer why not.
 static char *hand_to_tail(struct control *control, struct control_client *client,
                           const struct control_request *request) {
     const int result = control->actions.tail(control->actions.context, client->fd,
@@ -283,7 +283,7 @@ static int check_taker(struct control *control, const struct control_client *cli
     return 0;
 }
 
-/// Gives a client to the handover. Returns NULL if it is its, or the answer why not.
+/// Hands a client over to the handover. Returns NULL if it is its, or the answer why not.
 static char *hand_to_upgrade(struct control *control, struct control_client *client,
                              const struct control_request *request) {
     struct failure failure;

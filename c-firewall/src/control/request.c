@@ -79,7 +79,7 @@ static bool takes(enum control_command command, const char *key) {
     return strcmp(key, "command") == 0;
 }
 
-/// Looks for keys that the command does not take; the first in the order of bytes is told.
+/// Searches for keys that the command does not accept; the first in the order of bytes is told.
 static int check_keys(json_t *object, enum control_command command, struct failure *failure) {
     const char *unknown = NULL;
     char quoted[ARGUMENTS_QUOTED_BYTES];

@@ -79,7 +79,7 @@ static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failu
     return result;
 }
 
-/// Tells why bind failed, and what helps.
+/// Explains why bind failed, with the cure.
 static int fail_bind(const char *path, int error, struct failure *failure) {
     const char *slash = strrchr(path, '/');
     const int folder = slash ? (int)(slash - path) : 0;
@@ -190,7 +190,7 @@ static int make_file(const struct control_socket *made, mode_t mode, struct fail
     return result < 0 ? fail_bind(made->path, -result, failure) : 0;
 }
 
-/// Gives the file that is open (O_PATH) its mode, if it was another firewall's, and its owner, as
+/// Sets the mode of the open file (O_PATH), if it was another firewall's, and its owner, as
 /// far as it has others: who may not change them need not.
 /// - Returns 0, or -errno with failure filled in.
 static int give_file(int file, const struct options *options, bool is_taken, uid_t owner,
@@ -221,7 +221,7 @@ static int give_file(int file, const struct options *options, bool is_taken, uid
     return 0;
 }
 
-/// Gives the file its mode and owner, listens, and keeps what is known of the file. Nothing is
+/// Sets the file's mode and owner, listens, and keeps what is known of the file. Nothing is
 /// changed of a file that is no socket, or that has another name elsewhere.
 static int open_made(struct control_socket *made, const struct options *options, bool is_taken,
                      uid_t owner, gid_t group, struct failure *failure) {

@@ -274,7 +274,7 @@ static uint32_t lost_of(const struct worker *worker, uint32_t before) {
     return figures.queue_full + figures.user_drop;
 }
 
-/// Tells of packets that were lost since it was looked last.
+/// Reports packets lost since the last report.
 static void look_for_overload(struct daemon *daemon, struct times *times) {
     const struct workers *workers = &daemon->state.workers;
 

@@ -14,7 +14,7 @@ void supervise(struct daemon *daemon);
 /// What requests of the control socket do; daemon lives longer.
 struct control_actions supervise_actions(struct daemon *daemon);
 
-/// Tells systemd that packets are decided, and by what.
+/// Notifies systemd that packets are decided, and by what.
 void supervise_tell_ready(const struct state *state);
 
 /// Prints the ledgers of all queues.

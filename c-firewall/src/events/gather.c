@@ -101,7 +101,7 @@ static const char *name_of(struct events_gather *gather, uint32_t index,
     return name;
 }
 
-/// Takes a token of --events-rate, or counts a line that is left out.
+/// Uses a token of --events-rate, or counts a line that is left out.
 static bool take_token(struct events_gather *gather) {
     const uint64_t now_ns = wait_clock(), passed_ns = now_ns - gather->refilled_ns;
     const uint64_t full = gather->rate * NS_PER_SECOND;
@@ -206,8 +206,8 @@ bool events_gather_take(struct events_gather *gather) {
     return found;
 }
 
-/// Tells a sink how many events it missed, if there is room again. Returns whether it has been
-/// told.
+/// Reports to a sink the number of events it missed, if there is room again. Returns whether it has
+/// been told.
 static bool tell_one(struct events_sink *sink, enum events_kind kind, const char *where,
                      uint64_t missed) {
     const struct events_facts facts = {.text = where, .figures = {missed}};
@@ -220,14 +220,15 @@ static bool tell_one(struct events_sink *sink, enum events_kind kind, const char
     return told;
 }
 
-/// Tells a sink what it lost for want of room there.
+/// Reports to a sink the events that it lost for want of room.
 static void tell_lost(struct events_sink *sink, const char *where) {
     if (sink->lost > sink->lost_told &&
         tell_one(sink, EVENTS_LOST, where, sink->lost - sink->lost_told))
         sink->lost_told = sink->lost;
 }
 
-/// Tells a sink what the rings lost. Without room it is told later, with what the sink lost.
+/// Reports to a sink the events that the rings lost. Without room it is told later, with what the
+/// sink lost.
 static void tell_ring(struct events_sink *sink, uint64_t ring) {
     if (ring > 0 && !tell_one(sink, EVENTS_LOST, "ring", ring))
         sink->lost += ring;

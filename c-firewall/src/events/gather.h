@@ -62,7 +62,7 @@ static inline bool events_gather_is_tail(const struct events_tail *tail) {
 int events_gather_make(struct events_gather *gather, const struct options *options);
 void events_gather_free(struct events_gather *gather);
 
-/// Tells the workers what is wanted.
+/// Sends the workers the wanted kinds of events.
 void events_gather_want(struct events_gather *gather);
 
 /// See events_policy; forgets all policies but the one named last.
@@ -70,10 +70,10 @@ void events_gather_know(struct events_gather *gather, uint32_t generation,
                         const struct policy *policy, const struct compiled *compiled);
 void events_gather_forget(struct events_gather *gather);
 
-/// Takes what is in the rings. Returns whether there was anything.
+/// Drains the rings. Returns whether there was anything.
 bool events_gather_take(struct events_gather *gather);
 
-/// Tells what was missed, at most once a second. Returns whether something is still to be told.
+/// Reports missed events, at most once a second. Returns whether something is still to be told.
 bool events_gather_tell_missed(struct events_gather *gather, uint64_t now_ns);
 
 /// Adds an event of the program's own.

@@ -98,7 +98,7 @@ static int reopen(const struct events_sink *sink) {
     return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path) : open_file(sink->path);
 }
 
-/// Tells once that events are lost from now on.
+/// Reports once that events are lost from now on.
 static void begin_trouble(struct events_sink *sink, const char *what) {
     if (sink->troubled)
         return;

@@ -109,7 +109,7 @@ static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t 
     return length > 0;
 }
 
-/// Takes a field, NAME=VALUE. seen: a bit for each of fields. False if it is damaged or there
+/// Parses a field, NAME=VALUE. seen: a bit for each of fields. False if it is damaged or there
 /// twice.
 static bool take(struct comment *comment, const uint8_t *text, size_t length, uint32_t *seen) {
     const uint8_t *equals = memchr(text, '=', length);

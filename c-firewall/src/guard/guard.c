@@ -110,7 +110,7 @@ static void forget(struct guard *guard) {
     guard->fd = -1;
 }
 
-/// Takes the guard's first word. Returns 0, or -errno with failure filled in and the guard gone.
+/// Reads the guard's first message. Returns 0, or -errno with failure filled in and the guard gone.
 static int await_ready(struct guard *guard, struct failure *failure) {
     struct failure told;
     ssize_t got = 0;

@@ -77,7 +77,7 @@ bool guard_read(struct guard *guard, struct guard_note *note);
 /// to another.
 void guard_hold(const struct guard *guard, bool hold);
 
-/// Tells the guard to go, and waits until it has gone: the firewall ends as it was told to, or
+/// Asks the guard to end, and waits until it has ended: the firewall ends as it was told to, or
 /// another one has taken over.
 void guard_end(struct guard *guard);
 

@@ -64,7 +64,7 @@ static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
     return queue_verdict(queue, &batch);
 }
 
-/// Looks at the first message in the socket, which stays there. Returns its id, or NULL.
+/// Peeks at the first message in the socket. Returns its id, or NULL.
 static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     uint8_t bytes[SLOT_BYTES];
     struct queue_packet packet;
@@ -76,7 +76,7 @@ static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     return id;
 }
 
-/// Tells the firewall; what it can't take now is told with the next look.
+/// Sends the firewall the counts; what it can't receive now is sent with the next look.
 static void tell(struct guard_note *note) {
     if (note->packets > 0 && send(STDIN_FILENO, note, sizeof *note, MSG_DONTWAIT) > 0)
         *note = (struct guard_note){.queue = note->queue};
@@ -238,7 +238,7 @@ static int unexpected(const char *word, struct failure *failure) {
     return -EINVAL;
 }
 
-/// Takes "FD:NUMBER". Returns 0, or -errno with failure filled in.
+/// Parses "FD:NUMBER". Returns 0, or -errno with failure filled in.
 static int take_queue(struct watched *watched, const char *word, struct failure *failure) {
     struct queue_settings settings = {.kind = QUEUE_RAW, .batch = BATCH, .slot_bytes = SLOT_BYTES};
     int fd, result;
@@ -262,7 +262,7 @@ static void set_level(const char *name) {
             log_set_level((enum log_level)level);
 }
 
-/// Takes what guard_start gives. Returns 0, or -errno with failure filled in.
+/// Parses the arguments that guard_start passes. Returns 0, or -errno with failure filled in.
 static int take_arguments(int argc, char **argv, struct guarding *guarding,
                           struct failure *failure) {
     int result = 0;
@@ -303,7 +303,8 @@ static int settle_down(struct guarding *guarding, struct failure *failure) {
     return privilege_drop_guard(guarding->user, guarding->sandbox, failure);
 }
 
-/// Tells the firewall why there will be no guard; a user who typed the command is told himself.
+/// Sends the firewall the reason why there will be no guard; a user who typed the command is told
+/// himself.
 static int give_up(const struct failure *failure) {
     if (send(STDIN_FILENO, failure, sizeof *failure, 0) < 0)
         return log_fail(failure);

@@ -39,7 +39,7 @@ struct guard_watch {
     uint32_t settled; // with stalls: enqueued, of the look whose packets the guard answered last
 };
 
-/// Takes a look into account.
+/// Adds a look to the statistics.
 /// - head: id of the first message in the queue's socket; NULL = none, or it doesn't matter.
 /// - Returns true with *id set if packets up to it are due.
 bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *figures,

@@ -106,7 +106,7 @@ static int send_fd(struct handover_channel *channel, const char *name, int fd,
     return handover_channel_send(channel, line, (size_t)length, fd, failure);
 }
 
-/// Tells what is known before anything has stopped. Returns 0, or -errno with failure filled in.
+/// Sends what is known before anything has stopped. Returns 0, or -errno with failure filled in.
 static int tell(const struct handover *described, struct handover_giving *giving,
                 const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
     static const char end[] = "{\"fd\":null}\n";

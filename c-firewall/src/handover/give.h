@@ -45,7 +45,7 @@ uint64_t handover_give_due_ns(const struct handover_giving *giving);
 int handover_give_go_on(const struct state *state, struct handover_giving *giving,
                         const int fds[HANDOVER_FD_COUNT], bool *ready, struct failure *failure);
 
-/// Gives everything to the new process, which is ready, and frees what handover_give_prepare made.
+/// Passes everything to the new process, which is ready, and frees what handover_give_prepare made.
 /// - Returns whether it runs. Then the workers are stopped and their queues released, and this
 ///   process has to end without touching what it gave. Otherwise they run as before, and stderr and
 ///   COUNT_UPGRADES_FAILED tell why.

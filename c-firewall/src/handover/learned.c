@@ -71,7 +71,7 @@ int handover_learned_write(struct handover_memory *memory, const struct compiled
     return handover_memory_put(memory, record.bytes, record.length);
 }
 
-/// Takes an address, and has its set know it. Returns NULL, or the part that is not as it should
+/// Parses an address and adds it to its set. Returns NULL, or the part that is not as it should
 /// be.
 static const char *take_address(struct handover_reading *reading, const struct compiled *compiled,
                                 uint64_t now_ns, struct handover_learned_taken *taken) {

@@ -45,7 +45,7 @@ int handover_memory_seal(struct handover_memory *memory);
 /// Closed it can be given as well.
 void handover_memory_close(struct handover_memory *memory);
 
-/// Looks at what another process has passed.
+/// Checks the memory that another process has passed.
 /// - fd: belongs to it from now on; it is closed after a failure.
 /// - Returns 0, or -errno: -EPROTO if it is no sealed memory, or larger than max.
 int handover_sealed_open(struct handover_sealed *sealed, int fd, uint64_t max);

@@ -147,7 +147,7 @@ void handover_record_put(struct handover_record *record, const struct connection
     put_spans(record, connection, pool);
 }
 
-/// Takes bytes off the front; NULL if there are not as many.
+/// Removes bytes from the front; NULL if there are not as many.
 static const uint8_t *part(struct handover_reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 
@@ -196,7 +196,7 @@ static bool is_key(const struct connection_key *key) {
     return low_port <= high_port;
 }
 
-/// Takes a key that the table has not. Returns whether it is one.
+/// Parses a key that the table does not hold yet. Returns whether it is one.
 static bool take_key(struct handover_reading *reading, const struct connections *connections,
                      struct connection_key *key) {
     bool is_ipv4;
@@ -209,7 +209,7 @@ static bool take_key(struct handover_reading *reading, const struct connections 
            connection_table_find(&connections->table, key) == CONNECTION_SLOT_NONE;
 }
 
-/// Takes a list that comes no earlier than the one before, and in it an age that is no higher.
+/// Parses a list that comes no earlier than the one before, and in it an age that is no higher.
 static bool take_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
                       bool is_udp) {
     uint32_t place = 0;
@@ -242,7 +242,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->may_retry = flags & MAY_RETRY;
 }
 
-/// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
+/// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
 static bool take_protocol(struct handover_reading *reading, struct connection *connection) {
     struct names_quic_keys *keys = &connection->keys;
 
@@ -326,7 +326,7 @@ static bool are_names(const struct names *names, bool is_udp) {
     return is_good && is_udp == (names->protocol == NAMES_QUIC);
 }
 
-/// Takes names. Returns whether they are as they should be.
+/// Parses names. Returns whether they are valid.
 static bool take_names(struct handover_reading *reading, struct names *names, bool is_udp) {
     const uint64_t state = handover_record_number(reading, 1);
     const uint64_t protocol = handover_record_number(reading, 1);
@@ -351,7 +351,7 @@ static bool take_names(struct handover_reading *reading, struct names *names, bo
     return !reading->cut && are_names(names, is_udp);
 }
 
-/// Takes where the pieces of a stream begin and end. Returns whether they are as they should be.
+/// Parses the borders of a stream's pieces. Returns whether they are as they should be.
 static bool take_spans(struct handover_reading *reading,
                        struct stream_span spans[static CONNECTION_SPANS_MAX], uint32_t *count) {
     *count = (uint32_t)handover_record_number(reading, 1);
@@ -368,7 +368,7 @@ static bool take_spans(struct handover_reading *reading,
     return !reading->cut;
 }
 
-/// Takes the pieces of a stream, and keeps them if there is memory. Returns whether they are as
+/// Parses the pieces of a stream, and stores them if there is memory. Returns whether they are as
 /// they should be.
 static bool take_stream(struct handover_reading *reading, struct connections *connections,
                         uint32_t slot, uint64_t now_ns) {

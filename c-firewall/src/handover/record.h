@@ -54,10 +54,10 @@ void handover_record_put_number(struct handover_record *record, uint64_t number,
 void handover_record_put(struct handover_record *record, const struct connection *connection,
                          struct connection_pool *pool, uint64_t now_ns);
 
-/// Takes a number of so many bytes off the front; 0 if there are not as many.
+/// Removes a number of the given size (bytes) from the front; 0 if there are not as many.
 uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes);
 
-/// Takes a connection off the front, and goes on with it. Returns NULL, or the part that is not as
+/// Parses the connection at the front, and resumes it. Returns NULL, or the part that is not as
 /// it should be; then a part of it may be there.
 const char *handover_record_take(struct handover_reading *reading, struct connections *connections,
                                  uint64_t now_ns);

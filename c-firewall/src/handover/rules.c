@@ -77,7 +77,7 @@ struct reading {
     size_t left;
 };
 
-/// Takes bytes off the front; NULL: there are not so many.
+/// Removes bytes from the front; NULL: there are not so many.
 static const uint8_t *take(struct reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 

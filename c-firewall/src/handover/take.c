@@ -62,7 +62,7 @@ static int connect_to(const char *path, struct failure *failure) {
     return fd;
 }
 
-/// Puts a descriptor to where it belongs by its name. One that is not known is closed.
+/// Stores a descriptor by its name. One that is not known is closed.
 static void place_fd(struct handover *taken, const char *name, int fd) {
     int *place = NULL;
     char queue[NAME_BYTES];

@@ -19,7 +19,7 @@ int handover_take(const struct options *options, struct handover *taken, struct 
 int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure);
 
-/// Tells the old process to stop, when everything is ready but the workers, and has ours go on
+/// Asks the old process to stop, when everything is ready but the workers, and has ours go on
 /// where its own ended. Packets wait until they run.
 /// - Returns 0, or -errno with failure filled in: what is wrong with the old one.
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure);
@@ -28,7 +28,7 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
 /// failure filled in.
 int handover_take_running(struct handover *taken, struct state *state, struct failure *failure);
 
-/// Tells the old process that the workers run, and waits until it lets go.
+/// Notifies the old process that the workers run, and waits until it lets go.
 /// - Returns 0, or -errno with failure filled in: the old process goes on, so that this one has to
 ///   end.
 int handover_taken(struct handover *taken, struct failure *failure);

@@ -92,7 +92,7 @@ static socklen_t read_endpoint(const char *text, struct sockaddr_storage *storag
     return sizeof *in;
 }
 
-/// Tells why the address can't be listened at, and what helps. Returns -error.
+/// Explains why listening at the address failed, with the cure. Returns -error.
 static int fail_listen(const char *endpoint, int error, struct failure *failure) {
     switch (error) {
     case EADDRINUSE:

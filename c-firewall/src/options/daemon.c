@@ -59,7 +59,7 @@ static int fail_twice(const struct values *values, int situation) {
     return -EINVAL;
 }
 
-/// Takes a verdict: accept or drop.
+/// Parses a verdict: accept or drop.
 static int take_verdict(const struct values *values, enum arguments_option option,
                         enum verdict *verdict) {
     int drops = *verdict == VERDICT_DROP;

@@ -31,10 +31,10 @@ int options_daemon_fail(const struct values *values, struct options *options);
 /// The values of --deadline to --sandbox.
 int options_daemon_values(const struct values *values, struct options *options);
 
-/// Looks for what the profile paper does without: it is the published program.
+/// Searches for options that the profile paper excludes: it is the published program.
 int options_daemon_paper(const struct values *values);
 
-/// Looks for what has no meaning without another option.
+/// Searches for options that need another option.
 int options_daemon_alone(const struct values *values);
 
 #endif

@@ -24,7 +24,7 @@ bool options_explain_read_id(const char *text, uint32_t *id);
 /// Names of states, with commas between.
 bool options_explain_read_ct_state(const char *text, uint32_t *state);
 
-/// Takes the values and words of `explain`, in the order of the help text.
+/// Stores the values and words of `explain`, in the order of the help text.
 /// - Returns 0, or -EINVAL with failure filled in.
 int options_explain_values(const struct values *values, struct options *options);
 

@@ -128,7 +128,7 @@ static int check_policy(const struct values *values, const struct options *optio
     return 0;
 }
 
-/// Takes the values of a command line without a command, in the order of the help text.
+/// Stores the values of a command line without a command, in the order of the help text.
 static int check_run(const struct values *values, struct options *options) {
     int backend = options->backend, profile = options->profile, gso = options->gso;
     int conntrack = options->conntrack;
@@ -160,7 +160,7 @@ static int check_run(const struct values *values, struct options *options) {
     return check_policy(values, options) < 0 ? -EINVAL : options_daemon_alone(values);
 }
 
-/// Takes the values of `check`.
+/// Stores the values of `check`.
 static int check_check(const struct values *values, struct options *options) {
     const char *policy = values->arguments->words[0];
 

@@ -263,7 +263,7 @@ struct block_option {
     size_t bytes;
 };
 
-/// Looks for the next option of a block, up to `end`. at: where it would be, then what is behind
+/// Searches for the next option of a block, up to `end`. at: where it would be, then what is behind
 /// it. Returns 1, 0 if there is none, or -EINVAL if it is damaged.
 static int next_option(const struct pcap *pcap, size_t *at, size_t end,
                        struct block_option *option) {
@@ -282,7 +282,7 @@ static int next_option(const struct pcap *pcap, size_t *at, size_t end,
     return 1;
 }
 
-/// Takes an interface description's options. Returns whether they are sound.
+/// Parses an interface description's options. Returns whether they are sound.
 static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interface *interface) {
     size_t at = INTERFACE_BYTES;
     struct block_option option;
@@ -329,7 +329,7 @@ static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct f
     return add_interface(pcap, &interface, failure);
 }
 
-/// Takes the packet of an Enhanced Packet Block. Returns 1 or -EINVAL.
+/// Parses the packet of an Enhanced Packet Block. Returns 1 or -EINVAL.
 static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
                        struct failure *failure) {
     const uint8_t *body = pcap->block;
@@ -357,7 +357,7 @@ static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struc
     return 1;
 }
 
-/// Takes the packet of a Simple Packet Block, which has no time. Returns 1 or -EINVAL.
+/// Parses the packet of a Simple Packet Block, which has no time. Returns 1 or -EINVAL.
 static int take_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
                        struct failure *failure) {
     const struct pcap_interface *interface = pcap->interfaces;

@@ -10,7 +10,7 @@
 #include "options/options.h"
 #include "policy/policy.h"
 
-/// Puts the rules in force for the calling thread and those that it starts. Needs no_new_privs.
+/// Enforces the rules for the calling thread and those that it starts. Needs no_new_privs.
 /// - options: what it names is allowed; NULL = nothing.
 /// - policy: whose files' folders are readable; NULL without one.
 /// - Returns the version of the kernel's Landlock (0 = it has none, and nothing is in force), or

@@ -39,19 +39,19 @@ int privilege_lower(const struct options *options, struct privilege_lowered *low
 /// Takes the rights of before privilege_lower back.
 void privilege_raise(struct privilege_lowered *lowered);
 
-/// Gives up for good what the program's file gave to somebody who has it not himself. For commands
-/// that need no rights: to be called before they open a file.
+/// Drops for good the capabilities that the program's file granted to a user without them. For
+/// commands that need no rights: to be called before they open a file.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_none(struct failure *failure);
 
-/// Gives up what the firewall needs no more. Warns of files that it will not be able to read or
-/// write again as the user that it becomes.
+/// Drops the rights that the firewall needs no more. Warns of files that it will not be able to
+/// read or write again as the user that it becomes.
 /// - loaded: the policy, whose folders stay readable; it says whether CAP_NET_RAW is kept.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_drop(const struct options *options, const struct loaded *loaded,
                    struct failure *failure);
 
-/// Gives up what the guard does not need: it needs CAP_NET_ADMIN and no file.
+/// Drops the rights that the guard does not need: it needs CAP_NET_ADMIN and no file.
 /// - user: as --user; NULL = the default.
 int privilege_drop_guard(const char *user, bool sandbox, struct failure *failure);
 

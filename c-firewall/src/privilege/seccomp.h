@@ -12,7 +12,7 @@
 /// The process that a list of calls is for.
 enum privilege_list { PRIVILEGE_FIREWALL, PRIVILEGE_GUARD, PRIVILEGE_LIST_COUNT };
 
-/// Lets the calling thread, and those that it starts, make the calls of a list only. Another call
+/// Limits the calling thread, and those that it starts, to the calls of a list. Another call
 /// ends the process by SIGSYS, behind a line on stderr that names it. Needs no_new_privs.
 /// - Returns the number of calls that are allowed, or -errno with failure filled in.
 int privilege_seccomp(enum privilege_list list, struct failure *failure);

@@ -17,7 +17,7 @@ static bool read_id(const char *text, size_t length, uint32_t *id) {
     return values_read_number(text, text + length, UINT32_MAX - 1, id);
 }
 
-/// Takes UID or UID:GID, which need not belong to anybody. Without GID it is the user's group, or
+/// Parses UID or UID:GID, which need not belong to a user. Without GID it is the user's group, or
 /// the same number. Returns false if it is no such text.
 static bool take_numbers(const char *text, struct privilege_user *user) {
     const size_t length = strcspn(text, ":");

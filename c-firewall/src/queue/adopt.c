@@ -26,7 +26,7 @@ static bool is_netlink(int fd) {
            address.nl_family == AF_NETLINK;
 }
 
-/// Takes the socket, and checks whether the queue is bound to it, as far as /proc can be read.
+/// Adopts the socket, and checks whether the queue is bound to it, as far as /proc can be read.
 static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     const uint16_t number = queue->settings.number;
     struct queue_figures figures;
@@ -140,7 +140,7 @@ static int configure(struct queue *queue) {
     return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
 }
 
-/// Gives packets the verdict that sends them through the queue again; packets without an id are
+/// Sets the verdict that sends packets through the queue again; packets without an id are
 /// answered as gaps are.
 static int send_once_more(struct queue *queue, struct verdict_batch *batch,
                           const struct queue_received *received) {

@@ -38,7 +38,7 @@ bool queue_can_adopt(enum queue_kind kind);
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
                 const struct queue_handover *handover, struct failure *failure);
 
-/// Lets another process adopt the queue, from which nothing is received meanwhile. It can be
+/// Allows another process to adopt the queue, from which nothing is received meanwhile. It can be
 /// received from again after queue_resume, or released.
 void queue_give(struct queue *queue);
 

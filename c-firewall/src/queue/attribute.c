@@ -64,7 +64,7 @@ int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark) {
     return 0;
 }
 
-/// Takes what the callback API has no function for out of an attribute whose length fits. Returns
+/// Parses an attribute whose length fits and for which the callback API has no function. Returns
 /// 0 or -EBADMSG.
 static int take_extra(uint16_t type, const uint8_t *value, size_t bytes,
                       struct queue_extras *extras) {

@@ -23,7 +23,7 @@ struct queue_extras {
 /// - Returns 0, or -EBADMSG with *extras untouched.
 int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras);
 
-/// Takes the mark out of the value of an NFQA_CT; without CTA_MARK it is 0.
+/// Parses the mark in the value of an NFQA_CT; without CTA_MARK it is 0.
 /// - Returns 0, or -EBADMSG with *mark untouched: an attribute in it reaches beyond it, or CTA_MARK
 ///   is not 4 bytes.
 int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark);

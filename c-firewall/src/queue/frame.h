@@ -9,7 +9,7 @@
 
 #include "queue/types.h"
 
-/// Looks at a message's frame, before anything of it is parsed.
+/// Checks a message's frame, before anything of it is parsed.
 /// - bytes: received bytes of one message as it came from the socket (nfnetlink_queue sends one
 ///   a datagram).
 /// - packet: truncated is cleared, or all filled in as queue_truncated does if the message is
@@ -19,7 +19,7 @@
 ///   enum queue_parsed says.
 int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells.
+/// Parses the id in a packet message that is truncated, as MSG_TRUNC tells.
 /// - Returns QUEUE_PARSED_PACKET with packet filled in (truncated set, no payload), or
 ///   QUEUE_PARSED_MALFORMED.
 int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);

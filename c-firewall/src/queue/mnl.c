@@ -24,7 +24,7 @@ static uint32_t u32_of(struct nlattr *const *attributes, int type, uint32_t abse
     return attributes[type] ? ntohl(mnl_attr_get_u32(attributes[type])) : absent;
 }
 
-/// Takes the connection's mark from an NFQA_CT that queue_check_attributes found good.
+/// Parses the connection's mark in an NFQA_CT that queue_check_attributes found good.
 static void take_conntrack(const struct nlattr *conntrack, struct queue_packet *packet) {
     packet->has_ct_mark = true;
     queue_conntrack_mark(mnl_attr_get_payload(conntrack), mnl_attr_get_payload_len(conntrack),

@@ -75,8 +75,8 @@ static void fail_capability(struct failure *failure) {
                 "or give the program the capability (setcap cap_net_admin+ep)");
 }
 
-/// Tells why BIND failed: EPERM stands for a missing capability or for a queue that another process
-/// owns.
+/// Explains why BIND failed: EPERM stands for a missing capability or for a queue that another
+/// process owns.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
     const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;
@@ -294,7 +294,7 @@ int queue_open(struct queue *queue, const struct queue_settings *settings,
     return result;
 }
 
-/// Takes what can be known of a message that can't be read: that it tells of a packet, and its id.
+/// Parses what is readable of a malformed message: that it describes a packet, and its id.
 static void take_spoiled(const struct queue_message *message, struct queue_packet *packet,
                          struct queue_received *received) {
     const int parsed = queue_truncated(message->bytes, message->received, packet);

@@ -55,7 +55,7 @@ bool queue_is_transient(int result);
 /// The file descriptor to poll for reading.
 int queue_fd(const struct queue *queue);
 
-/// Gives the queue up: unbinds (the kernel drops what waits) and closes.
+/// Releases the queue: unbinds (the kernel drops waiting packets) and closes.
 void queue_close(struct queue *queue);
 
 #endif

@@ -65,7 +65,7 @@ int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_b
 ///   drop messages, or another -errno. EINTR is retried.
 int queue_socket_receive(struct queue_socket *socket, bool blocking);
 
-/// Puts a message into the first slot as if it had been received there, as far as the slot
+/// Stores a message in the first slot as if it had been received there, as far as the slot
 /// holds it.
 void queue_socket_keep(struct queue_socket *socket, const uint8_t *bytes, size_t length);
 

@@ -29,7 +29,8 @@ struct loaded {
 ///   names an interface that is missing, and for too few --copy-bytes.
 int load(struct loaded *loaded, const struct options *options, struct failure *failure);
 
-/// Gives the policy's sets that learn what those of the policy before have learnt, or room for it.
+/// Copies into the policy's learning sets what the sets of the policy before have learned, or
+/// reserves room.
 /// - before: NULL = there was none.
 /// - Returns 0, or -ENOMEM with failure filled in.
 int load_learn(struct loaded *loaded, const struct options *options, const struct loaded *before,

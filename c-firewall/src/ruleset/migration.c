@@ -322,7 +322,7 @@ static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b)
            a->of_bytes == b->of_bytes;
 }
 
-/// Gives a policy, which nobody uses yet, the limits and quotas of rules that stay.
+/// Copies into a policy that is not in use yet the limits and quotas of rules that stay.
 static void share_words(const struct migration *migration, const struct loaded *from,
                         struct loaded *to, uint64_t now_ns) {
     const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];

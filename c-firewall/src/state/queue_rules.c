@@ -46,8 +46,8 @@ static void set_unknown(struct queue_rules *queue_rules, const char *tool, const
         snprintf(queue_rules->unknown, sizeof queue_rules->unknown, "%s %s", tool, why);
 }
 
-/// Takes a word off a line. It ends at a blank; what stands in quotes is one word. Returns false at
-/// the line's end.
+/// Removes a word from a line. It ends at a blank; what stands in quotes is one word. Returns false
+/// at the line's end.
 static bool take_word(const char **at, char word[static WORD_BYTES]) {
     size_t length = 0;
     bool quoted = false;
@@ -68,7 +68,7 @@ static bool take_word(const char **at, char word[static WORD_BYTES]) {
     return true;
 }
 
-/// Takes the rule of a line "-A CHAIN …", if its target is NFQUEUE.
+/// Parses the rule of a line "-A CHAIN …", if its target is NFQUEUE.
 static void take_save_line(struct queue_rules *queue_rules, const char *at) {
     char word[WORD_BYTES], before[WORD_BYTES] = "";
     unsigned int first = 0, last = 0;
@@ -109,7 +109,7 @@ static bool has_bypass(const json_t *flags) {
     return is_bypass(flags);
 }
 
-/// Takes a queue statement. An expression may lead to any queue.
+/// Parses a queue statement. An expression may lead to any queue.
 static void take_queue(struct queue_rules *queue_rules, const json_t *queue) {
     const json_t *num = json_object_get(queue, "num");
     const json_t *range = json_object_get(num, "range");

@@ -34,10 +34,10 @@ void queue_rules_warn(const struct queue_rules *queue_rules);
 /// Begins with no rules, for our queues.
 void queue_rules_begin(struct queue_rules *queue_rules, uint16_t first, uint16_t last);
 
-/// Takes the rules out of the output of iptables-save.
+/// Parses the rules in the output of iptables-save.
 void queue_rules_take_save(struct queue_rules *queue_rules, const char *text);
 
-/// Takes the rules out of the output of `nft -j list ruleset`.
+/// Parses the rules in the output of `nft -j list ruleset`.
 /// - Returns 0, or -EBADMSG for a text that is not such output, queue_rules untouched.
 int queue_rules_take_nft(struct queue_rules *queue_rules, const char *text);
 

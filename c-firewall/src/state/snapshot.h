@@ -63,7 +63,7 @@ struct snapshot {
     const struct contract *contract;
 };
 
-/// Takes a snapshot. Any thread may; waits while a policy is being exchanged.
+/// Makes a snapshot. Any thread may call it; waits while a policy is being exchanged.
 /// - Returns 0 or -ENOMEM with *snapshot zeroed.
 int snapshot_take(struct state *state, bool with_rules, struct snapshot *snapshot);
 

@@ -80,7 +80,7 @@ pub fn is_answered(client: &ControlClient) -> bool {
     client.answer.is_some()
 }
 
-/// Takes what has come, as far as there is room. Does nothing while an answer is due. Fails if the
+/// Reads what has arrived, as far as there is room. Does nothing while an answer is due. Fails if the
 /// connection is broken.
 pub fn receive(client: &mut ControlClient) -> Result<(), Errno> {
     let Some(room) = client.bytes.get_mut(client.filled..) else {
@@ -106,7 +106,7 @@ fn rest(client: &ControlClient) -> &[u8] {
     rest.unwrap_or_default()
 }
 
-/// Takes the first line, if it is whole. What has been searched is not searched again.
+/// Returns the first line, if it is whole. What has been searched is not searched again.
 pub fn line(client: &mut ControlClient) -> ControlLine {
     let Some(end) = rest(client).iter().position(|byte| *byte == b'\n') else {
         client.looked = client.filled;

@@ -120,7 +120,7 @@ pub fn timeout(control: &Control) -> Option<u64> {
     clients.chain(paused).min()
 }
 
-/// Tells somebody who is not served why, as far as that goes at once, and closes.
+/// Sends a client that is not served the reason, as far as that goes at once, and closes.
 fn turn_away(fd: OwnedFd, text: &str) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let answer = control::answer::error(text);
@@ -238,7 +238,7 @@ fn second(client: &ControlClient) -> Result<OwnedFd, Errno> {
     fd.map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
 }
 
-/// Gives a client to the events. Returns the answer why not, unless it is theirs.
+/// Hands a client over to the events. Returns the answer why not, unless it is theirs.
 fn hand_to_tail(
     actions: &mut dyn ControlActions,
     client: &mut ControlClient,
@@ -278,7 +278,7 @@ fn check_taker(control: &mut Control, client: &ControlClient) -> Result<(), Fail
     Ok(())
 }
 
-/// Gives a client to the handover. Returns the answer why not, unless it is its.
+/// Hands a client over to the handover. Returns the answer why not, unless it is its.
 fn hand_to_upgrade(
     control: &mut Control,
     actions: &mut dyn ControlActions,

@@ -102,7 +102,7 @@ fn find_command(object: &Map<String, Value>) -> Result<Command, Failure> {
     })
 }
 
-/// Looks for keys that the command does not take; the first in the order of bytes is told.
+/// Searches for keys that the command does not accept; the first in the order of bytes is told.
 fn check_keys(object: &Map<String, Value>, (_, name, keys): Command) -> Result<(), Failure> {
     let takes = |key: &str| key == "command" || keys.contains(&key);
     match object.keys().filter(|key| !takes(key)).min() {

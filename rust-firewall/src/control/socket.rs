@@ -93,7 +93,7 @@ fn read_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure>
     }
 }
 
-/// Tells why bind failed, and what helps.
+/// Explains why bind failed, with the cure.
 fn fail_bind(path: &str, error: Errno) -> Failure {
     match error {
         Errno::ENOENT => {
@@ -197,7 +197,7 @@ fn make_file(socket: &OwnedFd, place: &Place, mode: Mode) -> Result<(), Failure>
     result.map_err(|error| fail_bind(&place.path, error))
 }
 
-/// Gives the file that is open (O_PATH) its mode, if it was another firewall's, and its owner, as far
+/// Sets the mode of the open file (O_PATH), if it was another firewall's, and its owner, as far
 /// as it has others: who may not change them need not.
 fn give_file(
     file: &OwnedFd,
@@ -229,7 +229,7 @@ fn give_file(
     })
 }
 
-/// Gives the file its mode and owner, listens, and keeps what is known of the file. Nothing is
+/// Sets the file's mode and owner, listens, and keeps what is known of the file. Nothing is
 /// changed of a file that is no socket, or that has another name elsewhere.
 fn open_made(
     socket: &OwnedFd,

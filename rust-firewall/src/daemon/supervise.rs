@@ -85,7 +85,7 @@ fn fail_giving(cure: &str) -> Failure {
     )
 }
 
-/// Tells systemd that packets are decided, and by what.
+/// Notifies systemd that packets are decided, and by what.
 pub fn tell_ready(state: &State) {
     let inner = state::lock(state);
     let file = state.options.policy.as_deref().unwrap_or_default();
@@ -261,7 +261,7 @@ fn lost_of(number: u16, before: u32) -> u32 {
     })
 }
 
-/// Tells of packets that were lost since it was looked last.
+/// Reports packets lost since the last report.
 fn look_for_overload(daemon: &Daemon, times: &mut Times) {
     let options = &daemon.state.options;
     for (number, before) in (options.queue_first..).zip(&mut times.lost) {

@@ -168,7 +168,7 @@ pub fn tail(
     Ok(())
 }
 
-/// Takes new clients over.
+/// Adopts new clients.
 fn take_clients(shared: &Shared, sinks: &mut Sinks) {
     let mut inner = lock::lock(&shared.inner);
     for (tail, sink) in inner.gather.tails.iter_mut().zip(&mut sinks.tails) {

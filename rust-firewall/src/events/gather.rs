@@ -75,7 +75,7 @@ fn unix_time() -> u64 {
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Tells the workers what is wanted.
+/// Sends the workers the wanted kinds of events.
 pub fn want(gather: &EventsGather) {
     let mut wanted = if gather.lines.is_some() {
         DROP | REJECT | LOGGED | ANOMALY
@@ -158,7 +158,7 @@ fn name_of(interfaces: &mut Interfaces, index: u32) -> Vec<u8> {
     name.into_iter().take_while(|&byte| byte != 0).collect()
 }
 
-/// Takes a token of --events-rate, or counts a line that is left out.
+/// Uses a token of --events-rate, or counts a line that is left out.
 fn take_token(gather: &mut EventsGather) -> bool {
     let now_ns = wait::clock();
     let passed_ns = now_ns - gather.refilled_ns;
@@ -256,7 +256,7 @@ fn take_event(gather: &mut EventsGather, event: &Event) {
     }
 }
 
-/// Takes what is in the rings. Returns whether there was anything.
+/// Drains the rings. Returns whether there was anything.
 pub fn take(gather: &mut EventsGather) -> bool {
     let mut found = false;
     for ring in 0..gather.records.len() {
@@ -272,7 +272,7 @@ pub fn take(gather: &mut EventsGather) -> bool {
     found
 }
 
-/// Tells a sink how many events it missed, if there is room again. Returns whether it has been told.
+/// Reports to a sink the number of events it missed, if there is room again. Returns whether it has been told.
 fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, missed: u64) -> bool {
     let facts = EventsFacts {
         text: place,
@@ -282,7 +282,7 @@ fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, miss
     events::sink::has_room(lines, line.as_bytes()) && events::sink::put(lines, line.as_bytes())
 }
 
-/// Tells a sink what it lost for want of room there.
+/// Reports to a sink the events that it lost for want of room.
 fn tell_lost(lines: &mut EventsLines, place: &str) {
     let missed = lines.lost - lines.lost_told;
     if missed > 0 && tell_one(lines, EventsKind::Lost, Some(place), missed) {
@@ -290,14 +290,14 @@ fn tell_lost(lines: &mut EventsLines, place: &str) {
     }
 }
 
-/// Tells a sink what the rings lost. Without room it is told later, with what the sink lost.
+/// Reports to a sink the events that the rings lost. Without room it is told later, with what the sink lost.
 fn tell_ring(lines: &mut EventsLines, ring: u64) {
     if ring > 0 && !tell_one(lines, EventsKind::Lost, Some("ring"), ring) {
         lines.lost += ring;
     }
 }
 
-/// Tells what was missed, at most once a second. Returns whether something is still to be told.
+/// Reports missed events, at most once a second. Returns whether something is still to be told.
 pub fn tell_missed(gather: &mut EventsGather, now_ns: u64) -> bool {
     let ring = gather.bell.lost.load(Ordering::Relaxed) - gather.lost_told;
     let is_untold = |lines: &EventsLines| lines.lost > lines.lost_told;

@@ -158,7 +158,7 @@ fn reopen(sink: &EventsSink) -> Result<Arc<OwnedFd>, Errno> {
     fd.map(Arc::new)
 }
 
-/// Tells once that events are lost from now on.
+/// Reports once that events are lost from now on.
 fn begin_trouble(sink: &mut EventsSink, what: &str) {
     if mem::replace(&mut sink.troubled, true) || sink.kind == EventsSinkKind::Tail {
         return;

@@ -139,7 +139,7 @@ fn all_within(text: &[u8], low: u8, high: u8) -> bool {
     !text.is_empty() && text.iter().all(|byte| (low..=high).contains(byte))
 }
 
-/// Takes a field, NAME=VALUE. seen: a bit for each of FIELDS. None if it is damaged or there twice.
+/// Parses a field, NAME=VALUE. seen: a bit for each of FIELDS. None if it is damaged or there twice.
 fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
     let equals = text.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (text.get(..equals)?, text.get(equals + 1..)?);

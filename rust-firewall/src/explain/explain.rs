@@ -203,7 +203,7 @@ fn connection_input(explain: &Explain) -> ConnectionInput {
     }
 }
 
-/// Takes a packet into its connection, if the policy reads names.
+/// Adds a packet to its connection, if the policy reads names.
 fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
     let how = connection_input(explain);
     let connections = explain.connections.as_mut()?;

@@ -193,7 +193,7 @@ fn wait_for(fd: BorrowedFd, milliseconds: u16) -> bool {
     poll(&mut readable, PollTimeout::from(milliseconds)) == Ok(1)
 }
 
-/// Takes the guard's first word. If it is not that it is ready, the guard is gone.
+/// Reads the guard's first message. If it is not that it is ready, the guard is gone.
 fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     let mut word = [0; WORD_BYTES];
     let mut got = 0;
@@ -248,7 +248,7 @@ pub fn fd(guard: &Guard) -> Option<BorrowedFd<'_>> {
     guard.reached.as_ref().map(|(fd, _)| fd.as_fd())
 }
 
-/// Takes what the guard told, without waiting; none if there is nothing more. If the guard has ended
+/// Reads the guard's next message, without waiting; none if there is nothing more. If the guard has ended
 /// by itself, this warns, once, and there is no `fd` from then on.
 pub fn read(guard: &mut Guard) -> Option<GuardNote> {
     let (fd, child) = guard.reached.as_mut()?;
@@ -282,7 +282,7 @@ pub fn hold(guard: &Guard, hold: bool) {
     }
 }
 
-/// Tells the guard to go, and waits until it has gone: the firewall ends as it was told to, or
+/// Asks the guard to end, and waits until it has ended: the firewall ends as it was told to, or
 /// another one has taken over.
 pub fn end(guard: &mut Guard) {
     let Some((fd, mut child)) = guard.reached.take() else {

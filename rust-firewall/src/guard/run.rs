@@ -79,7 +79,7 @@ fn send_verdict(
     queue::verdict(queue, batch)
 }
 
-/// Looks at the first message in the socket, which stays there. Returns its id.
+/// Peeks at the first message in the socket. Returns its id.
 fn peek(queue: &Queue) -> Option<u32> {
     let mut bytes = [0; SLOT_BYTES];
     let mut packet = QueuePacket::default();
@@ -91,7 +91,7 @@ fn peek(queue: &Queue) -> Option<u32> {
     }
 }
 
-/// Tells the firewall; what it can't take now is told with the next look.
+/// Sends the firewall the counts; what it can't receive now is sent with the next look.
 fn tell(note: &mut GuardNote) {
     if note.packets > 0
         && send(
@@ -296,7 +296,7 @@ fn unexpected(word: &str) -> Failure {
     ))
 }
 
-/// Takes "FD:NUMBER".
+/// Parses "FD:NUMBER".
 #[allow(unsafe_code)]
 fn take_queue(word: &str) -> Result<Watched, Failure> {
     let (fd, number) = word.split_once(':').ok_or_else(|| unexpected(word))?;
@@ -340,7 +340,7 @@ fn set_level(name: &str) {
     }
 }
 
-/// Takes what `guard::start` gives.
+/// Parses the arguments that `guard::start` passes.
 fn take_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
     let words: Vec<String> = arguments
         .iter()
@@ -385,7 +385,7 @@ fn settle_down(guarding: &mut Guarding) -> Result<(), Failure> {
     privilege::drop_guard(guarding.user.as_deref(), guarding.sandbox)
 }
 
-/// Tells the firewall why there will be no guard; a user who typed the command is told himself.
+/// Sends the firewall the reason why there will be no guard; a user who typed the command is told himself.
 fn give_up(failure: &Failure) -> LogExit {
     let told = guard::failure_bytes(failure);
     match send(libc::STDIN_FILENO, &told, MsgFlags::empty()) {

@@ -66,7 +66,7 @@ fn remember(watch: &mut GuardWatch, look: GuardLook) {
     watch.looks.push(look);
 }
 
-/// Takes a look into account.
+/// Adds a look to the statistics.
 /// - head: id of the first message in the queue's socket, if there is one and it matters.
 /// - Returns the id up to which packets are due.
 pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -> Option<u32> {

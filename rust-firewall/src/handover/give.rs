@@ -129,7 +129,7 @@ fn send_fd(channel: &HandoverChannel, name: &str, fd: BorrowedFd) -> Result<(), 
     handover::channel::send(channel, &format!("{{\"fd\":\"{name}\"}}\n"), Some(fd))
 }
 
-/// Tells what is known before anything has stopped.
+/// Sends what is known before anything has stopped.
 fn tell(
     state: &State,
     giving: &mut HandoverGiving,
@@ -328,7 +328,7 @@ fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), 
     handover::channel::send(&giving.channel, HEARD, None)
 }
 
-/// Gives everything to the new process, which is ready.
+/// Passes everything to the new process, which is ready.
 /// - Returns whether it runs. Then the workers are stopped and their queues released, and this process
 ///   has to end without touching what it gave. Otherwise they run as before, and stderr and
 ///   Count::UpgradesFailed tell why.

@@ -86,7 +86,7 @@ pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> R
     handover::memory::put(memory, &bytes)
 }
 
-/// Takes an address, and has its set know it. Fails with the part that is not as it should be.
+/// Parses an address and adds it to its set. Fails with the part that is not as it should be.
 fn take_address(
     reading: &mut RecordReading,
     compiled: &Compiled,

@@ -102,7 +102,7 @@ pub fn seal(memory: &mut HandoverMemory) -> Result<(), Errno> {
     fcntl(&memory.file, FcntlArg::F_ADD_SEALS(seals())).map(drop)
 }
 
-/// Looks at what another process has passed. Fails with EPROTO if it is no sealed memory, or larger
+/// Checks the memory that another process has passed. Fails with EPROTO if it is no sealed memory, or larger
 /// than max.
 pub fn open(fd: OwnedFd, max: u64) -> Result<HandoverSealed, Errno> {
     let status = fstat(&fd)?;

@@ -202,7 +202,7 @@ pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_n
     put_spans(record, connection, pool);
 }
 
-/// Takes bytes off the front; none if there are not as many.
+/// Removes bytes from the front; none if there are not as many.
 fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
     let Some((part, rest)) = reading.left.split_at_checked(bytes) else {
         reading.cut = true;
@@ -213,7 +213,7 @@ fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
     part
 }
 
-/// Takes a number of so many bytes off the front; 0 if there are not as many.
+/// Removes a number of the given size (bytes) from the front; 0 if there are not as many.
 pub fn number(reading: &mut RecordReading, bytes: usize) -> u64 {
     let bytes = part(reading, bytes).iter().rev();
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -238,7 +238,7 @@ fn is_key(key: &ConnectionKey) -> bool {
     matches!(first & 0xff, TCP | UDP) && (low, first >> 48) <= (high, first >> 32 & 0xffff)
 }
 
-/// Takes a key that the table has not.
+/// Parses a key that the table does not hold yet.
 fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<ConnectionKey> {
     let mut key = [0; KEY_WORDS];
     let [first, rest @ ..] = &mut key;
@@ -254,7 +254,7 @@ fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<Co
     (is_good && table::find(&connections.table, &key) == SLOT_NONE).then_some(key)
 }
 
-/// Takes a list that comes no earlier than the one before, and in it an age that is no higher.
+/// Parses a list that comes no earlier than the one before, and in it an age that is no higher.
 fn take_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
     let place = ORDER.iter().position(|known| *known as u64 == list);
     let Some(place) = place.filter(|place| *place >= reading.list) else {
@@ -288,7 +288,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.may_retry = flags & MAY_RETRY != 0;
 }
 
-/// Takes what only one of TCP and UDP has. Returns whether it is as it should be.
+/// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
 fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bool {
     if !connection.is_udp {
         connection.begun = number(reading, 4) as u32;
@@ -360,7 +360,7 @@ fn are_names(names: &Names, is_udp: bool) -> bool {
         && !names::host(names).iter().any(u8::is_ascii_uppercase)
 }
 
-/// Takes names. Returns whether they are as they should be.
+/// Parses names. Returns whether they are valid.
 fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> bool {
     let state = STATES.get(number(reading, 1) as usize);
     let protocol = PROTOCOLS.get(number(reading, 1) as usize);
@@ -386,7 +386,7 @@ fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> b
     !reading.cut && are_names(names, is_udp)
 }
 
-/// Takes where the pieces of a stream begin and end. Returns how many there are, if they are as they should be.
+/// Parses the borders of a stream's pieces. Returns how many there are, if they are as they should be.
 fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) -> Option<usize> {
     let count = number(reading, 1) as usize;
     let mut end = None;
@@ -402,7 +402,7 @@ fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) 
     (!reading.cut).then_some(count)
 }
 
-/// Takes the pieces of a stream, and keeps them if there is memory. Returns whether they are as they should be.
+/// Parses the pieces of a stream, and stores them if there is memory. Returns whether they are as they should be.
 fn take_stream(
     reading: &mut RecordReading,
     connections: &mut Connections,
@@ -436,7 +436,7 @@ fn take_stream(
     !reading.cut
 }
 
-/// Takes a connection off the front, and goes on with it. Fails with the part that is not as it should be; then a part
+/// Parses the connection at the front, and resumes it. Fails with the part that is not as it should be; then a part
 /// of it may be there.
 pub fn take(
     reading: &mut RecordReading,

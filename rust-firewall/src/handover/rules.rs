@@ -88,7 +88,7 @@ pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<boo
     Ok(true)
 }
 
-/// Takes bytes off the front.
+/// Removes bytes from the front.
 fn take<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (taken, rest) = left.split_at_checked(bytes)?;
     *left = rest;
@@ -99,7 +99,7 @@ fn take_length(left: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(take(left, 4)?.try_into().ok()?))
 }
 
-/// Takes a text, which has no NUL.
+/// Parses a text, which has no NUL.
 fn take_text(left: &mut &[u8], bytes: u32) -> Option<Vec<u8>> {
     let text = take(left, bytes as usize)?;
     (!text.contains(&0)).then(|| text.to_vec())

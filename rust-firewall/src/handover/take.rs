@@ -53,7 +53,7 @@ fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
     }
 }
 
-/// Puts a descriptor to where it belongs by its name. One that is not known is closed.
+/// Stores a descriptor by its name. One that is not known is closed.
 fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     let queue = taken
         .queues
@@ -263,7 +263,7 @@ fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
     taken.channel.as_mut().ok_or_else(|| fail_line("old")) // can't be: take made it
 }
 
-/// Tells the old process to stop, when everything is ready but the workers, and has ours go on where
+/// Asks the old process to stop, when everything is ready but the workers, and has ours go on where
 /// its own ended. Packets wait until they run. Fails with what is wrong with the old one.
 pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
@@ -353,7 +353,7 @@ fn tell_learned(taken: &Handover) {
     }
 }
 
-/// Tells the old process that the workers run, and waits until it lets go. Fails if the old process
+/// Notifies the old process that the workers run, and waits until it lets go. Fails if the old process
 /// goes on, so that this one has to end.
 pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
     let channel = channel_of(taken)?;

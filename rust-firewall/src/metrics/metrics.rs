@@ -66,7 +66,7 @@ pub struct Metrics {
     thread: Option<(JoinHandle<()>, oneshot::Sender<()>)>,
 }
 
-/// Tells why the address can't be listened at, and what helps.
+/// Explains why listening at the address failed, with the cure.
 fn fail_listen(endpoint: &str, error: Errno) -> Failure {
     let (code, text) = match error {
         Errno::EADDRINUSE => (

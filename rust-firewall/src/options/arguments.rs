@@ -133,7 +133,7 @@ fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
     token.get(..length).unwrap_or_default().to_vec()
 }
 
-/// Tells what is wrong with an argument that the parser refused.
+/// Explains why the parser refused an argument.
 fn fail_structure(arguments: &[OsString], error: &clap::Error) -> Failure {
     let told = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(told)) => told.as_str(),
@@ -167,7 +167,7 @@ fn command_of(arguments: &[OsString]) -> ArgumentsCommand {
     named.map_or(ArgumentsCommand::Run, |facts| facts.command)
 }
 
-/// Takes what the parser found.
+/// Stores what the parser found.
 fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments, Failure> {
     let values = OPTIONS.map(|facts| {
         if facts.commands & 1 << command as u32 == 0 {
@@ -200,7 +200,7 @@ fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments
     })
 }
 
-/// Takes a command line in its order. The first argument is the program's name and not looked at.
+/// Parses a command line in its order. The first argument is the program's name and ignored.
 /// --help and --version act when met: what follows is not looked at, and words may be missing.
 pub fn parse(arguments: &[OsString]) -> Result<Arguments, Failure> {
     let command = command_of(arguments);

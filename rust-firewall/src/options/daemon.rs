@@ -44,7 +44,7 @@ fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
     Some((situation, named(parts.next()?, &MODE_NAMES)?))
 }
 
-/// Takes a verdict: accept or drop.
+/// Parses a verdict: accept or drop.
 fn take_verdict(
     values: &Arguments,
     option: ArgumentsOption,
@@ -257,7 +257,7 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Sandbox, &SWITCH_NAMES, &mut o.sandbox)
 }
 
-/// Looks for what the profile paper does without: it is the published program.
+/// Searches for options that the profile paper excludes: it is the published program.
 pub fn paper(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for option in [A::Metrics, A::Events, A::Control, A::TakeOver] {
@@ -271,7 +271,7 @@ pub fn paper(values: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks for what has no meaning without another option.
+/// Searches for options that need another option.
 pub fn alone(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for (option, needed) in [

@@ -89,7 +89,7 @@ fn check_ct_state(values: &Arguments, facts: &mut OptionsFacts) -> Result<(), Fa
     Ok(())
 }
 
-/// Takes the values and words of `explain`, in the order of the help text.
+/// Stores the values and words of `explain`, in the order of the help text.
 pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     daemon::decision(values, o)?;

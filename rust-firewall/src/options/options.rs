@@ -195,7 +195,7 @@ fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the values of a command line without a command, in the order of the help text.
+/// Stores the values of a command line without a command, in the order of the help text.
 fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     check_queue(values, o)?;
@@ -225,7 +225,7 @@ fn check_run(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     daemon::alone(values)
 }
 
-/// Takes the values of `check`.
+/// Stores the values of `check`.
 fn check_check(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     if let [policy] = values.words.as_slice() {
         o.policy = Some(values::path(policy)?);

@@ -376,7 +376,7 @@ enum NextOption {
     Damaged,
 }
 
-/// Looks for the next option of a block, up to `end`. at: where it would be, then what is behind it.
+/// Searches for the next option of a block, up to `end`. at: where it would be, then what is behind it.
 fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
     if end - *at < OPTION_HEAD_BYTES {
         return NextOption::End;
@@ -397,7 +397,7 @@ fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
     })
 }
 
-/// Takes an interface description's options. Returns whether they are sound.
+/// Parses an interface description's options. Returns whether they are sound.
 fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool {
     let mut at = INTERFACE_BYTES;
     loop {
@@ -461,7 +461,7 @@ fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure>
     add_interface(pcap, interface)
 }
 
-/// Takes the packet of an Enhanced Packet Block.
+/// Parses the packet of an Enhanced Packet Block.
 fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     if bytes < PACKET_BYTES {
         return Err(fail_at(pcap, at, "a packet that is too short"));
@@ -491,7 +491,7 @@ fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     Ok(frame)
 }
 
-/// Takes the packet of a Simple Packet Block, which has no time.
+/// Parses the packet of a Simple Packet Block, which has no time.
 fn take_simple(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     if bytes < SIMPLE_BYTES {
         return Err(fail_at(pcap, at, "a packet that is too short"));

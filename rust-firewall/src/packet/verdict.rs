@@ -156,7 +156,7 @@ fn run_continues(last: &VerdictRun, next: &VerdictRun) -> bool {
         && next.first_id == last.last_id.wrapping_add(1)
 }
 
-/// Puts a run behind the others; the caller has seen that there is room.
+/// Appends a run; the caller has checked that there is room.
 fn put_run(batch: &mut VerdictBatch, run: VerdictRun) {
     if let Some(free) = batch.runs.get_mut(batch.count) {
         *free = run;

@@ -87,7 +87,7 @@ fn allow_all(
     Ok(ruleset)
 }
 
-/// Puts the rules in force for the calling thread and those that it starts. Needs no_new_privs.
+/// Enforces the rules for the calling thread and those that it starts. Needs no_new_privs.
 /// - options: what it names is allowed; none = nothing.
 /// - policy: whose files' folders are readable.
 /// - Returns the version of the kernel's Landlock; 0 = it has none, and nothing is in force.

@@ -115,7 +115,7 @@ pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
     Err(fail_become(&user))
 }
 
-/// Takes the rights of before `lower` back.
+/// Restores the rights from before `lower`.
 pub fn raise(lowered: &PrivilegeLowered) {
     setfsuid(geteuid());
     setfsgid(getegid());
@@ -123,7 +123,7 @@ pub fn raise(lowered: &PrivilegeLowered) {
     restore_parents_end(&lowered.end);
 }
 
-/// Gives up for good what the program's file gave to somebody who has it not himself. For commands
+/// Drops for good the capabilities that the program's file granted to a user without them. For commands
 /// that need no rights: to be called before they open a file.
 pub fn none() -> Result<(), Failure> {
     let (user, group) = (getuid(), getgid());
@@ -237,7 +237,7 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Gives up what the firewall needs no more. Warns of files that it will not be able to read again as
+/// Drops the rights that the firewall needs no more. Warns of files that it will not be able to read again as
 /// the user that it becomes.
 /// loaded: the policy, whose folders stay readable; it says whether CAP_NET_RAW is kept.
 pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
@@ -251,7 +251,7 @@ pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
     })
 }
 
-/// Gives up what the guard does not need: it needs CAP_NET_ADMIN and no file.
+/// Drops the rights that the guard does not need: it needs CAP_NET_ADMIN and no file.
 /// user: as --user; none = the default.
 pub fn drop_guard(user: Option<&str>, sandbox: bool) -> Result<(), Failure> {
     drop_to(&Kept {

@@ -120,7 +120,7 @@ fn rules_of(call: i64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
         .collect()
 }
 
-/// Puts a filter in force: what comes of its calls, and of all others.
+/// Enforces a filter: an action for its calls, and an action for all others.
 fn apply(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     is_in: SeccompAction,
@@ -133,7 +133,7 @@ fn apply(
     seccompiler::apply_filter(&program)
 }
 
-/// Puts the filter together and in force. clone3 is said to be missing: its flags lie in memory,
+/// Builds the filter and enforces it. clone3 is said to be missing: its flags lie in memory,
 /// where a filter can't read them, and without it the C library calls clone. A filter of the library
 /// has one action, so that is another filter, and of two the kernel takes the stricter action.
 fn load_filter(list: PrivilegeList) -> Result<(), seccompiler::Error> {
@@ -159,7 +159,7 @@ fn errno_of(error: &seccompiler::Error) -> Errno {
     }
 }
 
-/// Lets the calling thread, and those that it starts, make the calls of a list only. Another call
+/// Limits the calling thread, and those that it starts, to the calls of a list. Another call
 /// ends the process by SIGSYS, behind a line on stderr that names it. Needs no_new_privs. Returns
 /// the number of calls that are allowed.
 pub fn seccomp(list: PrivilegeList) -> Result<usize, Failure> {

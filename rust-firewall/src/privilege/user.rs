@@ -22,7 +22,7 @@ fn read_id(text: &str) -> Option<u32> {
     values::read_number(text.as_bytes(), u32::MAX - 1)
 }
 
-/// Takes UID or UID:GID, which need not belong to anybody. Without GID it is the user's group, or
+/// Parses UID or UID:GID, which need not belong to a user. Without GID it is the user's group, or
 /// the same number.
 fn take_numbers(text: &str) -> Option<PrivilegeUser> {
     let (uid, gid) = match text.split_once(':') {

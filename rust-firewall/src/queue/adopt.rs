@@ -48,7 +48,7 @@ fn is_netlink(fd: &OwnedFd) -> bool {
     getsockname::<NetlinkAddr>(fd.as_raw_fd()).is_ok()
 }
 
-/// Takes the socket, and checks whether the queue is bound to it, as far as /proc can be read.
+/// Adopts the socket, and checks whether the queue is bound to it, as far as /proc can be read.
 fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     let number = queue.settings.number;
     if !is_netlink(&fd) {
@@ -131,7 +131,7 @@ pub fn adopt(
     Ok(queue)
 }
 
-/// Lets another process adopt the queue, from which nothing is received meanwhile. It can be received
+/// Allows another process to adopt the queue, from which nothing is received meanwhile. It can be received
 /// from again after `resume`, or released.
 pub fn give(queue: &mut Queue) {
     queue.handed = true;
@@ -159,7 +159,7 @@ fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Mode, queue.refresh)
 }
 
-/// Gives packets the verdict that sends them through the queue again; packets without an id are
+/// Sets the verdict that sends packets through the queue again; packets without an id are
 /// answered as gaps are.
 fn send_once_more(
     queue: &mut Queue,

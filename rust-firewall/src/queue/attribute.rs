@@ -46,7 +46,7 @@ pub(crate) fn message_of(bytes: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Takes the fields of an NFQA_PACKET_HDR, if the value is long enough to be one.
+/// Parses the fields of an NFQA_PACKET_HDR, if the value is long enough to be one.
 pub(crate) fn take_packet_hdr(value: &[u8], packet: &mut QueuePacket) {
     if let Some([a, b, c, d, e, f, g]) = value.first_chunk::<PACKET_HDR_BYTES>() {
         packet.id = u32::from_be_bytes([*a, *b, *c, *d]);
@@ -119,7 +119,7 @@ pub(crate) fn be32_of(value: &[u8]) -> u32 {
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Takes the mark out of the value of an NFQA_CT; without CTA_MARK it is 0. Fails with EBADMSG: an
+/// Parses the mark in the value of an NFQA_CT; without CTA_MARK it is 0. Fails with EBADMSG: an
 /// attribute in it reaches beyond it, or CTA_MARK is not 4 bytes.
 pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
     let mut offset = 0;
@@ -153,7 +153,7 @@ pub struct QueueExtras {
     pub ct_mark: u32,
 }
 
-/// Takes what the callback API has no function for out of an attribute whose length fits. Fails with
+/// Parses an attribute whose length fits and for which the callback API has no function. Fails with
 /// EBADMSG.
 fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Errno> {
     match u32::from(attribute.kind) {

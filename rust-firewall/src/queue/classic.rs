@@ -113,7 +113,7 @@ unsafe extern "C" fn on_packet(
     }
 }
 
-/// Takes what the library tells of a message. Returns whether it has an id.
+/// Stores the fields of a message that the library parsed. Returns whether it has an id.
 ///
 /// # Safety
 /// `data` points to the library's attributes of a message that `check_attributes` found good and

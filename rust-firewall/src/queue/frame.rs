@@ -38,7 +38,7 @@ fn frame_error(message: &[u8]) -> QueueParsed {
     }
 }
 
-/// Takes the id out of a packet message that is truncated, as MSG_TRUNC tells.
+/// Parses the id in a packet message that is truncated, as MSG_TRUNC tells.
 /// - Returns `Packet` with packet filled in (truncated set, no payload), or `Malformed`.
 pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     const NEEDED: usize = MESSAGE_BYTES + NLA_HDRLEN as usize + PACKET_HDR_BYTES;
@@ -62,7 +62,7 @@ pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Looks at a message's frame, before anything of it is parsed.
+/// Checks a message's frame, before anything of it is parsed.
 /// - bytes: what was received of one message as it came from the socket (nfnetlink_queue sends one
 ///   a datagram).
 /// - packet: truncated is cleared, or all filled in as `truncated` does if the message is longer

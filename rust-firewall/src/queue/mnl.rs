@@ -105,7 +105,7 @@ fn value_of(attribute: *mut nlattr, bytes: &[u8]) -> Option<(usize, usize)> {
     ))
 }
 
-/// Takes the connection's mark from an NFQA_CT that `check_attributes` found good.
+/// Parses the connection's mark in an NFQA_CT that `check_attributes` found good.
 fn take_conntrack(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePacket) {
     if let Some((offset, length)) = value_of(attribute_of(attributes, NFQA_CT), bytes) {
         let value = bytes.get(offset..offset + length).unwrap_or_default();
@@ -198,7 +198,7 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Takes a bound netlink socket.
+/// Adopts a bound netlink socket.
 pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     // SAFETY: the descriptor is open. A failure leaves it to owned, else it is the library's.
     let socket = unsafe { mnl_socket_fdopen(owned.as_raw_fd()) };

@@ -85,7 +85,7 @@ fn fail_capability() -> Failure {
     )
 }
 
-/// Tells why BIND failed: EPERM stands for a missing capability or for a queue that another process
+/// Explains why BIND failed: EPERM stands for a missing capability or for a queue that another process
 /// owns.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue::proc::figures(queue.settings.number) {
@@ -280,7 +280,7 @@ pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
     Ok(queue)
 }
 
-/// Takes what can be known of a message that can't be read: that it tells of a packet, and its id.
+/// Parses what is readable of a malformed message: that it describes a packet, and its id.
 fn take_spoiled(bytes: &[u8], packet: &mut QueuePacket, received: &mut QueueReceived) {
     let nameless = truncated(bytes, packet) != QueueParsed::Packet;
     received.malformed += 1;
@@ -422,7 +422,7 @@ pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
     queue::socket::fd(&queue.socket)
 }
 
-/// Gives the queue up: unbinds (the kernel drops what waits) and closes.
+/// Releases the queue: unbinds (the kernel drops waiting packets) and closes.
 pub fn close(queue: &mut Queue) {
     if std::mem::take(&mut queue.bound) {
         // Nothing is left to do about a failure: closing unbinds as well.

@@ -45,7 +45,7 @@ const _: () = assert!(
     "headers, NFQA_VERDICT_HDR, NFQA_MARK"
 );
 
-/// Takes an attribute whose length `attribute_at` found good. Fails with EBADMSG for what lies in an
+/// Parses an attribute whose length `attribute_at` accepted. Fails with EBADMSG for what lies in an
 /// NFQA_CT.
 fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) -> Result<(), Errno> {
     let value = attribute.value;
@@ -242,7 +242,7 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     adopt(queue, owned)
 }
 
-/// Takes a bound netlink socket.
+/// Adopts a bound netlink socket.
 pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     let fd = owned.as_raw_fd();
     queue.portid = getsockname::<NetlinkAddr>(fd)?.pid();

@@ -115,7 +115,7 @@ pub fn init(batch: u32, slot_bytes: u64) -> Result<QueueSocket, Errno> {
     })
 }
 
-/// Gives the socket its file descriptor.
+/// Stores the socket's file descriptor.
 ///
 /// # Safety
 /// It is open and stays so until `forget_fd` or until the socket is dropped.
@@ -210,7 +210,7 @@ pub fn receive(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
     }
 }
 
-/// Puts a message into the first slot as if it had been received there, as far as the slot holds
+/// Stores a message in the first slot as if it had been received there, as far as the slot holds
 /// it.
 pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
     let kept = bytes.len().min(socket.slot_bytes);

@@ -80,7 +80,7 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
     compile::policy(policy, &settings)
 }
 
-/// Gives the policy's sets that learn what those of the policy before have learnt, or room for it.
+/// Copies into the policy's learning sets what the sets of the policy before have learned, or reserves room.
 pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     let known = before.and_then(|before| before.compiled.learned.clone());
     let learns = requirement(loaded).learns;

@@ -290,7 +290,7 @@ fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
     (a.nsecs, a.rate, a.size, a.of_bytes) == (b.nsecs, b.rate, b.size, b.of_bytes)
 }
 
-/// Gives a policy, which nobody uses yet, the limits and quotas of rules that stay.
+/// Copies into a policy that is not in use yet the limits and quotas of rules that stay.
 fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u64) {
     for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))

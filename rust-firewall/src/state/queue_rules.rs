@@ -68,7 +68,7 @@ fn set_unknown(queue_rules: &mut QueueRules, tool: &str, why: &str) {
     }
 }
 
-/// Takes a word off a line. It ends at a blank; what stands in quotes is one word. None at the
+/// Removes a word from a line. It ends at a blank; what stands in quotes is one word. None at the
 /// line's end.
 fn take_word(at: &mut &str) -> Option<String> {
     let mut rest = at.trim_start_matches(' ').chars();
@@ -99,7 +99,7 @@ fn read_queues(word: &str) -> Option<(u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Takes the rule of a line "-A CHAIN …", if its target is NFQUEUE.
+/// Parses the rule of a line "-A CHAIN …", if its target is NFQUEUE.
 fn take_save_line(queue_rules: &mut QueueRules, mut at: &str) {
     let mut before = String::new();
     let (mut queues, mut queue, mut bypass) = ((0, 0), false, false);
@@ -117,7 +117,7 @@ fn take_save_line(queue_rules: &mut QueueRules, mut at: &str) {
     }
 }
 
-/// Takes the rules out of the output of iptables-save.
+/// Parses the rules in the output of iptables-save.
 pub fn take_save(queue_rules: &mut QueueRules, text: &str) {
     for line in text.lines().filter(|line| line.starts_with("-A ")) {
         take_save_line(queue_rules, line);
@@ -133,7 +133,7 @@ fn has_bypass(flags: &Value) -> bool {
     }
 }
 
-/// Takes a queue statement. An expression may lead to any queue.
+/// Parses a queue statement. An expression may lead to any queue.
 fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
     let num = &queue["num"];
     let bypass = has_bypass(&queue["flags"]);
@@ -152,7 +152,7 @@ fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
     }
 }
 
-/// Takes the rules out of the output of `nft -j list ruleset`. False for a text that is not such
+/// Parses the rules in the output of `nft -j list ruleset`. False for a text that is not such
 /// output; queue_rules is untouched then.
 pub fn take_nft(queue_rules: &mut QueueRules, text: &str) -> bool {
     let root: Value = serde_json::from_str(text).unwrap_or_default();

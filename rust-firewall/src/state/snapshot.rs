@@ -163,7 +163,7 @@ fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<Sn
     })
 }
 
-/// Takes a snapshot. Any thread may; waits while a policy is being exchanged.
+/// Makes a snapshot. Any thread may call it; waits while a policy is being exchanged.
 pub fn take(state: &State, with_rules: bool) -> Snapshot {
     let inner = state::lock(state);
     let ledgers = workers::ledgers(&inner.workers);
