@@ -23,7 +23,7 @@ struct failure {
 /// journal's: then lines begin with their priority (sd-daemon(3)). To be called first.
 void log_open(void);
 
-/// What a line of a level begins with: "<3>" and so on where the journal reads, else nothing.
+/// Prefix of a line by its level: "<3>" and so on where the journal reads, else nothing.
 const char *log_prefix(enum log_level level);
 
 /// Fills in a failure from a printf format.

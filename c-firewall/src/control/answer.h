@@ -34,7 +34,7 @@ char *control_answer_reload(const struct reload_result *result);
 
 char *control_answer_log(enum log_level level, enum log_level was);
 
-/// Where a proof is to be sent to, and what is to stand in it.
+/// Address and contents of a proof that a client is to send.
 char *control_answer_proof(uint32_t port, uint64_t number);
 
 /// waiting: packets that have no verdict yet.

@@ -18,7 +18,7 @@ enum {
 
 struct control_client {
     int fd;             // -1 = gone
-    uid_t uid;          // who connected
+    uid_t uid;          // identity of the peer
     struct proof proof; // of the connection, and the process that made it
     char *bytes;        // CONTROL_LINE_BYTES of them: what it sent and was not served yet
     size_t filled;
@@ -27,11 +27,11 @@ struct control_client {
     char *answer;    // NULL = none is due
     size_t length;   // of the answer
     size_t sent;     // of the answer
-    uint64_t due_ms; // by when it must have read some more of the answer; monotonic time
+    uint64_t due_ms; // deadline for reading more of the answer (monotonic time)
     bool closing;    // close the connection once the answer is sent
 };
 
-/// What a client's buffer holds.
+/// Contents of a client's buffer.
 enum control_line {
     CONTROL_LINE_NONE,     // no line yet
     CONTROL_LINE_WHOLE,    // a line
@@ -67,7 +67,7 @@ void control_client_answer(struct control_client *client, char *answer, uint64_t
 ///   connection.
 int control_client_send_answer(struct control_client *client, uint64_t now_ms);
 
-/// What to poll the connection for.
+/// Events to poll the connection for.
 short control_client_events(const struct control_client *client);
 
 /// In how many milliseconds there is something to do without any event; -1 = never.

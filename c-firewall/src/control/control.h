@@ -22,12 +22,12 @@
 
 enum {
     CONTROL_CLIENTS_MAX = 16,                  // at a time
-    CONTROL_OTHERS_MAX = 12,                   // of them users other than root
-    CONTROL_USER_MAX = 8,                      // of them one user other than root
+    CONTROL_OTHERS_MAX = 12,                   // clients of users other than root, at most
+    CONTROL_USER_MAX = 8,                      // clients of one user other than root, at most
     CONTROL_FDS_MAX = CONTROL_CLIENTS_MAX + 1, // that control_poll may ask for
 };
 
-/// What requests do, supplied by the daemon; all are called by control_serve.
+/// Actions of requests, supplied by the daemon; all are called by control_serve.
 struct control_actions {
     void *context;
     /// As snapshot_take.

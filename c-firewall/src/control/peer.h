@@ -14,13 +14,13 @@ enum {
 
 /// The owner, group and mode of the socket's file, and who started the program: they may ask.
 struct control_access {
-    uid_t starter; // who started the program
+    uid_t starter; // user who started the program
     uid_t owner;   // of the file
     gid_t group;   // of the file
     mode_t mode;   // of the file
 };
 
-/// Who asks.
+/// Identity of the client.
 struct control_peer {
     pid_t pid; // 0 if it is not to be seen from here
     uid_t uid;

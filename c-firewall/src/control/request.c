@@ -33,7 +33,7 @@ static const struct {
     [CONTROL_UPGRADE] = {"upgrade", {"version", "backend"}},
 };
 
-/// What `tail` calls verdicts: a mark is an accept.
+/// Names of verdicts in `tail`: a mark is an accept.
 static const struct {
     const char *name;
     uint32_t verdicts;

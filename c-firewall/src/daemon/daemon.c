@@ -98,7 +98,7 @@ static int start_guard(struct daemon *daemon, struct failure *failure) {
     return guard_start(&daemon->guard, daemon->options, fds, numbers, workers->count, failure);
 }
 
-/// What will happen when something fails.
+/// Effects of each failure.
 static void make_contract(struct daemon *daemon, const struct queue_rules *queue_rules) {
     const struct worker *first = &daemon->state.workers.all[0];
     struct queue_figures figures;

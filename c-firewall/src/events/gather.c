@@ -82,7 +82,7 @@ void events_gather_forget(struct events_gather *gather) {
     gather->known[1] = (struct events_known){0};
 }
 
-/// What the numbers of a record stand for.
+/// Meanings of the numbers of a record.
 static struct events_known known_of(const struct events_gather *gather, uint32_t generation) {
     for (int i = 0; i < EVENTS_POLICIES; i++)
         if (gather->known[i].policy && gather->known[i].generation == generation)

@@ -18,7 +18,7 @@ enum {
         2, // the policies that records can be about: the one at hand, and the one before
 };
 
-/// What is known of a generation.
+/// A policy generation.
 struct events_known {
     uint32_t generation;
     const struct policy *policy;

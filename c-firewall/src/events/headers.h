@@ -8,7 +8,7 @@
 #include "packet/packet.h"
 #include "spec/event.h"
 
-/// What tells a flow from others: the same in both directions. 51 bits, as Suricata's.
+/// Flow identifier: the same in both directions. 51 bits, as Suricata's.
 /// - Returns 0 if the packet's addresses are not known.
 uint64_t events_headers_flow_id(const struct packet *packet);
 

@@ -210,7 +210,7 @@ static size_t line_start(const struct events_sink *sink) {
     return end ? (size_t)(end - sink->writing.bytes) + 1 : 0;
 }
 
-/// What had been written in part is written again as a whole.
+/// A partly written line is written again as a whole.
 static void again(struct events_sink *sink) { sink->written = line_start(sink); }
 
 /// Notes what went wrong; it is tried again later.

@@ -106,7 +106,7 @@ static struct event_string timestamp(uint64_t time_ns) {
     return (struct event_string){.made = strdup(text)};
 }
 
-/// Where a rule stands.
+/// Position of a rule in the policy's text.
 static void put_rule_place(struct event_twinwall *own, const struct policy *policy,
                            struct compile_place place) {
     size_t length;
@@ -129,7 +129,7 @@ static void put_chain_place(struct event_twinwall *own, const struct policy *pol
     own->chain.text = table->chains[place.chain].name;
 }
 
-/// What gave the verdict.
+/// Source of the verdict.
 static void put_by(struct event_twinwall *own, const struct event_text *text) {
     static const char *const names[] = {
         [DECIDE_BY_RULE] = "rule",           [DECIDE_BY_POLICY] = "policy",
@@ -151,7 +151,7 @@ static void put_by(struct event_twinwall *own, const struct event_text *text) {
     }
 }
 
-/// What our own object has of every packet.
+/// Members of our own object that every packet has.
 static void put_own(struct event_twinwall *own, const struct event *event) {
     const struct decide_outcome *outcome = &event->outcome;
     const uint32_t mark = outcome->mark_set ? outcome->mark : event->mark;
@@ -270,7 +270,7 @@ static char *type_of(const struct names *names) {
     return text;
 }
 
-/// What the packet's client has shown, in the object of its protocol.
+/// Names that the packet's client has shown, in the object of its protocol.
 static void put_names(struct event_line *line, struct objects *objects, const struct names *names) {
     char *host, *method;
 
@@ -332,7 +332,7 @@ static struct event_anomaly anomaly_of(const struct event *event) {
     return (struct event_anomaly){.type.text = "decode", .event.made = strdup(text)};
 }
 
-/// What Suricata calls the reason of a drop.
+/// Suricata's name of the reason of a drop.
 static const char *reason_of(enum decide_by by) {
     return by == DECIDE_BY_RULE ? "rules" : "default packet policy";
 }

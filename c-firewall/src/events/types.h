@@ -11,7 +11,7 @@ enum {
     EVENTS_TAILS_MAX = 8, // clients that follow at a time
 };
 
-/// What is told of one: its text ("text"), if it has any, and its figures.
+/// Members of an event: its text ("text"), if it has any, and its figures.
 struct events_facts {
     const char *text;                     // NULL = none
     uint64_t figures[EVENTS_FIGURES_MAX]; // as many as it has, in the order of spec/event

@@ -22,7 +22,7 @@ static bool asks_learnt(const struct policy_table *table,
            policy_set_learns(&table->sets[statement->match->set]);
 }
 
-/// Whether a rule of a table asks for a name, or for what is learnt of one.
+/// Whether a rule of a table matches a name, or an address learned from a name.
 static bool reads_names(const struct policy_table *table, const struct policy_rule *rule) {
     for (uint32_t i = 0; i < rule->count; i++) {
         const struct policy_key *key = describe_key_of(&rule->statements[i]);

@@ -13,7 +13,7 @@
 #include "options/types.h"
 #include "packet/verdict.h"
 
-/// What a comment says. What it does not name the packet does not have.
+/// Parsed comment. The packet lacks fields that the comment does not name.
 struct comment {
     struct options_facts facts;
     bool has_verdict;

@@ -80,7 +80,7 @@ static uint8_t nfproto_of(uint8_t version) {
     return version == 6 ? FIELDS_IPV6 : 0;
 }
 
-/// What the daemon would know of the packet. parsed: for the input to point to.
+/// Packet metadata that the daemon would have. parsed: for the input to point to.
 static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
                                     struct packet *parsed) {
     const struct options_facts *facts = &explain->facts;
@@ -168,7 +168,7 @@ static bool has_reply(const struct explain *explain, const struct packet *inspec
            reject_build(&explain->outcome.reject, inspected, reply) > 0;
 }
 
-/// What is told of a packet to those who read its names. A capture doesn't tell which checksums
+/// Packet metadata for the parsers of names. A capture doesn't tell which checksums
 /// were still to be made, so all are taken for right.
 static struct connection_input connection_input(const struct explain *explain) {
     return (struct connection_input){.checksum = CONNECTION_CHECKSUM_NOT_READY,

@@ -22,7 +22,7 @@ struct explain_sums {
     uint64_t dropped;
     uint64_t rejected;
     uint64_t recorded;  // packets whose verdict was recorded
-    uint64_t different; // of these, those that get another
+    uint64_t different; // packets whose verdict differs from the recorded one
     uint64_t damaged;   // comments that could not be read
 };
 
@@ -37,9 +37,9 @@ struct explain_engine {
 struct explain {
     struct options options; // as given, with as many bytes copied as the policy reads
     struct policy policy;
-    enum policy_hook hook; // of packets of which nothing else is known
+    enum policy_hook hook; // hook of packets without a comment
     struct indexes indexes;
-    struct options_facts facts;   // what the packet at hand is taken for
+    struct options_facts facts;   // metadata of the current packet
     struct explain_engine daemon; // as the daemon has it
     struct explain_engine linear; // rule by rule
     struct explain_sums sums;
@@ -54,7 +54,7 @@ struct explain {
     bool has_connections; // the policy reads names
     struct connections connections;
     struct asked *asked; // if the policy learns; else NULL
-    struct names shown;  // what the client of the packet at hand has shown
+    struct names shown;  // names that the client of the current packet has shown
     struct trace trace;
     bool has_reply; // a reject whose reply is due
     bool has_recorded;
@@ -67,7 +67,7 @@ bool explain_differs(const struct explain *explain);
 /// The name of the interface that has this index here; "" = none. context: the struct explain.
 const char *explain_interface(void *context, uint32_t index);
 
-/// Where a counter stands, and its figures.
+/// Position of a counter in the policy's text, and its figures.
 struct compile_place explain_counter(const struct explain *explain, uint32_t counter,
                                      struct flow_counter *figures);
 

@@ -43,7 +43,7 @@ struct guard {
     pid_t pid;
 };
 
-/// What the guard tells.
+/// Message of the guard.
 struct guard_note {
     uint16_t queue;
     bool begins;      // a stall begins; else one goes on

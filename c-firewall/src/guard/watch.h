@@ -20,7 +20,7 @@ enum {
     GUARD_WATCH_LOOKS = 4, // in a deadline
 };
 
-/// What a look found.
+/// Result of a look.
 struct guard_watch_look {
     uint32_t waiting;
     uint32_t offered;
@@ -28,7 +28,7 @@ struct guard_watch_look {
     uint32_t settled; // by the firewall
 };
 
-/// What is known of a queue. Zeroed nothing is.
+/// Observed state of a queue. Zeroed nothing is.
 struct guard_watch {
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1]; // without progress, the oldest first
     uint32_t count;                                       // of them

@@ -10,7 +10,7 @@ enum {
     FORM_BYTES = 4,
     NUMBER_BYTES = 4,
     KEY_BYTES = 16,
-    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES, // of what stands behind all: a key and four numbers
+    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES, // bytes of the trailer: a key and four numbers
 };
 
 #define KEY_WORDS 2

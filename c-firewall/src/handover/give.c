@@ -258,7 +258,7 @@ static int pass_on(struct handover_channel *channel, const char *name,
     return send_fd(channel, name, memory->fd, failure);
 }
 
-/// Passes on what a worker knows of its connections. Returns 0, or -errno with failure filled in.
+/// Passes on a worker's connections. Returns 0, or -errno with failure filled in.
 static int pass_table(struct handover_channel *channel, struct connections *connections,
                       uint64_t room, struct failure *failure) {
     struct handover_memory memory;

@@ -31,7 +31,7 @@ struct handover_giving {
 int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
                           struct handover_giving **giving, struct failure *failure);
 
-/// What to poll for reading; there is also something to do by handover_give_due_ns.
+/// Descriptors to poll for reading; there is also something to do by handover_give_due_ns.
 int handover_give_fd(const struct handover_giving *giving);
 
 /// The time, of wait_clock, when handover_give_go_on is to be called at the latest.

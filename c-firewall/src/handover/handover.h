@@ -59,7 +59,8 @@ struct handover_places {
 
 #define HANDOVER_UNKNOWN UINT32_MAX
 
-/// What one process tells another, and what the other has of it. Closed by handover_free.
+/// State that one process passes to another, and its part that was adopted. Closed by
+/// handover_free.
 struct handover {
     int64_t pid;         // of the old one
     uint32_t generation; // of its policy; 0 = none
@@ -72,15 +73,15 @@ struct handover {
     // then, that ours does, too.
     bool connections;
     uint32_t followed_most;
-    struct handover_connections_taken followed; // what became of them
+    struct handover_connections_taken followed; // outcome of the connections
     // Why they were not taken: the part that is not as it should be; NULL = they were.
     const char *refused;
     // Its policy has sets that learn; then, that ours has, too.
     bool learns;
-    struct handover_learned_taken learned; // what became of what they have learnt
+    struct handover_learned_taken learned; // outcome of the learned addresses
     const char *unlearned;                 // why it was not taken, as refused
     struct migration_side side;            // the rules of its policy
-    struct migration migration;            // what became of them in our policy, if we have one
+    struct migration migration;            // outcome in our policy, if there is one
     struct migration_states states;        // of its policy
     // What the options of these names say at the old one; NULL = nothing.
     char *options[HANDOVER_FD_COUNT];

@@ -11,8 +11,8 @@ enum {
     FORM = 1,
     FORM_BYTES = 4,
     WORD_BYTES = 8,
-    ADDRESS_BYTES = 4 * WORD_BYTES, // of an address with all that is told of it
-    COUNT_BYTES = 4,                // of the number that stands behind all
+    ADDRESS_BYTES = 4 * WORD_BYTES, // bytes of a learned address
+    COUNT_BYTES = 4,                // bytes of the number at the end
 };
 
 #define SECOND_NS UINT64_C(1000000000)

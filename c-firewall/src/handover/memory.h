@@ -15,7 +15,7 @@ enum {
 /// Memory that is being written.
 struct handover_memory {
     int fd;        // -1 = closed
-    uint64_t at;   // where what is gathered goes
+    uint64_t at;   // offset in the file at which the gathered bytes go
     size_t filled; // of what is gathered, not written yet
     uint8_t bytes[HANDOVER_MEMORY_STEP_BYTES];
 };

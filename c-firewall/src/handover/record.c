@@ -73,7 +73,7 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->may_retry ? MAY_RETRY : 0U);
 }
 
-/// What only one of TCP and UDP has.
+/// Fields that only one of TCP and UDP has.
 static void put_protocol(struct handover_record *record, const struct connection *connection) {
     const struct names_quic_keys *keys = &connection->keys;
 

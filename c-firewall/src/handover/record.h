@@ -34,7 +34,7 @@ struct handover_record {
     uint8_t bytes[HANDOVER_RECORD_BYTES];
 };
 
-/// What is being read.
+/// State of a reader.
 struct handover_reading {
     const uint8_t *at;
     size_t left;

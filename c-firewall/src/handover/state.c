@@ -88,7 +88,7 @@ static int make_queues(struct handover *state, uint32_t count) {
     return 0;
 }
 
-/// Where numbers under our own names go to. Returns 0 or -ENOMEM.
+/// Destinations of the numbers under our own names. Returns 0 or -ENOMEM.
 static int make_own_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count, sizeof *places->of);
     if (!places->of)

@@ -269,7 +269,7 @@ static int receive_memory(struct handover_channel *channel, const char *expected
     return result < 0 ? handover_state_fail_part(expected, failure) : 0;
 }
 
-/// Reads what the old one's worker knows of its connections.
+/// Reads the connections of the old process' worker.
 /// - fd: is closed.
 /// - Returns NULL, or the part that is not as it should be.
 static const char *read_connections(int fd, struct worker *worker,

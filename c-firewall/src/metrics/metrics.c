@@ -39,7 +39,7 @@ enum format {
 struct rendering {
     const char *text;                        // in OpenMetrics; of its response
     struct MHD_Response *responses[FORMATS]; // NULL = not asked for so far
-    uint64_t until_ns;                       // for how long it is new enough; monotonic time
+    uint64_t until_ns;                       // time until which it is recent enough; monotonic time
     uint32_t readers;                        // connections that were given it and have not ended
 };
 
@@ -233,7 +233,8 @@ static bool make_rendering(const struct metrics *metrics, struct rendering *rend
     return true;
 }
 
-/// The rendering for who asks now: the newest, or a newer one. Returns NULL if there is no memory.
+/// Returns a rendering for a new client: the newest, or a newer one. Returns NULL if there is no
+/// memory.
 static struct rendering *current_rendering(struct metrics *metrics) {
     struct rendering *newest = metrics->newest;
     struct rendering *other = &metrics->renderings[newest == &metrics->renderings[0]];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// What ends the names of samples, by their type, and what the older format calls the type.
+/// Suffix of sample names by type, and the type's name in the older format.
 static const struct {
     const char *type;
     const char *suffix;

@@ -15,7 +15,7 @@ enum {
     ARGUMENTS_QUOTED_BYTES = ARGUMENTS_QUOTE_BYTES * 4 + 4, // each byte as \xNN, "...", NUL
 };
 
-/// What the command line asks for instead of its command.
+/// Request of the command line that replaces its command.
 enum arguments_text { ARGUMENTS_NO_TEXT, ARGUMENTS_HELP, ARGUMENTS_VERSION };
 
 struct arguments {

@@ -90,7 +90,7 @@ static int fail_accepting(const struct values *values, enum arguments_option opt
     return -EINVAL;
 }
 
-/// What the profile paper doesn't allow.
+/// Options that the profile paper excludes.
 static int check_paper(const struct values *values, const struct options *options) {
     if (options->batch != 1)
         return fail_fixed(values, OPTION_BATCH);
@@ -113,7 +113,7 @@ static enum options_profile profile_of(const struct values *values) {
                                                                             : OPTIONS_FAST;
 }
 
-/// What has no meaning without --policy.
+/// Options that need --policy.
 static int check_policy(const struct values *values, const struct options *options) {
     static const enum arguments_option of_policy[] = {
         OPTION_MALFORMED,   OPTION_CONNTRACK,    OPTION_UNDECIDED,

@@ -20,10 +20,10 @@
 #define OPTIONS_PROGRAM "c-firewall"
 #define OPTIONS_VERSION "0.1.0"
 
-/// What --profile paper allots to its only slot; committed as far as it is touched.
+/// Bytes of the only slot of --profile paper; memory is committed as far as it is touched.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
-/// What a valid command line asks for.
+/// Request of a valid command line.
 enum options_action {
     OPTIONS_ACTION_RUN,
     OPTIONS_ACTION_CHECK,   // options.policy; options.print

@@ -12,9 +12,9 @@
 #include "queue/queue.h"
 
 /// What `explain` takes a capture's packets for.
-/// What a packet of a capture is taken for, besides its bytes.
+/// Metadata of a captured packet, besides its bytes.
 struct options_facts {
-    bool has_hook; // else that of the first base chain
+    bool has_hook; // whether a hook was given; without it that of the first base chain
     enum policy_hook hook;
     char iif[OPTION_INTERFACE_BYTES_MAX + 1]; // "" = none
     char oif[OPTION_INTERFACE_BYTES_MAX + 1]; // "" = none
@@ -29,11 +29,11 @@ struct options_facts {
     uint32_t ct_mark;
 };
 
-/// What `explain` is asked.
+/// Arguments of `explain`.
 struct options_explain {
     const char *capture;        // "-" = stdin
     bool expect;                // verdicts are to be those that were recorded
-    struct options_facts facts; // of packets of which the capture tells nothing
+    struct options_facts facts; // metadata of packets that the capture says nothing about
 };
 
 struct options {

@@ -20,7 +20,7 @@ enum {
     PACKET_TCP_HEADER_BYTES = 20,    // without options
     PACKET_UDP_HEADER_BYTES = 8,
     PACKET_ICMP_HEADER_BYTES = 8,
-    PACKET_LENGTH_MAX = 65535, // what a 16-bit length field can say
+    PACKET_LENGTH_MAX = 65535, // maximum of a 16-bit length field
     // The bytes of a packet that show whether it is malformed: IPv6, as many extension headers as
     // are walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
     PACKET_COPY_BYTES = OPTION_COPY_BYTES_FAST,

@@ -21,7 +21,7 @@ enum {
 
 #define PCAP_COMMENT_BEGIN "twinwall:" // of comments that tell what a packet was decided by
 
-/// What a pcapng section says of an interface. A pcap file has one.
+/// Interface description of a pcapng section. A pcap file has one.
 struct pcap_interface {
     uint16_t link;
     uint32_t snap_bytes; // 0 = no limit

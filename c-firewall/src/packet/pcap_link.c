@@ -61,7 +61,7 @@ static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint1
     return ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6;
 }
 
-/// Where IP begins in a frame, and of which version the frame says it is; 0 = it does not say.
+/// Offset of IP in a frame, and the version that the frame states; 0 = none stated.
 static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t *offset,
                         uint8_t *version) {
     *version = 0;

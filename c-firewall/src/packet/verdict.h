@@ -34,7 +34,7 @@ struct verdict_run {
     uint32_t first_id;
     uint32_t last_id;
     uint32_t count; // packets; 0 in a gap
-    bool gap;       // ids that no message told of: whatever the kernel has of them up to last_id
+    bool gap;       // ids without a message: those that the kernel still holds up to last_id
 };
 
 /// The verdicts of one receive call, and where it stands in the ids of its queue.
@@ -50,7 +50,7 @@ struct verdict_batch {
     bool known;        // last_id is; else the first gap reaches back to all that waits
     uint32_t last_id;  // up to it each id has its verdict, as soon as the batch is sent
     uint32_t nameless; // messages without an id since
-    bool overrun;      // the kernel has told of lost packets, and no gap came since
+    bool overrun;      // the kernel has reported lost packets, and no gap has come since
     uint32_t gap_ids;  // passed over, by neither explained, since verdict_batch_clear
     size_t count;      // of runs
     size_t sent;       // runs that the kernel has

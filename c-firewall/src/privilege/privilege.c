@@ -19,7 +19,7 @@
 
 enum { USER_BYTES = 64 }; // of a user's name with its final NUL, as it is told
 
-/// What is kept, and for whom.
+/// Capabilities to retain, and the user for them.
 struct kept {
     const char *user; // as --user; NULL = the default
     bool sandbox;

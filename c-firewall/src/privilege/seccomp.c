@@ -44,7 +44,7 @@ static const struct {
     [PRIVILEGE_GUARD] = {guard_calls, sizeof guard_calls / sizeof *guard_calls},
 };
 
-/// What the C library starts threads by (nptl/pthread_create.c of glibc).
+/// System calls by which the C library starts threads (nptl/pthread_create.c of glibc).
 #define THREAD_FLAGS                                                                               \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |            \
      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)

@@ -20,7 +20,7 @@
 
 #include "queue/queue.h"
 
-/// What a process asked of the kernel for a queue that it gives to another.
+/// Kernel configuration of a queue that a process hands to another.
 struct queue_handover {
     int fd; // the bound netlink socket
     uint32_t copy_bytes;

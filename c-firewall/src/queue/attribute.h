@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// What the callback API has no function for.
+/// Attributes for which the callback API has no function.
 struct queue_extras {
     int64_t cap_len; // NFQA_CAP_LEN in host order, -1 if absent
     uint32_t ct_info;

@@ -30,7 +30,7 @@ struct queue_socket {
     uint8_t *arena;          // batch * slot_bytes, lazily committed zero pages
     struct mmsghdr *headers; // one a slot; NULL when batch is 1
     struct iovec *vectors;   // one a slot; NULL when batch is 1
-    size_t single_received;  // what recv gave, when batch is 1
+    size_t single_received;  // result of recv, when batch is 1
 };
 
 /// The slot size for a copy range: copy_bytes + QUEUE_OVERHEAD_BYTES, rounded up to

@@ -19,7 +19,7 @@ enum {
     QUEUE_FLAGS_ALL = 15,         // NFQA_CFG_F_*: all that are ever asked for
     QUEUE_GAP_SEQUENCE = 1,       // nlmsg_seq of a verdict on a gap; that of others is 0
     QUEUE_PAUSE_NS = 1000000,     // the pause when the kernel has no room for verdicts
-    QUEUE_TRIES_MAX = 1000, // how often sending them is tried, where somebody waits for the end
+    QUEUE_TRIES_MAX = 1000, // number of attempts at sending them, where a caller waits for the end
 };
 
 #define QUEUE_UNKNOWN UINT32_MAX // a uid, gid or ct_info that the kernel didn't tell
@@ -40,7 +40,7 @@ struct queue_settings {
     bool names;                   // its packets are followed for the names that clients show
 };
 
-/// A packet as the kernel tells of it. payload is borrowed from the arena until the next
+/// Packet as described by the kernel. payload is borrowed from the arena until the next
 /// queue_receive.
 struct queue_packet {
     uint32_t id;        // counts up by one with each packet offered to the queue, and wraps
@@ -63,7 +63,7 @@ struct queue_packet {
     uint32_t original_bytes; // of the packet in the kernel; never a bound
 };
 
-/// What a message is. Negative: the kernel refused a verdict, -errno (-ENOENT: it has no such
+/// Kind of a message. Negative: the kernel refused a verdict, -errno (-ENOENT: it has no such
 /// id).
 enum queue_parsed {
     QUEUE_PARSED_PACKET,
@@ -71,7 +71,7 @@ enum queue_parsed {
     QUEUE_PARSED_MALFORMED, // it can't be read
 };
 
-/// What a receive call yielded. All zero: the socket is empty.
+/// Result of a receive call. All zero: the socket is empty.
 struct queue_received {
     uint32_t messages;  // all of them
     uint32_t packets;   // in queue.packets
@@ -81,7 +81,7 @@ struct queue_received {
     uint32_t ignored;   // messages that tell nothing
     uint32_t vacant;    // gaps in which the kernel had no packet
     uint32_t refused;   // verdicts that the kernel refused
-    uint32_t overruns;  // 1 if the call told of lost packets (ENOBUFS)
+    uint32_t overruns;  // 1 if the call reported lost packets (ENOBUFS)
 };
 
 /// Configuration requests, each acknowledged by the kernel except QUEUE_UNBIND, whose

@@ -11,7 +11,7 @@
 #include "options/options.h"
 #include "policy/policy.h"
 
-/// What all workers share. A zeroed one is no policy.
+/// State shared by all workers. A zeroed one is no policy.
 struct loaded {
     uint32_t generation;       // counts up from 1 with each policy that takes the place of another
     uint64_t loaded_ms;        // UNIX time

@@ -12,7 +12,7 @@
 #include "engine/flow.h"
 #include "ruleset/load.h"
 
-/// What has state.
+/// Kinds of statements with state.
 enum migration_kind {
     MIGRATION_COUNTERS,
     MIGRATION_LOGS,
@@ -31,7 +31,7 @@ struct migration_rule {
     uint8_t count[MIGRATION_KIND_COUNT];
 };
 
-/// Which rule of a policy is next, in its order. A zeroed one is the first.
+/// Next rule of a policy, in its order. A zeroed one is the first.
 struct migration_place {
     uint32_t table, chain, rule;
 };
@@ -52,7 +52,7 @@ struct migration_pairs {
     } * all;
 };
 
-/// What goes over from one policy to another.
+/// State that moves from one policy to another.
 struct migration {
     struct migration_pairs pairs[MIGRATION_KIND_COUNT];
     uint32_t kept, added, removed;

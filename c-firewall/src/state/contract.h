@@ -19,14 +19,14 @@ enum {
 struct contract_row {
     enum options_situation situation;
     bool open;                          // as --fail says
-    char really[CONTRACT_REALLY_BYTES]; // what will happen
+    char really[CONTRACT_REALLY_BYTES]; // effect of the failure
 };
 
 struct contract {
     struct contract_row rows[OPTIONS_SITUATION_COUNT];
 };
 
-/// What the kernel gave.
+/// Facts from the kernel.
 struct contract_facts {
     uint32_t receive_buffer; // bytes
     bool figures;            // the kernel's counters can be read, so a stall can be seen

@@ -14,7 +14,7 @@
 
 struct state;
 
-/// What a reload made of the rules.
+/// Effect of a reload on the rules.
 struct reload_result {
     uint32_t generation; // of the policy, which counts up from 1
     uint32_t rules;

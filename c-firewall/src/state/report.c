@@ -59,7 +59,7 @@ static void print_malformed(FILE *out, const struct stats *stats) {
     fprintf(out, "\n");
 }
 
-/// What follows the name of the queue, or "total".
+/// Text after the name of the queue, or "total".
 static void print_ledger(FILE *out, const struct ledger *ledger) {
     const struct stats *stats = &ledger->stats;
 

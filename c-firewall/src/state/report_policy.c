@@ -11,7 +11,7 @@ static const char *malformed_name(const struct options *options) {
     return options->malformed_by_policy ? "policy" : "fail";
 }
 
-/// Where ct state really comes from.
+/// Actual source of ct state.
 static const char *conntrack_name(const struct options *options) {
     return options_conntrack_name(options->conntrack == OPTIONS_CONNTRACK_MARK
                                       ? OPTIONS_CONNTRACK_MARK

@@ -28,7 +28,7 @@ struct snapshot_log {
 
 /// A rule. Its parts lie in the snapshot's arrays.
 struct snapshot_rule {
-    char *rule;    // where it stands: "web.nft:6"
+    char *rule;    // position in the text: "web.nft:6"
     char *table;   // "inet filter"
     char *chain;   // "input"
     char *text;    // canonical, on one line

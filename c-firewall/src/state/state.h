@@ -29,7 +29,7 @@ struct state {
     char reload_error[LOG_TEXT_BYTES]; // why the last reload failed; "" = it did not
     enum tracked tracked;              // whether packets have the state that the policy asks for
     struct contract contract;
-    struct contract unguarded; // what it is once the guard has ended
+    struct contract unguarded; // contract once the guard has ended
 };
 
 /// Loads the policy. Changes the options to what it made of them; they live longer.

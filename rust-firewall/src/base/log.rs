@@ -72,7 +72,7 @@ pub fn open() {
     JOURNAL.store(is_journal(), Ordering::Relaxed);
 }
 
-/// What a line of a level begins with: "<3>" and so on where the journal reads, else nothing.
+/// Prefix of a line by its level: "<3>" and so on where the journal reads, else nothing.
 pub fn prefix(level: LogLevel) -> &'static str {
     let priority = PRIORITIES.get(level as usize);
     let priority = priority.filter(|_| JOURNAL.load(Ordering::Relaxed));

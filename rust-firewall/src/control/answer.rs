@@ -150,7 +150,7 @@ struct StatusAnswer<'a> {
     counts: &'a [u64],
 }
 
-/// Who and what runs. counts: in the order of `counts::ALL`.
+/// Writes the running program and its counts. counts: in the order of `counts::ALL`.
 pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &[u64]) -> String {
     object::line(&StatusAnswer {
         ok: true,
@@ -288,7 +288,7 @@ fn state_name(state: ListedState) -> &'static str {
     }
 }
 
-/// What a client speaks; None if that is nothing that has names.
+/// Protocol that a client speaks; None without names.
 fn protocol_name(protocol: NamesProtocol) -> Option<&'static str> {
     match protocol {
         NamesProtocol::Other => None,
@@ -389,7 +389,7 @@ struct ProofAnswer {
     number: u64,
 }
 
-/// Where a proof is to be sent to, and what is to stand in it.
+/// Address and contents of a proof that a client is to send.
 pub fn proof(port: u32, number: u64) -> String {
     object::line(&ProofAnswer {
         ok: true,

@@ -19,7 +19,7 @@ pub const READ_MS: u64 = 10 * 1000;
 
 pub struct ControlClient {
     fd: OwnedFd,
-    /// Who connected.
+    /// Identity of the peer.
     pub uid: uid_t,
     /// The proof of the connection, and of the process that made it.
     pub proof: Proof,
@@ -34,13 +34,13 @@ pub struct ControlClient {
     answer: Option<Vec<u8>>,
     /// Bytes of the answer that are sent.
     sent: usize,
-    /// By when it must have read some more of the answer; monotonic time.
+    /// Deadline for reading more of the answer (monotonic time).
     due_ms: u64,
     /// Close the connection once the answer is sent.
     pub closing: bool,
 }
 
-/// What a client's buffer holds.
+/// Contents of a client's buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlLine {
     /// No line yet.
@@ -159,7 +159,7 @@ fn has_line(client: &ControlClient) -> bool {
     rest(client).contains(&b'\n')
 }
 
-/// What to poll the connection for.
+/// Events to poll the connection for.
 pub fn events(client: &ControlClient) -> PollFlags {
     if client.answer.is_some() {
         PollFlags::POLLOUT

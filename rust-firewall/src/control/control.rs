@@ -34,16 +34,16 @@ use crate::worker::workers::Listing;
 
 /// At a time.
 pub const CLIENTS_MAX: usize = 16;
-/// Of them users other than root.
+/// Clients of users other than root, at most.
 pub const OTHERS_MAX: usize = 12;
-/// Of them one user other than root.
+/// Clients of one user other than root, at most.
 pub const USER_MAX: usize = 8;
 
 const NS_PER_MS: u64 = 1000 * 1000;
 /// How long nothing is accepted when the system can give no more descriptors.
 const PAUSE_MS: u64 = 1000;
 
-/// What requests do, supplied by the daemon; all are called by `serve`.
+/// Actions of requests, supplied by the daemon; all are called by `serve`.
 pub trait ControlActions {
     /// As snapshot::take.
     fn snapshot(&mut self, with_rules: bool) -> Snapshot;

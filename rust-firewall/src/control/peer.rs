@@ -9,13 +9,13 @@ use nix::libc::{self, gid_t, mode_t, pid_t, socklen_t, uid_t};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::sys::stat::Mode;
 
-/// The most groups of a user; who has more counts as a member of the first group only.
+/// Maximum number of groups of a user; a user with more counts as a member of the first group only.
 pub const GROUPS_MAX: usize = 1024;
 
 /// The owner, group and mode of the socket's file, and who started the program: they may ask.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlAccess {
-    /// Who started the program.
+    /// User who started the program.
     pub starter: uid_t,
     /// The file's owner.
     pub owner: uid_t,
@@ -25,7 +25,7 @@ pub struct ControlAccess {
     pub mode: mode_t,
 }
 
-/// Who asks.
+/// Identity of the client.
 #[derive(Clone, Debug)]
 pub struct ControlPeer {
     /// 0 if it is not to be seen from here.
@@ -35,7 +35,7 @@ pub struct ControlPeer {
     pub groups: Vec<gid_t>,
 }
 
-/// Who asks, if the kernel does not tell.
+/// Identity of a client that the kernel does not report.
 pub const UNKNOWN: ControlPeer = ControlPeer {
     pid: 0,
     uid: uid_t::MAX,

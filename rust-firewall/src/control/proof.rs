@@ -25,7 +25,7 @@ use nix::sys::socket::{
 
 use crate::base::log::{failure_set_start, Failure};
 
-/// Proofs that are kept until somebody asks for an upgrade by them: as many as there are clients.
+/// Maximum number of proofs that are stored for later upgrade requests: one for each client.
 const PROOFS_MAX: usize = 16;
 /// Bytes of a number as text.
 const NUMBER_BYTES: usize = 20;

@@ -28,7 +28,7 @@ pub const VERSION: u64 = 2;
 /// Seconds of a drain if none are given.
 pub const DRAIN_SECONDS: u32 = 10;
 pub const DRAIN_SECONDS_MAX: u64 = 3600;
-/// Of `connections`: a queue and a slot.
+/// Greatest start of a page of `connections`: a queue and a slot.
 pub const FROM_MAX: u64 = (1 << 48) - 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ const COMMANDS: [(ControlCommand, &str, &[&str]); 10] = [
     (ControlCommand::Upgrade, "upgrade", &["version", "backend"]),
 ];
 
-/// What `tail` calls verdicts: a mark is an accept.
+/// Names of verdicts in `tail`: a mark is an accept.
 const TAIL_VERDICTS: [(&str, u32); 3] = [
     (
         "accept",

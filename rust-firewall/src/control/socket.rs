@@ -37,7 +37,7 @@ pub struct ControlSocket {
     pub access: ControlAccess,
 }
 
-/// Where the file is.
+/// Location of the file.
 struct Place {
     path: String,
     folder: OwnedFd,
@@ -127,7 +127,7 @@ fn make_socket() -> Result<OwnedFd, Failure> {
         .map_err(|error| failure_set_start("socket", error))
 }
 
-/// Whether somebody listens at the path, which is a socket's, and who.
+/// Whether a process listens at the path, which is a socket's, and which one.
 fn check_stale(path: &str, address: &UnixAddr) -> Result<(), Failure> {
     let socket = make_socket()?;
     let listener = match connect(socket.as_raw_fd(), address) {

@@ -96,7 +96,7 @@ fn start_guard(state: &State) -> Result<Guard, Failure> {
     guard::start(&state.options, &fds, &numbers.collect::<Vec<_>>())
 }
 
-/// What will happen when something fails.
+/// Effects of each failure.
 fn make_contract(state: &State, queue_rules: &QueueRules) {
     let mut inner = state::lock(state);
     let Some(first) = inner.workers.all.first() else {

@@ -75,7 +75,7 @@ pub fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
     ledgers.iter().map(|ledger| ledger.difference).sum()
 }
 
-/// What has to wait until an upgrade is over.
+/// Work postponed until an upgrade is over.
 fn fail_giving(cure: &str) -> Failure {
     failure_set(
         LogExit::Usage,

@@ -39,7 +39,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// For writing what is left.
 const STOP_NS: u64 = NS_PER_SECOND;
 
-/// What the lock is of.
+/// State guarded by the lock.
 struct Inner {
     gather: EventsGather,
     /// The sink's file, if it is one.
@@ -54,7 +54,7 @@ struct Sinks {
     tails: [Option<EventsSink>; TAILS_MAX],
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared {
     bell: Arc<EventBell>,
     inner: Mutex<Inner>,

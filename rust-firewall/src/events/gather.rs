@@ -29,7 +29,7 @@ use crate::worker::wait;
 const POLICIES: usize = 2;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What is known of a generation.
+/// A policy generation.
 pub struct EventsKnown {
     generation: u32,
     loaded: Arc<Loaded>,
@@ -47,7 +47,7 @@ pub struct EventsTail {
 
 pub struct EventsGather {
     pub bell: Arc<EventBell>,
-    /// The classes of `event` that somebody wants.
+    /// Classes of `event` that at least one sink wants.
     wanted: Arc<AtomicU32>,
     queue_first: u16,
     /// Room in a ring; 0 = nothing can be wanted.
@@ -145,7 +145,7 @@ pub fn forget(gather: &mut EventsGather) {
     }
 }
 
-/// What the numbers of a record stand for.
+/// Meanings of the numbers of a record.
 fn known_of(gather: &EventsGather, generation: u32) -> Option<Arc<Loaded>> {
     let known = gather.known.iter().rev();
     let mut known = known.filter(|known| known.generation == generation);

@@ -48,7 +48,7 @@ fn hash_end(so_far: u64, (address, port): (&[u8], u16)) -> u64 {
     hash(hash(so_far, address), &port.to_be_bytes())
 }
 
-/// What tells a flow from others: the same in both directions. 51 bits, as Suricata's. Nothing if
+/// Flow identifier: the same in both directions. 51 bits, as Suricata's. Nothing if
 /// the packet's addresses are not known.
 pub fn flow_id(packet: &Packet) -> Option<u64> {
     let (source, destination) = packet::addresses(packet)?;

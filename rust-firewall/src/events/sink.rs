@@ -35,7 +35,7 @@ pub const ROOM_TAIL: usize = 1 << 18;
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o640);
 const RETRY_NS: u64 = 1_000_000_000;
 const UNIX_PREFIX: &str = "unix:";
-/// What a pipe that can be written to takes at once.
+/// Bytes that a writable pipe accepts at once.
 const PIPE_BYTES: usize = libc::PIPE_BUF;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum EventsSinkKind {
     Tail,
 }
 
-/// What is kept under the lock.
+/// State guarded by the lock.
 pub struct EventsLines {
     room: usize,
     pending: Vec<u8>,
@@ -57,7 +57,7 @@ pub struct EventsLines {
     pub lost_told: u64,
 }
 
-/// What is the thread's own.
+/// State of the thread alone.
 pub struct EventsSink {
     pub kind: EventsSinkKind,
     /// The path of a file or a socket, as it is told.
@@ -262,7 +262,7 @@ fn line_start(sink: &EventsSink) -> usize {
     end.map_or(0, |end| end + 1)
 }
 
-/// What had been written in part is written again as a whole.
+/// A partly written line is written again as a whole.
 fn again(sink: &mut EventsSink) {
     sink.written = line_start(sink);
 }
@@ -452,7 +452,7 @@ fn is_socket(sink: &EventsSink) -> bool {
     matches!(sink.kind, EventsSinkKind::Unix | EventsSinkKind::Tail)
 }
 
-/// What to poll the descriptor for.
+/// Events to poll the descriptor for.
 pub fn events(sink: &EventsSink) -> PollFlags {
     let mut flags = PollFlags::empty();
     if is_socket(sink) {

@@ -50,7 +50,7 @@ fn timestamp(time_ns: u64) -> Cow<'static, str> {
     text.to_string().into()
 }
 
-/// Where a rule stands.
+/// Position of a rule in the policy's text.
 fn put_rule_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace) {
     let comment = describe::rule(policy, place).and_then(|rule| rule.comment.clone());
     own.rule = Some(describe::place(policy, place).into());
@@ -67,7 +67,7 @@ fn put_chain_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace
     own.chain = chain.map(|chain| chain.name.clone().into());
 }
 
-/// What gave the verdict.
+/// Source of the verdict.
 fn put_by(own: &mut EventTwinwall, text: &EventText) {
     let outcome = &text.event.outcome;
     let name = match outcome.by {
@@ -91,7 +91,7 @@ fn put_by(own: &mut EventTwinwall, text: &EventText) {
     }
 }
 
-/// What our own object has of every packet.
+/// Members of our own object that every packet has.
 fn put_own(own: &mut EventTwinwall, event: &Event) {
     let outcome = &event.outcome;
     let mark = if outcome.mark_set {
@@ -159,7 +159,7 @@ fn type_of(names: &Names) -> Cow<'static, str> {
     kind.to_ascii_uppercase().into()
 }
 
-/// What the packet's client has shown, in the object of its protocol.
+/// Names that the packet's client has shown, in the object of its protocol.
 fn put_names(line: &mut EventLine, names: &Names) {
     if names.state != NamesState::Known {
         return;
@@ -225,7 +225,7 @@ fn anomaly_of(event: &Event) -> EventAnomaly {
     }
 }
 
-/// What Suricata calls the reason of a drop.
+/// Suricata's name of the reason of a drop.
 fn reason_of(by: DecideBy) -> Cow<'static, str> {
     match by {
         DecideBy::Rule => "rules".into(),

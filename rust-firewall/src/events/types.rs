@@ -6,7 +6,7 @@ pub use crate::spec::event::EventsKind;
 /// Clients that follow at a time.
 pub const TAILS_MAX: usize = 8;
 
-/// What is told of one: its text ("text"), if it has any, and its figures.
+/// Members of an event: its text ("text"), if it has any, and its figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventsFacts<'a> {
     pub text: Option<&'a str>,

@@ -28,7 +28,7 @@ fn asks_learnt(table: &Table, statement: &Statement) -> bool {
     }
 }
 
-/// Whether a rule of a table asks for a name, or for what is learnt of one.
+/// Whether a rule of a table matches a name, or an address learned from a name.
 fn reads_names(table: &Table, rule: &Rule) -> bool {
     rule.statements.iter().any(|statement| {
         let fields = describe::key_of(statement).map_or(&[][..], |key| &key.fields);
@@ -93,7 +93,7 @@ fn put_files(out: &mut String, policy: &Policy) {
     }
 }
 
-/// What is said of a policy that is sound.
+/// Report on a sound policy.
 fn summary(policy: &Policy) -> String {
     let mut out = String::from("ok\n");
     put_rules(&mut out, policy);

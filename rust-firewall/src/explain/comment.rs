@@ -11,7 +11,7 @@ use crate::packet::verdict::{self, Verdict};
 /// A longer value of a field that is looked at is damage.
 const VALUE_BYTES_MAX: usize = 63;
 
-/// What a comment says. What it does not name the packet does not have.
+/// Parsed comment. The packet lacks fields that the comment does not name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comment {
     pub facts: OptionsFacts,

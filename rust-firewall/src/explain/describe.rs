@@ -246,7 +246,7 @@ pub fn why(
     }
 }
 
-/// What a reply says: "icmp port-unreachable", "tcp reset".
+/// Text of a reply: "icmp port-unreachable", "tcp reset".
 /// - version: of the packet's IP header, which `RejectKind::Icmpx` depends on.
 pub fn reply(reject: &Reject, version: u8) -> String {
     let (kind, text) = match (reject.kind, version) {

@@ -83,7 +83,7 @@ fn nfproto_of(version: u8) -> u8 {
     }
 }
 
-/// What the daemon would know of the packet.
+/// Packet metadata that the daemon would have.
 /// - parsed, status: what `inspect` gave.
 fn input_of<'a>(
     explain: &Explain,
@@ -192,7 +192,7 @@ fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
     }
 }
 
-/// What is told of a packet to those who read its names. A capture doesn't tell which checksums were still to be made, so
+/// Packet metadata for the parsers of names. A capture doesn't tell which checksums were still to be made, so
 /// all are taken for right.
 fn connection_input(explain: &Explain) -> ConnectionInput {
     ConnectionInput {
@@ -312,7 +312,7 @@ fn decide_both<'a>(
     })
 }
 
-/// What the packet at hand is taken for: what its comment tells, else what the options say. Gives the verdict that was
+/// Metadata of the current packet: from its comment, else from the options. Gives the verdict that was
 /// recorded.
 fn take_facts(explain: &mut Explain, packet: &PcapPacket) -> Option<Verdict> {
     let read = packet.comment.map(comment::read);

@@ -134,7 +134,7 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
     )
 }
 
-/// What stands at the end, as one line.
+/// Summary at the end, as one line.
 pub fn end(explain: &Explain) -> String {
     let sums = &explain.sums;
     let counters = (0..compile::counters(&explain.daemon.compiled)).map(|counter| {

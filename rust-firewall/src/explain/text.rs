@@ -191,7 +191,7 @@ fn put_counters(out: &mut String, explain: &Explain) {
     }
 }
 
-/// What stands at the end.
+/// Summary at the end.
 pub fn end(explain: &Explain) -> String {
     let mut out = String::new();
     let sums = &explain.sums;

@@ -24,7 +24,7 @@ pub struct ExplainSums {
     pub rejected: u64,
     /// Packets whose verdict was recorded.
     pub recorded: u64,
-    /// Of these, those that get another.
+    /// Packets whose verdict differs from the recorded one.
     pub different: u64,
     /// Comments that could not be read.
     pub damaged: u64,
@@ -37,14 +37,14 @@ pub struct ExplainEngine {
     pub counters: FlowCounters,
 }
 
-/// What `explain` works with.
+/// State of `explain`.
 pub struct Explain<'a> {
     pub options: &'a Options,
     pub policy: Policy,
-    /// Of packets of which nothing else is known.
+    /// Hook of packets without a comment.
     pub hook: Hook,
     pub indexes: Indexes,
-    /// What the packet at hand is taken for.
+    /// Metadata of the current packet.
     pub facts: OptionsFacts,
     /// As the daemon has it.
     pub daemon: ExplainEngine,
@@ -61,7 +61,7 @@ pub struct Explain<'a> {
     pub connections: Option<Box<Connections>>,
     /// If the policy learns.
     pub asked: Option<Asked>,
-    /// What the client of the packet at hand has shown.
+    /// Names that the client of the current packet has shown.
     pub shown: Names,
     pub trace: Trace,
 }
@@ -95,7 +95,7 @@ pub fn interface(explain: &Explain, index: u32) -> Vec<u8> {
     indexes::name_of(&explain.indexes, index, &facts.iif, &facts.oif)
 }
 
-/// Where a counter stands, and its figures.
+/// Position of a counter in the policy's text, and its figures.
 pub fn counter(explain: &Explain, counter: u32) -> (CompilePlace, FlowCounter) {
     let daemon = &explain.daemon;
     let start = compile::counter_start(&daemon.compiled, counter);

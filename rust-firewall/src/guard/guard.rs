@@ -42,9 +42,9 @@ pub const NAME: &str = queue::proc::GUARD;
 /// stall, crash and overload, the sandbox (on or off), the user (empty = the default), the level of
 /// what is said on stderr; from here on FD:NUMBER for each queue.
 pub const ARGUMENTS: usize = 9;
-/// What the guard says first, if it does not send a failure.
+/// First message of a guard that did not fail.
 pub const READY: &[u8] = b"r";
-/// What it is told, a byte each.
+/// Commands to the guard, a byte each.
 pub const BYE: u8 = b'b';
 /// Look no more, but for a hang-up.
 pub const HOLD: u8 = b'h';
@@ -67,7 +67,7 @@ pub struct Guard {
     reached: Option<(OwnedFd, Child)>,
 }
 
-/// What the guard tells.
+/// Message of the guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardNote {
     pub queue: u16,

@@ -168,7 +168,7 @@ fn forget(guarding: &mut Guarding) {
     }
 }
 
-/// What the firewall does.
+/// Commands of the firewall.
 enum Word {
     Nothing,
     Says(u8),
@@ -394,7 +394,7 @@ fn give_up(failure: &Failure) -> LogExit {
     }
 }
 
-/// What main does if the first argument is COMMAND. Returns the exit code.
+/// Main program of the guard, run if the first argument is COMMAND. Returns the exit code.
 pub fn run(arguments: &[OsString]) -> LogExit {
     let taken = take_arguments(arguments)
         .and_then(|mut guarding| settle_down(&mut guarding).map(|()| guarding));

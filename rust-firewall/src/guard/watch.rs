@@ -14,7 +14,7 @@ use crate::queue::proc::QueueFigures;
 /// In a deadline.
 pub const LOOKS: usize = 4;
 
-/// What a look found.
+/// Result of a look.
 #[derive(Clone, Copy, Debug, Default)]
 struct GuardLook {
     waiting: u32,
@@ -24,7 +24,7 @@ struct GuardLook {
     settled: u32,
 }
 
-/// What is known of a queue.
+/// Observed state of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
     /// Without progress, the oldest first.

@@ -41,7 +41,7 @@ pub struct HandoverChannel {
     /// The buffer, whose beginning has been received.
     bytes: Vec<u8>,
     filled: usize,
-    /// Where what is not taken yet begins.
+    /// Offset of the first unread byte.
     begin: usize,
     fds: VecDeque<OwnedFd>,
 }
@@ -86,12 +86,12 @@ pub fn due_ns(channel: &HandoverChannel) -> u64 {
     channel.due_ns
 }
 
-/// What to poll.
+/// Descriptor and events to poll.
 pub fn fd(channel: &HandoverChannel) -> BorrowedFd<'_> {
     channel.fd.as_fd()
 }
 
-/// What became of the connection.
+/// State of the connection.
 fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
     let whose = channel.whose;
     match error {

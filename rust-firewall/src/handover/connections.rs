@@ -16,7 +16,7 @@ use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::record::{self, RecordReading, ORDER};
 
-/// Bytes of all that is told of connections, of all queues: as many as can be taken over while packets wait.
+/// Maximum bytes of the connections of all queues: as many as can be handed over while packets wait.
 pub const BYTES_MAX: u64 = 128 << 20;
 
 const FORM: u64 = 2;
@@ -24,9 +24,9 @@ const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;
 const KEY_WORDS: usize = 2;
-/// Of what stands behind all: a key and four numbers.
+/// Bytes of the trailer: a key and four numbers.
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
-/// Of a connection, at most; it is less.
+/// Maximum bytes of a connection (an upper bound).
 const RECORD_BYTES: usize = 20480;
 
 /// How many connections were handed over.

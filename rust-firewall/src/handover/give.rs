@@ -97,7 +97,7 @@ fn most_followed(workers: &Workers) -> u32 {
     followed.max().unwrap_or(0)
 }
 
-/// What is told before anything has stopped.
+/// Messages that are sent before anything has stopped.
 fn describe(state: &State, inner: &StateInner) -> Handover {
     let options = &state.options;
     let queue = |worker: &worker::Worker| WorkerHandover {
@@ -196,7 +196,7 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
     })
 }
 
-/// What to poll for reading; there is also something to do by `due_ns`.
+/// Descriptors to poll for reading; there is also something to do by `due_ns`.
 pub fn fd(giving: &HandoverGiving) -> BorrowedFd<'_> {
     handover::channel::fd(&giving.channel)
 }
@@ -277,7 +277,7 @@ fn pass_on(
     send_fd(channel, name, handover::memory::fd(memory))
 }
 
-/// Passes on what a worker knows of its connections.
+/// Passes on a worker's connections.
 fn pass_table(
     channel: &HandoverChannel,
     connections: &mut Connections,

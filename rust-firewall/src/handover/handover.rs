@@ -33,7 +33,7 @@ pub const PREPARE_MS: u32 = 15000;
 /// From "commit" to "taken" for the old one, which goes on then.
 pub const PAUSE_MS: u32 = 2000;
 
-/// What the new one says, and what it is told in the end.
+/// Messages of the new process, and the last answer to it.
 pub const COMMIT: &str = "commit";
 pub const TAKEN: &str = "taken";
 pub const HEARD: &str = "{\"ok\":true}\n";
@@ -54,7 +54,7 @@ pub enum HandoverFd {
 
 pub const FD_COUNT: usize = HandoverFd::Events as usize + 1;
 
-/// What one process tells another, and what the other has of it.
+/// State that one process passes to another, and its part that was adopted.
 #[derive(Default)]
 pub struct Handover {
     /// The old one's process.
@@ -69,22 +69,22 @@ pub struct Handover {
     /// How many connections one of its workers knows, at most, while all run; none if its policy reads no names. Then
     /// none, too, if ours doesn't.
     pub connections: Option<u32>,
-    /// What became of them.
+    /// Outcome of the connections.
     pub followed: ConnectionsTaken,
     /// Why they were not taken: the part that is not as it should be.
     pub refused: Option<&'static str>,
     /// Its policy has sets that learn; then, that ours has, too.
     pub learns: bool,
-    /// What became of what they have learnt.
+    /// Outcome of the learned addresses.
     pub learned: LearnedTaken,
     /// Why it was not taken, as refused.
     pub unlearned: Option<&'static str>,
     /// The rules of its policy.
     pub side: MigrationSide,
-    /// What became of them in our policy, if we have one.
+    /// Outcome in our policy, if there is one.
     pub migration: Migration,
     pub states: MigrationStates,
-    /// What the options of these names say at the old one.
+    /// Values of these options in the old process.
     pub options: [Option<String>; FD_COUNT],
     /// None also if it is of no use, as our option says something else.
     pub fds: [Option<OwnedFd>; FD_COUNT],

@@ -21,9 +21,9 @@ pub const BYTES_MAX: u64 = 64 << 20;
 const FORM: u64 = 1;
 const FORM_BYTES: usize = 4;
 const WORD_BYTES: usize = 8;
-/// Of an address with all that is told of it.
+/// Bytes of a learned address.
 const ADDRESS_BYTES: usize = 4 * WORD_BYTES;
-/// Of the number that stands behind all.
+/// Bytes of the number at the end.
 const COUNT_BYTES: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -19,7 +19,7 @@ const STEP_BYTES: usize = 65536;
 /// Memory that is being written.
 pub struct HandoverMemory {
     file: File,
-    /// Where what is gathered goes.
+    /// Offset in the file at which the gathered bytes go.
     at: u64,
     /// Gathered, not written yet.
     bytes: Vec<u8>,

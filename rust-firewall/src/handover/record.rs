@@ -69,7 +69,7 @@ const FLAGS: u64 = (1 << 12) - 1;
 /// Those that a connection of UDP has not.
 const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY;
 
-/// What is being read.
+/// State of a reader.
 pub struct RecordReading<'a> {
     pub left: &'a [u8],
     /// More was asked for than there was.
@@ -129,7 +129,7 @@ fn flags_of(connection: &Connection) -> u64 {
     set.map(|(_, flag)| flag).sum()
 }
 
-/// What only one of TCP and UDP has.
+/// Fields that only one of TCP and UDP has.
 fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     if !connection.is_udp {
         put_number(record, connection.begun.into(), 4);

@@ -18,7 +18,7 @@ use crate::ruleset::migration::{
     self, MigrationKind, MigrationPlace, MigrationRule, MigrationSide, KIND_COUNT,
 };
 
-/// Bytes of all that is told of rules.
+/// Maximum bytes of the rules' state.
 pub const BYTES_MAX: u64 = 512 << 20;
 
 const NO_COMMENT: u32 = u32::MAX;

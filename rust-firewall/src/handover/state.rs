@@ -86,12 +86,12 @@ struct StateObject<'a> {
     queues: Vec<QueueObject>,
 }
 
-/// Where numbers under our own names go to.
+/// Destinations of the numbers under our own names.
 fn make_own_places(names: usize) -> Vec<Option<usize>> {
     (0..names).map(Some).collect()
 }
 
-/// Makes what is told of queues, whose numbers come under our own names.
+/// Builds the description of queues, whose numbers come under our own names.
 pub fn make(queues: Vec<WorkerHandover>) -> Handover {
     Handover {
         queues,
@@ -172,7 +172,7 @@ fn text_of(object: &Value, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Where numbers go to that come in the order of names: those that are not known, nowhere.
+/// Destinations of numbers in the order of names; unknown names have none.
 fn parse_names(object: &Value, key: &str, ours: &[String]) -> Result<Vec<Option<usize>>, Failure> {
     let names = object.get(key).and_then(Value::as_array);
     let names = names.filter(|names| names.len() <= NAMES_MAX);

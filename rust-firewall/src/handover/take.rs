@@ -193,7 +193,7 @@ fn receive_memory(
     read.ok_or_else(|| handover::state::fail_part(expected))
 }
 
-/// Reads what the old one's worker knows of its connections. Fails with the part that is not as it should be.
+/// Reads the connections of the old process' worker. Fails with the part that is not as it should be.
 fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken, &'static str> {
     let bytes = handover::memory::open(fd, handover::connections::BYTES_MAX)
         .and_then(|sealed| handover::memory::read(&sealed))

@@ -52,7 +52,7 @@ pub const CONNECTIONS_MAX: usize = 16;
 pub const CONNECTION_MS: u64 = 10 * 1000;
 /// Bytes of a request's head.
 pub const REQUEST_BYTES: usize = 16 * 1024;
-/// For how many times as long as it took to make a rendering is shared.
+/// A rendering is shared for SHARE times as long as it took to make.
 pub const SHARE: u32 = 9;
 
 const BACKLOG: i32 = 16;
@@ -130,24 +130,24 @@ fn resident_bytes(statm: Option<&File>) -> u64 {
     pages.unwrap_or(0u64) * page as u64
 }
 
-/// The text of one snapshot. Who reads it holds it.
+/// Text of one snapshot. Readers hold a reference.
 struct Rendering {
     /// In OpenMetrics.
     text: Bytes,
     /// In the older format, if it was asked for.
     plain: OnceLock<Bytes>,
-    /// For how long it is new enough.
+    /// Time until which it is recent enough.
     until: Instant,
 }
 
 #[derive(Default)]
 struct Renderings {
     newest: Option<Arc<Rendering>>,
-    /// The one before, as long as somebody reads it.
+    /// Previous rendering, as long as a client reads it.
     older: Weak<Rendering>,
 }
 
-/// What answering needs.
+/// State for answering.
 struct Source {
     state: Arc<State>,
     statm: Option<Arc<File>>,
@@ -173,7 +173,7 @@ fn make_rendering(source: &Source) -> Rendering {
     }
 }
 
-/// The rendering for who asks now: the newest, or a newer one.
+/// Returns a rendering for a new client: the newest, or a newer one.
 fn current_rendering(source: &Source) -> Arc<Rendering> {
     let mut renderings = lock::lock(&source.renderings);
     if let Some(newest) = renderings.newest.take() {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What ends the names of samples, by their type, and what the older format calls the type.
+/// Suffix of sample names by type, and the type's name in the older format.
 const TYPES: [(&str, &str, &str); 3] = [
     ("counter", "_total", "counter"),
     ("info", "_info", "gauge"),

@@ -20,7 +20,7 @@ use crate::worker::stats::Ledger;
 const TWIN: &str = "rust";
 const PREFIX: &str = "twinwall";
 
-/// What the text is made of.
+/// Input of the text.
 struct Figures {
     snapshot: Snapshot,
     /// In the order of `counts::ALL`.

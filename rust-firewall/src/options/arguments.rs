@@ -15,7 +15,7 @@ pub use crate::spec::option::{ArgumentsCommand, ArgumentsOption};
 /// Bytes of a value that an error message shows; then comes "...".
 pub const QUOTE_BYTES: usize = 64;
 
-/// What the command line asks for instead of its command.
+/// Request of the command line that replaces its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsText {
     Help,
@@ -115,7 +115,7 @@ fn table(command: ArgumentsCommand) -> Command {
         .arg(words)
 }
 
-/// What stands on the command line where the parser found an unknown option: it tells the name as
+/// Argument on the command line where the parser found an unknown option: it tells the name as
 /// text, in which bytes that are no UTF-8 are replaced.
 fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
     let token = arguments

@@ -31,7 +31,7 @@ pub fn fail_text(options: &Options) -> String {
     }
 }
 
-/// What a name stands for.
+/// Value of a name.
 fn named<T: Copy>(name: &[u8], names: &[(T, &str)]) -> Option<T> {
     let found = names.iter().find(|(_, known)| known.as_bytes() == name);
     found.map(|(what, _)| *what)

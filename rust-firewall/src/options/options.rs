@@ -31,10 +31,10 @@ use crate::spec::option::{
 pub const PROGRAM: &str = "rust-firewall";
 pub const VERSION: &str = "0.1.0";
 
-/// What --profile paper allots to its only slot; committed as far as it is touched.
+/// Bytes of the only slot of --profile paper; memory is committed as far as it is touched.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
-/// What a valid command line asks for.
+/// Request of a valid command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),
@@ -145,7 +145,7 @@ fn fail_accepting(option: ArgumentsOption) -> Failure {
     ))
 }
 
-/// What the profile paper doesn't allow.
+/// Options that the profile paper excludes.
 fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.batch != 1 {
         return Err(fail_fixed(ArgumentsOption::Batch));
@@ -175,7 +175,7 @@ fn profile_of(values: &Arguments) -> OptionsProfile {
     }
 }
 
-/// What has no meaning without --policy.
+/// Options that need --policy.
 fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.policy.is_some() {
         return Ok(());

@@ -9,10 +9,10 @@ pub use crate::spec::option::{
     OptionsConntrack, OptionsProfile, OptionsSituation, SITUATION_COUNT,
 };
 
-/// What a packet of a capture is taken for, besides its bytes.
+/// Metadata of a captured packet, besides its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsFacts {
-    /// Else that of the first base chain.
+    /// Whether a hook was given; without it that of the first base chain.
     pub hook: Option<Hook>,
     /// Empty = none.
     pub iif: Vec<u8>,
@@ -26,14 +26,14 @@ pub struct OptionsFacts {
     pub ct_mark: Option<u32>,
 }
 
-/// What `explain` is asked.
+/// Arguments of `explain`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsExplain {
     /// "-" = stdin.
     pub capture: String,
     /// Verdicts are to be those that were recorded.
     pub expect: bool,
-    /// Of packets of which the capture tells nothing.
+    /// Metadata of packets that the capture says nothing about.
     pub facts: OptionsFacts,
 }
 

@@ -11,7 +11,7 @@ pub fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// What is expected of an option that was given.
+/// Expected value of a given option.
 pub fn fail(option: ArgumentsOption, value: &[u8]) -> Failure {
     usage(format!(
         "--{} \"{}\": expected {}",

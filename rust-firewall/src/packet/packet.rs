@@ -20,7 +20,7 @@ pub const IPV6_EXTENSIONS_MAX: u32 = 8;
 pub const TCP_HEADER_BYTES: u32 = 20;
 pub const UDP_HEADER_BYTES: u32 = 8;
 pub const ICMP_HEADER_BYTES: u32 = 8;
-/// What a 16-bit length field can say.
+/// Maximum of a 16-bit length field.
 pub const LENGTH_MAX: u32 = 65535;
 /// The bytes of a packet that show whether it is malformed: IPv6, as many extension headers as are
 /// walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.

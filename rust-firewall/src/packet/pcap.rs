@@ -66,7 +66,7 @@ const RESOLUTION_MAX: u8 = 19;
 const RESOLUTION_BINARY_MAX: u8 = 63;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What a pcapng section says of an interface. A pcap file has one.
+/// Interface description of a pcapng section. A pcap file has one.
 #[derive(Clone, Copy, Debug)]
 pub struct PcapInterface {
     pub link: u16,
@@ -111,7 +111,7 @@ pub struct PcapPacket<'a> {
     pub original: u32,
     /// The version of IP, as the frame says: 4, 6; 0 = it does not.
     pub version: u8,
-    /// What follows `COMMENT_BEGIN` in the first of its frame's comments that begins so.
+    /// Text after `COMMENT_BEGIN` in the frame's first comment that begins with it.
     pub comment: Option<&'a [u8]>,
 }
 
@@ -322,11 +322,11 @@ struct Frame {
     offset: usize,
     captured: usize,
     original: u32,
-    /// Where the packet's comment lies, if it has one.
+    /// Offset of the packet's comment, if it has one.
     comment: Option<Range<usize>>,
 }
 
-/// What a read call found.
+/// Result of a read call.
 enum Next {
     Frame(Frame),
     /// A block without a packet.
@@ -365,11 +365,11 @@ fn padded(bytes: usize) -> usize {
 /// An option of a block.
 struct BlockOption {
     code: u16,
-    /// Where its value lies.
+    /// Offset of its value.
     value: Range<usize>,
 }
 
-/// What stands where an option may be.
+/// Result of the search for an option.
 enum NextOption {
     Option(BlockOption),
     End,

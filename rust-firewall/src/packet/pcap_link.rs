@@ -26,7 +26,7 @@ const IPV6_BYTES: usize = 40;
 /// An IP packet in its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where the IP header begins, in bytes from the frame's start.
+    /// Offset of the IP header in bytes from the frame's start.
     pub offset: usize,
     /// Bytes from there on that were captured.
     pub captured: usize,
@@ -92,7 +92,7 @@ fn find_behind_ethertype(
     }
 }
 
-/// Where IP begins in a frame, and of which version the frame says it is; 0 = it does not say.
+/// Offset of IP in a frame, and the version that the frame states; 0 = none stated.
 fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     let (offset, version) = match link {
         LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_RAW => (0, 0),

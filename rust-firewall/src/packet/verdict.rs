@@ -50,7 +50,7 @@ pub struct VerdictRun {
     pub last_id: u32,
     /// Packets; 0 in a gap.
     pub count: u32,
-    /// Ids that no message told of: whatever the kernel has of them up to last_id.
+    /// Ids without a message: those that the kernel still holds up to last_id.
     pub gap: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct VerdictBatch {
     pub last_id: u32,
     /// Messages without an id since.
     nameless: u32,
-    /// The kernel has told of lost packets, and no gap came since.
+    /// The kernel has reported lost packets, and no gap has come since.
     overrun: bool,
     /// Passed over, by neither explained, since `batch_clear`.
     pub gap_ids: u32,

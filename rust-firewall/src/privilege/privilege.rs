@@ -23,7 +23,7 @@ use crate::privilege::seccomp::{seccomp, PrivilegeList};
 use crate::privilege::user::{self, PrivilegeUser};
 use crate::ruleset::load::{self, Loaded};
 
-/// What is kept, and for whom.
+/// Capabilities to retain, and the user for them.
 struct Kept<'a> {
     /// As --user; none = the default.
     user: Option<&'a str>,
@@ -43,7 +43,7 @@ struct PrivilegeEnd {
     signal: Option<Signal>,
 }
 
-/// What `raise` gives back.
+/// Result of `raise`, for `lower`.
 pub struct PrivilegeLowered {
     effective: CapsHashSet,
     end: PrivilegeEnd,

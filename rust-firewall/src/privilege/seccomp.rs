@@ -38,7 +38,7 @@ const LINE_BYTES: usize = 200;
 /// include/uapi/asm-generic/siginfo.h).
 const SI_SYSCALL_AT: usize = 16 + size_of::<usize>();
 
-/// What the C library starts threads by (nptl/pthread_create.c of glibc).
+/// System calls by which the C library starts threads (nptl/pthread_create.c of glibc).
 const THREAD_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -107,7 +107,7 @@ extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc
     let _ = raise(Signal::SIGSYS);
 }
 
-/// What is allowed of a call: all, without a rule, or what is left of it by its limits. The kernel
+/// Permitted uses of a call: all, without a rule, or those within its limits. The kernel
 /// takes the arguments as ints.
 fn rules_of(call: i64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let limits = LIMITS.iter().filter(|limit| limit.0 == call);

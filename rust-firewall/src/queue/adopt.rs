@@ -31,7 +31,7 @@ use crate::queue::{
 /// A waiting message takes more of the socket's buffer.
 const MESSAGE_BYTES: u64 = 256;
 
-/// What a process asked of the kernel for a queue that it gives to another.
+/// Kernel configuration of a queue that a process hands to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueHandover {
     pub copy_bytes: u32,

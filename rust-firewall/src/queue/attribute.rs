@@ -143,7 +143,7 @@ pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
     Ok(mark)
 }
 
-/// What the callback API has no function for.
+/// Attributes for which the callback API has no function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueExtras {
     /// NFQA_CAP_LEN in host order.

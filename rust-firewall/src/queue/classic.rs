@@ -74,7 +74,7 @@ impl Drop for ClassicLibrary {
     }
 }
 
-/// The message around the part that the callback is told of.
+/// Message around the part that the callback receives.
 ///
 /// # Safety
 /// `message` is what libnfnetlink hands to a callback: it stands behind its nlmsghdr, in a buffer in

@@ -26,7 +26,7 @@ const _: () = assert!(
 );
 
 const SEQUENCE_OFFSET: usize = offset_of!(nlmsghdr, nlmsg_seq);
-/// What an NLMSG_ERROR that lies wholly in its bytes says: an acknowledgement, or a refusal.
+/// Result of a complete NLMSG_ERROR: an acknowledgement, or a refusal.
 fn frame_error(message: &[u8]) -> QueueParsed {
     let body = message.get(NLMSG_HDRLEN as usize..).unwrap_or_default();
     match body.first_chunk() {
@@ -98,7 +98,7 @@ pub fn is_vacant(bytes: &[u8]) -> bool {
         && frame_error(message_of(bytes)) == QueueParsed::Refused(libc::ENOENT)
 }
 
-/// Whether a message of MESSAGE_BYTES or more says that it tells of a packet.
+/// Whether a message of MESSAGE_BYTES or more describes a packet, by its header.
 pub fn tells_of_packet(bytes: &[u8]) -> bool {
     header_of(bytes).nlmsg_type == PACKET_TYPE
 }

@@ -109,7 +109,7 @@ pub fn is_socket(link: &OsStr, inode: u64) -> bool {
     link == OsStr::new(&format!("socket:[{inode}]"))
 }
 
-/// What `open` opened.
+/// Descriptor that `open` opened.
 static QUEUES_FILE: OnceLock<File> = OnceLock::new();
 
 /// Reads a whole file. Other threads may be reading as well.

@@ -38,7 +38,7 @@ pub struct QueueSocket {
     headers: Vec<libc::mmsghdr>,
     /// One a slot; empty when batch is 1. Held for the headers, which point to them.
     _vectors: Vec<libc::iovec>,
-    /// What recv gave, when batch is 1.
+    /// Result of recv, when batch is 1.
     single_received: usize,
 }
 
@@ -245,7 +245,7 @@ pub fn message(socket: &QueueSocket, index: u32) -> QueueMessage<'_> {
     }
 }
 
-/// Where a slot begins in the arena.
+/// Offset of a slot in the arena.
 pub fn slot_offset(socket: &QueueSocket, index: u32) -> usize {
     index as usize * socket.slot_bytes
 }

@@ -27,7 +27,7 @@ pub const FLAGS_ALL: u32 =
 pub const GAP_SEQUENCE: u32 = 1;
 /// The pause when the kernel has no room for verdicts.
 pub const PAUSE_NS: i64 = 1_000_000;
-/// How often sending them is tried, where somebody waits for the end.
+/// Number of attempts at sending them, where a caller waits for the end.
 pub const TRIES_MAX: u32 = 1000;
 
 /// A uid, gid or ct_info that the kernel didn't tell.
@@ -61,7 +61,7 @@ pub struct QueueSettings {
     pub names: bool,
 }
 
-/// A packet as the kernel tells of it. The payload lies in the arena until the next `receive`:
+/// Packet as described by the kernel. The payload lies in the arena until the next `receive`:
 /// `payload` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePacket {
@@ -95,7 +95,7 @@ pub struct QueuePacket {
     pub ct_mark: u32,
     /// NFQA_SKB_* bits.
     pub skb_info: u32,
-    /// Where the payload begins, from the IP header on: in bytes from the message's start as the
+    /// Offset of the payload, from the IP header on: in bytes from the message's start as the
     /// parsers give it, from the arena's start once received. Without meaning if there is none.
     pub payload_offset: usize,
     /// How many bytes of it can be read.
@@ -129,7 +129,7 @@ impl Default for QueuePacket {
     }
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueParsed {
     Packet,
@@ -142,7 +142,7 @@ pub enum QueueParsed {
     Refused(i32),
 }
 
-/// What a receive call yielded. All zero: the socket is empty.
+/// Result of a receive call. All zero: the socket is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueReceived {
     /// All of them.
@@ -161,7 +161,7 @@ pub struct QueueReceived {
     pub vacant: u32,
     /// Verdicts that the kernel refused.
     pub refused: u32,
-    /// 1 if the call told of lost packets (ENOBUFS).
+    /// 1 if the call reported lost packets (ENOBUFS).
     pub overruns: u32,
 }
 
@@ -181,7 +181,7 @@ pub enum QueueRequest {
     Unbind,
 }
 
-/// What the callback of the classic backend is given: where to put what it is told.
+/// Argument of the classic backend's callback: the destination of the message's fields.
 pub struct ClassicContext {
     /// The message that nfq_handle_packet was called with; null while configuring.
     pub(super) message: *const u8,

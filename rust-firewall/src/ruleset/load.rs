@@ -17,7 +17,7 @@ use crate::policy::parse;
 use crate::policy::requirement::Requirement;
 use crate::policy::Policy;
 
-/// What all workers share.
+/// State shared by all workers.
 pub struct Loaded {
     /// Counts up from 1 with each policy that takes the place of another.
     pub generation: u32,
@@ -30,7 +30,7 @@ pub struct Loaded {
     began: Mutex<LoadedBegan>,
 }
 
-/// What counters and logs stood at when a policy began: what its text says, or what they had counted
+/// Initial values of counters and logs of a policy: those of its text, or those that they had counted
 /// before a reload. Numbered as compile numbers them.
 #[derive(Clone, Debug)]
 pub struct LoadedBegan {
@@ -38,12 +38,12 @@ pub struct LoadedBegan {
     pub logged: Vec<u64>,
 }
 
-/// What counters and logs stood at when the policy began.
+/// Initial values of counters and logs.
 pub fn began(loaded: &Loaded) -> MutexGuard<'_, LoadedBegan> {
     lock::lock(&loaded.began)
 }
 
-/// What the policy reads.
+/// Requirement of the policy: the fields that it reads.
 pub fn requirement(loaded: &Loaded) -> &Requirement {
     compile::requirement(&loaded.compiled)
 }

@@ -16,7 +16,7 @@ use crate::policy::print;
 use crate::policy::{self, Chain, Counter, Policy, Rule, Statement, StatementKind, Table};
 use crate::ruleset::load::{self, Loaded};
 
-/// What has state.
+/// Kinds of statements with state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationKind {
     Counters,
@@ -27,7 +27,7 @@ pub enum MigrationKind {
 
 pub const KIND_COUNT: usize = MigrationKind::Quotas as usize + 1;
 
-/// What a rule is recognised by. Texts have no NUL.
+/// Key by which a rule is recognised. Texts have no NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationRule {
     /// "inet filter input".
@@ -40,7 +40,7 @@ pub struct MigrationRule {
     pub count: [u8; KIND_COUNT],
 }
 
-/// Which rule of a policy is next, in its order.
+/// Next rule of a policy, in its order.
 #[derive(Debug, Default)]
 pub struct MigrationPlace {
     table: usize,
@@ -58,7 +58,7 @@ pub struct MigrationSide {
     pub limit_sizes: Vec<i64>,
 }
 
-/// What goes over from one policy to another.
+/// State that moves from one policy to another.
 #[derive(Debug, Default)]
 pub struct Migration {
     /// By MigrationKind: the statements of rules that stay, by their numbers before and now.

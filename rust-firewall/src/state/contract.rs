@@ -17,7 +17,7 @@ pub struct ContractRow {
     pub situation: &'static str,
     /// As --fail says.
     pub mode: &'static str,
-    /// What will happen.
+    /// Effect of the failure.
     pub really: String,
 }
 
@@ -27,7 +27,7 @@ pub struct Contract {
     pub rows: Vec<ContractRow>,
 }
 
-/// What the kernel gave.
+/// Facts from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractFacts {
     /// Bytes.
@@ -67,7 +67,7 @@ fn stall(options: &Options, facts: &ContractFacts) -> String {
     }
 }
 
-/// What happens to packets while nobody owns the queue.
+/// Fate of packets while no process owns the queue.
 fn rules(queue_rules: &QueueRules) -> String {
     let known = match (queue_rules.plain, queue_rules.bypass) {
         (true, true) => "rules with a bypass let packets pass, others drop them",

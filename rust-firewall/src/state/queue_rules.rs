@@ -33,7 +33,7 @@ pub struct QueueRules {
     pub bypass: bool,
     /// nft lists rules whose words iptables-save has.
     pub of_iptables: bool,
-    /// What could not be asked: "nft is not there"; empty = all was.
+    /// Tools that could not be asked: "nft is not there"; empty = none.
     pub unknown: String,
 }
 
@@ -203,7 +203,7 @@ fn read_output(child: &mut Child, due: Instant) -> Option<String> {
     }
 }
 
-/// What a tool prints; none if it could not be asked, which is noted, but for a tool that may be
+/// Output of a tool; none if it could not be asked, which is noted, but for a tool that may be
 /// missing.
 fn run_tool(
     queue_rules: &mut QueueRules,

@@ -24,7 +24,7 @@ use crate::worker::workers;
 const NS_PER_MS: u64 = 1_000_000;
 const CURE: &str = "`fwctl upgrade` starts anew without losing a packet";
 
-/// What a reload made of the rules.
+/// Effect of a reload on the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReloadResult {
     /// The generation of the policy, which counts up from 1.

@@ -96,7 +96,7 @@ fn print_malformed(out: &mut String, stats: &Stats) {
     let _ = writeln!(out, "  malformed: {counts}");
 }
 
-/// What follows the name of the queue, or "total".
+/// Text after the name of the queue, or "total".
 fn print_ledger(out: &mut String, ledger: &Ledger) {
     let stats = &ledger.stats;
     let verdicts: Vec<String> = verdict_counts(stats)

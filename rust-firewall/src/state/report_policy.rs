@@ -21,7 +21,7 @@ fn malformed_name(options: &Options) -> &'static str {
     }
 }
 
-/// Where ct state really comes from.
+/// Actual source of ct state.
 fn conntrack_name(options: &Options) -> &'static str {
     options::conntrack_name(match options.conntrack {
         OptionsConntrack::Mark => OptionsConntrack::Mark,
@@ -103,7 +103,7 @@ pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &
     print_rules(out, tally);
 }
 
-/// What a policy reads.
+/// Fields that a policy reads.
 #[derive(Serialize)]
 pub struct RequirementObject {
     copy_bytes: u32,
@@ -132,7 +132,7 @@ pub fn requirement_object(requirement: &Requirement) -> RequirementObject {
     }
 }
 
-/// What the start says of the policy.
+/// Description of the policy at the start.
 #[derive(Serialize)]
 pub struct StartPolicyObject<'a> {
     malformed: &'static str,
@@ -174,7 +174,7 @@ struct LogObject {
     packets: u64,
 }
 
-/// What the ledger says of the policy.
+/// Description of the policy in the ledger.
 #[derive(Serialize)]
 pub struct LedgerPolicyObject<'a> {
     file: &'a str,

@@ -39,7 +39,7 @@ pub struct SnapshotLog {
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotRule {
-    /// Where it stands: "web.nft:6".
+    /// Position in the text: "web.nft:6".
     pub rule: String,
     /// "inet filter".
     pub table: String,

@@ -31,7 +31,7 @@ pub struct State {
     inner: Mutex<StateInner>,
 }
 
-/// What changes.
+/// State that changes.
 pub struct StateInner {
     /// The policy that decides, if there is one.
     pub loaded: Option<Arc<Loaded>>,
@@ -41,7 +41,7 @@ pub struct StateInner {
     /// Whether packets have the state that the policy asks for.
     pub tracked: Tracked,
     pub contract: Arc<Contract>,
-    /// What it is once the guard has ended.
+    /// Contract once the guard has ended.
     pub unguarded: Arc<Contract>,
 }
 
@@ -98,7 +98,7 @@ pub fn open(
     })
 }
 
-/// What changes, under the lock.
+/// State that changes, under the lock.
 pub fn lock(state: &State) -> MutexGuard<'_, StateInner> {
     lock::lock(&state.inner)
 }
