@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a reader should know before believing a result, and what would make the next one better.
+//! Warnings about a result (noise, few rounds, growth) and the change that would improve the next run.
 
 use crate::finding::noise_floor;
 use crate::metadata::UNKNOWN;
@@ -8,13 +8,13 @@ use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
 
-/// What a result to be published has at least.
+/// Minimum quality of a published result.
 const GOOD_ROUNDS: u32 = 9;
 const GOOD_SLICES: u32 = 100;
 const HIGH_NOISE: f64 = 0.05;
 const UNSTEADY_BASELINE: f64 = 0.1;
 
-/// Warnings, each with its cure.
+/// Returns the warnings, each with its fix.
 pub fn advice(results: &Results) -> Vec<String> {
     let metadata = &results.metadata;
     let mut advice = Vec::new();
@@ -90,7 +90,7 @@ pub fn advice(results: &Results) -> Vec<String> {
     advice
 }
 
-/// The loads under which the A/A pair differs too much in the main metric.
+/// Returns the loads under which the A/A pair differs too much in the main metric.
 fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
     let copies = results
         .pairs
@@ -109,7 +109,7 @@ fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
         .collect()
 }
 
-/// All loads without a policy, and of those with one the worst.
+/// Keeps all loads without a policy and only the worst load with a policy.
 fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
     let (growing, mut kept): (Vec<_>, Vec<_>) = found
         .into_iter()
@@ -118,7 +118,7 @@ fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
     kept
 }
 
-/// The loads under which the baseline's own interval is wide.
+/// Returns the loads under which the baseline's own interval is wide.
 fn unsteady(results: &Results) -> Vec<(CellName, f64)> {
     let baselines = results.summaries.iter().filter(|summary| {
         summary.subject == results.metadata.baseline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments of kind `capture`: a subject is a ring of capture, read as in a published experiment (capture/README.md):
-//! every byte is hashed, and each tenth packet is followed by a delay. Frames of 700 to 1500 bytes come by a veth pair, from
-//! the first CPU; the reader has the last.
+//! Experiments of kind `capture`: the subject is a packet ring of capture, read as in a published experiment
+//! (capture/README.md). The reader hashes every byte and waits after each tenth packet. Frames of 700 to 1500 bytes arrive
+//! over a veth pair; the sender runs on the first CPU, the reader on the last.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,18 +18,18 @@ use crate::runner::{Metric, Outcome, Place, Workload};
 use crate::schedule::Cell;
 use crate::subject::Subject;
 
-/// Frames a second, where their size is a delay's factor.
+/// Frames per second in the load `frames-delayed`.
 const PACE: u32 = 150_000;
-/// The same for frames of one size that are written to a file, and beside a neighbour.
+/// Frames per second for frames of a single size that are written to a file, and for loads with a neighbour.
 const SLOW_PACE: u32 = 100_000;
-/// Each so many packets are followed by a delay.
+/// Number of packets between two delays.
 const EVERY: u32 = 10;
 const LEAST_BYTES: usize = 700;
 const MOST_BYTES: usize = 1500;
-/// MiB
+/// Size of the ring, in MiB.
 const RING: usize = 64;
 
-/// A line of `capture bench --json`.
+/// One output line of `capture bench --json`.
 #[derive(Debug, Deserialize)]
 struct Row {
     seconds: f64,
@@ -39,11 +39,11 @@ struct Row {
     foretold: Option<f64>,
     hash_ns: f64,
     delay_ns: f64,
-    /// None: they can't be counted here.
+    /// TLB misses of each processor type; None if this machine can't count them.
     tlb_misses: Option<Vec<Misses>>,
 }
 
-/// What one processor counted of misses of its TLB; some count no stores.
+/// TLB misses that one processor type counted. Some processors count no stores.
 #[derive(Debug, Deserialize)]
 struct Misses {
     user_loads: u64,
@@ -54,13 +54,13 @@ struct Misses {
     kernel_stores: u64,
 }
 
-/// The last line, of the model, if that was asked for.
+/// Last output line: the result of the TLB model, if it was requested.
 #[derive(Debug, Deserialize)]
 struct Modelled {
     misses_a_packet: f64,
 }
 
-/// What comes in a load.
+/// Returns the frame rate and sizes of a load.
 pub fn frames(cell: &Cell) -> FramesArguments {
     let size = cell.payload_bytes;
     let (rate, sizes) = match cell.workload {
@@ -78,12 +78,12 @@ pub fn frames(cell: &Cell) -> FramesArguments {
     }
 }
 
-/// Whether it asks for pages: then misses of the TLB are counted, where that can be, and modelled.
+/// Whether the load asks for page sizes. TLB misses are then modelled, and counted where the machine allows.
 fn asks_for_pages(workload: Workload) -> bool {
     matches!(workload, Workload::Frames | Workload::FramesNeighbour)
 }
 
-/// The reader's command line.
+/// Returns the reader's command line.
 pub fn words(bin_dir: &Path, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Vec<String>> {
     let program = subject.program(bin_dir).context("a program")?;
     let delay = match cell.workload {
@@ -107,7 +107,7 @@ pub fn words(bin_dir: &Path, subject: &Subject, cell: &Cell, seconds: u32) -> Re
     Ok(words)
 }
 
-/// The sender's command line, as a person would give it.
+/// Returns the sender's command line, for display.
 pub fn sender_words(cell: &Cell, seconds: u32) -> String {
     let asked = frames(cell);
     let (least, most) = (asked.sizes.start(), asked.sizes.end());
@@ -115,13 +115,13 @@ pub fn sender_words(cell: &Cell, seconds: u32) -> String {
     format!("build/harness load frames --interface veth --rate {rate} --sizes {least}-{most} --seconds {seconds}")
 }
 
-/// Does work on a thread of its own, whose binding to a CPU ends with it.
+/// Runs `work` on a separate thread, so that a CPU binding ends with it.
 fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let ended = thread::scope(|scope| scope.spawn(work).join());
     ended.unwrap_or_else(|_| bail!("a thread panicked"))
 }
 
-/// Does work on the reader's CPU. Programs that it starts have that CPU, too, and end with it.
+/// Runs `work` on the reader's CPU. Programs that it starts inherit that CPU and end with it.
 pub fn at_reader<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     apart(|| {
         load::bind_server()?;
@@ -129,7 +129,7 @@ pub fn at_reader<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> 
     })
 }
 
-/// Sends from the place's client, on the sender's CPU, until it is over.
+/// Sends frames from the place's client, on the sender's CPU, until `over` returns true.
 pub fn send(
     place: &Place,
     asked: &FramesArguments,
@@ -143,7 +143,7 @@ pub fn send(
     })
 }
 
-/// Runs the reader while frames come, from the place's client.
+/// Runs the reader while frames arrive from the place's client.
 pub fn measure(
     bin_dir: &Path,
     place: &Place,

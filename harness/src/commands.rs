@@ -66,7 +66,7 @@ pub struct RunArguments {
     resume: bool,
 }
 
-/// Shows the shipped experiments, and how long each takes and all together.
+/// Lists the shipped experiments, the duration of each and the total.
 pub fn list() -> Result<()> {
     let mut together = Duration::ZERO;
     for file in files(&root()?.join(EXPERIMENTS))? {
@@ -86,7 +86,7 @@ pub fn list() -> Result<()> {
     Ok(())
 }
 
-/// Prints the policy of a kind in a size, as an experiment uses it.
+/// Prints the generated policy of a kind and size.
 pub fn policy(kind: SyntheticKind, size: u32) -> Result<()> {
     let policy = SyntheticPolicy { kind, size };
     policy.check().map_err(|words| anyhow!(words))?;
@@ -94,7 +94,7 @@ pub fn policy(kind: SyntheticKind, size: u32) -> Result<()> {
     Ok(())
 }
 
-/// Runs an experiment and shows its result, also when it was interrupted after some rounds.
+/// Runs an experiment and prints its result, also after an interruption if some rounds are complete.
 pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     let root = root()?;
     let mut experiment = Experiment::read(&experiment_file(&root, &arguments.experiment)?)?;
@@ -107,8 +107,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     let ethr = arguments.ethr;
     let bin_dir = arguments.bin_dir.unwrap_or(root.join("build"));
     if ethr.is_some() {
-        // A path that was given and is wrong is an error; only an ethr that nobody promised may be
-        // missing.
+        // A wrong path on the command line is an error. Only an ethr that was not named explicitly may be missing.
         Ethr::find(ethr.clone(), &bin_dir)?;
     }
     let make_runner = |name| -> Result<Box<dyn Runner>> {
@@ -152,7 +151,7 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     Err(error)
 }
 
-/// Computes a result again, prints it and writes report.md, and with `html` its figures and report.html.
+/// Recomputes a result, prints it and writes report.md; with `html`, also its figures and report.html.
 pub fn report(folder: &Path, html: bool) -> Result<()> {
     if Metadata::read(folder)?.kind == ExperimentKind::Scan {
         bail!(
@@ -176,14 +175,14 @@ fn write_report(results: Results, folder: &Path) -> Result<Report> {
     let scans = results.metadata.kind == ExperimentKind::Scan;
     let report = Report::new(results, folder)?;
     if scans {
-        // The benchmark has written it, which knows what was scanned.
+        // The benchmark has written the report: only it has the list of scanned addresses.
         return Ok(report);
     }
     Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
     Ok(report)
 }
 
-/// Draws the figures of a result, or of all of them, and writes the tables beside them again.
+/// Draws the figures of a result, or of all results, and rewrites their tables.
 pub fn plot(folder: Option<&Path>) -> Result<()> {
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],
@@ -202,7 +201,8 @@ fn show(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compares a result, or those of all experiments, with the experiments' files. Fails if one is stale or not there.
+/// Compares one result, or the results of all experiments, with the experiments' files. Fails if a result is stale or
+/// missing.
 pub fn verify(folder: Option<&Path>) -> Result<()> {
     let root = root()?;
     let folders = match folder {
@@ -233,7 +233,7 @@ pub fn verify(folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The result folders that are there, and those of shipped experiments that were not measured yet.
+/// Returns the existing result folders and those of shipped experiments without a result.
 fn wanted_results(root: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = results(&root.join(RESULTS)).unwrap_or_default();
     for file in files(&root.join(EXPERIMENTS))? {
@@ -258,7 +258,7 @@ fn print_names(files: &[PathBuf]) {
     }
 }
 
-/// All result folders, in the order of their names.
+/// Returns all result folders, sorted by name.
 fn results(folder: &Path) -> Result<Vec<PathBuf>> {
     let cure = || {
         format!(
@@ -292,7 +292,7 @@ fn experiment_file(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The repository: above the current folder, or above this program.
+/// Returns the repository's folder: an ancestor of the current folder or of this program.
 fn root() -> Result<PathBuf> {
     let starts = [std::env::current_dir(), std::env::current_exe()];
     let is_root =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a process has cost, in nanoseconds of CPU; and how it is kept from costing anything outside of its slice.
+//! Measures the CPU time of a process in nanoseconds, and keeps the process from using CPU outside its slice.
 
 use std::fs;
 use std::path::Path;
@@ -10,26 +10,26 @@ use anyhow::{bail, Context, Result};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 
-/// How long a process may run on when there is nothing to do any more, before it is read as it is. Longer than any twin
-/// looks for packets before it sleeps.
+/// Time that a process may continue to run without work before its figure is read anyway. Longer than either twin polls for
+/// packets before it sleeps.
 const STILL: Duration = Duration::from_millis(20);
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_micros(100);
-/// How long an idle process is watched, to see whether it sleeps.
+/// Time that an idle process is observed, to see whether it sleeps.
 const WATCHED: Duration = Duration::from_millis(200);
-/// A process that runs for more of that time burns CPU when idle.
+/// Share of that time above which an idle process counts as burning CPU.
 const BURNS: f64 = 0.05;
-/// How long a process that was just started must do no more than that, and within which time.
+/// Time for which a newly started process must stay below that share, and the limit for reaching this state.
 const LULL: Duration = Duration::from_millis(50);
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
 
-/// Nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel brings the figure of a
-/// running thread up to date at each tick only: read it when they sleep or are stopped.
+/// Returns the nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel updates the
+/// figure of a running thread only at each tick: read it while the threads sleep or are stopped.
 pub fn cpu_nanoseconds(pid: u32) -> Result<u64> {
     let mut sum = 0;
     for task in tasks(pid)? {
         let file = task.join("schedstat");
-        // A thread may have ended meanwhile.
+        // A thread may have ended in the meantime.
         let Ok(text) = fs::read_to_string(&file) else {
             continue;
         };
@@ -44,7 +44,7 @@ pub fn cpu_nanoseconds(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// Waits until a process that was just started sleeps and does next to nothing, and reads what that has cost.
+/// Waits until a newly started process is idle, and returns its CPU time so far.
 pub fn settled(pid: u32) -> Result<u64> {
     let start = Instant::now();
     let mut before = cpu_nanoseconds(pid)?;
@@ -67,7 +67,7 @@ fn tasks(pid: u32) -> Result<Vec<std::path::PathBuf>> {
     Ok(entries.flatten().map(|task| task.path()).collect())
 }
 
-/// Whether a thread's state (proc_pid_stat(5), behind the name in brackets) is one of `states`.
+/// Whether a thread's state (proc_pid_stat(5), the field after the name in brackets) is one of `states`.
 fn is_in(task: &Path, states: &[u8]) -> bool {
     let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
     let state = stat
@@ -89,19 +89,19 @@ fn wait_for(pid: u32, states: &[u8], at_most: Duration) -> Result<bool> {
     }
 }
 
-/// How a process is kept from disturbing others.
+/// Method of keeping a process from disturbing others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It sleeps by itself when there is nothing to do.
+    /// The process sleeps by itself when it has no work.
     Sleeps,
-    /// It burns CPU when idle, so it is stopped.
+    /// The process burns CPU when idle, so it is stopped.
     IsStopped,
 }
 
 impl Rest {
-    /// Watches an idle process.
+    /// Observes an idle process and chooses its method.
     pub fn of(pid: u32) -> Result<Rest> {
-        // What it does at its start is not what it does when idle.
+        // Activity at the start does not count as idle.
         thread::sleep(WATCHED);
         let (before, start) = (cpu_nanoseconds(pid)?, Instant::now());
         thread::sleep(WATCHED);
@@ -112,10 +112,10 @@ impl Rest {
         })
     }
 
-    /// Waits until the process runs no longer, and reads what it has cost.
+    /// Waits until the process no longer runs, and returns its CPU time.
     pub fn begin(self, pid: u32) -> Result<u64> {
         match self {
-            // A process that does not come to rest is read as it is, exact to a tick.
+            // A process that does not come to rest is read anyway, exact to a tick.
             Rest::Sleeps => wait_for(pid, b"SDI", STILL).map(|_| ())?,
             Rest::IsStopped => {
                 signal(pid, Signal::SIGSTOP)?;
@@ -127,7 +127,7 @@ impl Rest {
         cpu_nanoseconds(pid)
     }
 
-    /// Lets it run again.
+    /// Resumes the process.
     pub fn end(self, pid: u32) -> Result<()> {
         match self {
             Rest::Sleeps => Ok(()),
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command};
 
-    /// A shell that is gone with its value.
+    /// A shell that is killed on drop.
     struct Shell(Child);
 
     impl Shell {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counts the system calls of a firewall under a load, by strace, in a run of its own.
+//! Counts the system calls of a firewall under a load with strace, in a separate run.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,7 @@ use crate::slices;
 use crate::subject::{Kind, Subject};
 
 impl Site<'_> {
-    /// Counts the system calls of a firewall under a load. Under strace nothing else is worth
-    /// measuring.
+    /// Counts the system calls of a firewall under a load. No other metric is measured under strace, which distorts it.
     pub fn count_calls(
         &self,
         subject: &Subject,
@@ -41,7 +40,7 @@ impl Site<'_> {
         })
     }
 
-    /// How many packets passed a firewall of which strace writes the table.
+    /// Returns the number of packets that passed a firewall while strace wrote the table.
     fn count_sliced(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<f64> {
         let mut counter = None;
         let packets = slices::run_one(self, subject, cell, COUNTED, |lane| {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments of kind `exchange`: a subject is a program that exchanges messages, with the kernel or with another process.
-//! It takes an operation, a size and a count, and prints one JSON object (kernel/README.md).
+//! Experiments of kind `exchange`: the subject is a program that exchanges messages with the kernel or with another process.
+//! The program accepts an operation, a size and a count, and prints one JSON object (kernel/README.md).
 //!
-//! On this machine time and CPU are measured, with all processes of a subject on one processor: where the scheduler puts two
-//! that talk changes what an exchange costs by a factor of ten, and it changes its mind.
+//! On this machine the harness measures time and CPU, with all processes of a subject on one processor. The scheduler's
+//! placement of two communicating processes changes the cost of an exchange tenfold and varies during a run.
 //!
-//! In a virtual machine that counts instructions (kernel/lab), all subjects under all loads run one after another in one
-//! boot, once a round; loads with rounds of their own have a boot of their own.
+//! In a virtual machine that counts instructions (kernel/lab), all subjects run under all loads one after another in one
+//! boot per round. Loads with their own number of rounds have a separate boot.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -26,36 +26,36 @@ use crate::runner::{Metric, Outcome, Workload};
 use crate::schedule::Cell;
 use crate::subject::Subject;
 
-/// Exchanges of the trial run that tells how many fit into the time.
+/// Exchanges of the trial run, which estimates how many fit into the time.
 const TRIAL: u64 = 50;
-/// Exchanges of the shorter run under strace; the longer has three times as many.
+/// Exchanges of the shorter run under strace; the longer run has three times as many.
 const COUNTED: u64 = 100;
-/// A run may take so many times the time that it should.
+/// Factor by which a run may exceed its planned time.
 const PATIENCE: u32 = 20;
 
-/// What a program prints.
+/// Output of a program.
 #[derive(Clone, Debug, Deserialize)]
 struct Printed {
     count: u64,
     wall_ns: u64,
-    /// Not of rings, of which nothing but instructions is looked at.
+    /// None for rings: only their instructions are measured.
     cpu_ns: Option<u64>,
     #[serde(default)]
     percentiles_ns: Vec<(f64, f64)>,
     ring: Option<Ring>,
 }
 
-/// What `capture cost` tells of a ring beside what its packets cost.
+/// Costs of a ring in the output of `capture cost`, beside those of its packets.
 #[derive(Clone, Debug, Deserialize)]
 struct Ring {
     kernel_ns: u64,
     reader_ns: u64,
-    /// None: the kernel does not tell.
+    /// None if the kernel does not report them.
     kernel: Option<Side>,
     program: Side,
 }
 
-/// A side of a ring: its page-table entries, and what a model of the TLB misses a packet.
+/// One end of a ring: its page-table entries, and the TLB misses per packet that a model predicts.
 #[derive(Clone, Debug, Deserialize)]
 struct Side {
     entries: u64,
@@ -84,17 +84,17 @@ impl Ring {
     }
 }
 
-/// The exchanges of a round in the virtual machine that were not handed out yet.
+/// Results of the virtual machine that were not returned yet, by subject and load.
 type Told = BTreeMap<(String, String), VecDeque<Printed>>;
 
-/// What all runs of an experiment have in common.
+/// State shared by all runs of an experiment.
 pub struct Exchanges {
     root: PathBuf,
     bin_dir: PathBuf,
-    /// Each load of the virtual machine with each subject.
+    /// All pairs of a subject and a load of the virtual machine.
     pairs: Vec<(Subject, Cell)>,
     told: Mutex<Told>,
-    /// How many there were, by the rounds that their loads have of their own.
+    /// Number of boots, by the number of rounds that their loads define.
     boots: Mutex<BTreeMap<Option<u32>, usize>>,
 }
 
@@ -122,12 +122,12 @@ impl Exchanges {
         }
     }
 
-    /// Runs as many exchanges as fit into the time, twice: the second time each is timed by itself.
+    /// Runs as many exchanges as fit into the time, twice. The second run times each exchange separately.
     fn time(&self, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Outcome> {
         let limit = Duration::from_secs(seconds.into()) * PATIENCE;
         let begun = Instant::now();
         let trial = self.run(subject, cell, TRIAL, false, limit)?;
-        // A timer's exchange takes longer than the part of it that counts.
+        // A timer's exchange takes longer than the part that is measured.
         let trial_ns = match cell.workload {
             Workload::Timer => begun.elapsed().as_nanos() as u64,
             _ => trial.wall_ns,
@@ -163,7 +163,7 @@ impl Exchanges {
         })
     }
 
-    /// Gives what the machine printed of this pair; boots it first if it has printed nothing yet.
+    /// Returns the machine's output for this pair; boots the machine first if there is none yet.
     fn instructions(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let key = (subject.name(), cell.name().to_string());
         let next = || lock(&self.told).get_mut(&key)?.pop_front();
@@ -184,7 +184,7 @@ impl Exchanges {
         })
     }
 
-    /// Runs pairs once in one machine, in an order that is rotated with each boot: all that have the same number of rounds.
+    /// Runs all pairs with this number of rounds once in one machine, in an order that rotates with each boot.
     fn boot(&self, rounds: Option<u32>) -> Result<()> {
         let pairs = self.pairs.iter().filter(|pair| pair.1.rounds == rounds);
         let mut pairs: Vec<&(Subject, Cell)> = pairs.collect();
@@ -230,8 +230,8 @@ impl Exchanges {
         Ok(())
     }
 
-    /// Counts the system calls of an exchange, of both ends: those of a long run less those of a short one, so that what a
-    /// program does at its start and end cancels out.
+    /// Counts the system calls of an exchange at both ends: the count of a long run minus that of a short run, which cancels
+    /// out the program's start and end.
     pub fn count_calls(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<Metric> {
         let short = self.counted(subject, cell, COUNTED, table)?;
         let long = self.counted(subject, cell, 3 * COUNTED, table)?;
@@ -271,7 +271,7 @@ impl Exchanges {
         printed(&run_within(command, limit)?, subject)
     }
 
-    /// The command line of so many exchanges.
+    /// Returns the command line for a number of exchanges.
     pub fn words(
         &self,
         subject: &Subject,
@@ -293,12 +293,12 @@ impl Exchanges {
     }
 }
 
-/// The exchanges that a program makes for COUNT: a tenth and one more come first.
+/// Returns the number of exchanges that a program makes for COUNT: a warm-up of COUNT / 10 + 1 precedes them.
 fn rounds_of(count: u64) -> u64 {
     count + count / 10 + 1
 }
 
-/// Nobody who held one of these locks has panicked with it half changed.
+/// Ignores poisoning: no thread panics while the data under one of these locks is half changed.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -307,7 +307,8 @@ fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
     Metric { name, unit, value }
 }
 
-/// Runs a program to its end on the first processor, under timeout(1): what it starts stays there, and ends with it.
+/// Runs a program to its end on the first processor, under timeout(1). Its child processes inherit that processor and end
+/// with it.
 fn run_within(command: Command, limit: Duration) -> Result<Output> {
     let mut timed = Command::new("timeout");
     timed
@@ -315,7 +316,7 @@ fn run_within(command: Command, limit: Duration) -> Result<Output> {
         .arg(command.get_program())
         .args(command.get_args())
         .stdin(Stdio::null());
-    // A process has the processors of the thread that starts it.
+    // A process inherits the processors of the thread that starts it.
     let run = || {
         bind_sender()?;
         timed.output().context("timeout")
@@ -379,7 +380,7 @@ mod tests {
 
     #[test]
     fn start_and_end_of_a_program_cancel_out() {
-        // 40 calls at the start, 3 an exchange, warm-up included.
+        // 40 calls at the start, 3 per exchange, warm-up included.
         let calls = |count| 40 + 3 * rounds_of(count);
         let exchanges = rounds_of(3 * COUNTED) - rounds_of(COUNTED);
         assert_eq!((calls(3 * COUNTED) - calls(COUNTED)) / exchanges, 3);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments as files: what is asked, of whom, under which load. Nothing about how is decided
-//! here.
+//! Experiment files: question, subjects and loads. They do not define how to measure.
 //!
-//! Every refusal names the file, the place in it and what was expected there.
+//! Every error names the file, the position in it and the expected content.
 
 mod read;
 mod slices;
@@ -26,7 +25,7 @@ use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 /// The largest payload of a UDP datagram over IPv4: 65535 - 20 - 8 bytes.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
 
-/// Which way the packets go.
+/// Path of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
@@ -34,7 +33,7 @@ pub enum Route {
     Loopback,
     /// Two namespaces joined by a veth pair, MTU 1500.
     Veth,
-    /// Exchanges run on this machine, as it is.
+    /// Exchanges run directly on this machine.
     Host,
     /// Exchanges run in a virtual machine that counts instructions.
     Vm,
@@ -47,11 +46,11 @@ pub enum RunnerName {
     Ethr,
     Iperf3,
     Scanner,
-    /// The subject itself, which makes its exchanges. It can't be asked for by name.
+    /// The subject itself, which makes its own exchanges. It can't be selected by name.
     #[serde(skip_deserializing)]
     #[value(skip)]
     Exchange,
-    /// capture, which reads what we send. Nobody asks for it by name.
+    /// The capture benchmark, which reads generated frames. It can't be selected by name.
     #[serde(skip_deserializing)]
     #[value(skip)]
     Bench,
@@ -70,31 +69,31 @@ impl fmt::Display for RunnerName {
     }
 }
 
-/// A workload over some routes in some sizes.
+/// A workload with its routes and payload sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadPlan {
     pub name: Workload,
-    /// The runners that may make it, the preferred one first.
+    /// Runners that can make the workload, in order of preference.
     #[serde(default = "builtin_only", deserialize_with = "not_empty")]
     pub runner: Vec<RunnerName>,
     #[serde(default = "loopback_only", deserialize_with = "not_empty")]
     pub path: Vec<Route>,
     #[serde(deserialize_with = "not_empty")]
     pub payload_bytes: Vec<usize>,
-    /// In so many rounds only, the first ones: for exchanges that take long. All rounds if left out.
+    /// Number of rounds for this load, the first ones of the experiment: for long exchanges. None means all rounds.
     #[serde(
         default,
         deserialize_with = "read::some_in_range::<_, 1, 1000>",
         skip_serializing_if = "Option::is_none"
     )]
     pub rounds: Option<u32>,
-    /// What the subjects filter by; without it they accept every packet.
+    /// Policy of the subjects; without a policy they accept every packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyPlan>,
 }
 
-/// A kind of policy in some sizes.
+/// A kind of policy with its sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyPlan {
@@ -104,7 +103,7 @@ pub struct PolicyPlan {
 }
 
 impl WorkloadPlan {
-    /// One for each load: None stands for no policy.
+    /// Returns one entry per load; None stands for no policy.
     pub fn policies(&self) -> Vec<Option<SyntheticPolicy>> {
         match &self.policy {
             None => vec![None],
@@ -116,7 +115,7 @@ impl WorkloadPlan {
     }
 }
 
-/// Two subjects whose ratio a / b is asked for.
+/// Two subjects whose ratio a / b is wanted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pair {
@@ -127,17 +126,17 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
-    /// Value over the seconds of a load, a line a subject (series.csv): the form of the published figure.
+    /// Value over the seconds of a load, one line per subject (series.csv): the form of the published figure.
     Series,
-    /// The same, an area a subject.
+    /// The same, one area per subject.
     Panels,
     /// Every round as a dot, with median and interval (samples.csv, summary.csv).
     Dots,
-    /// Latency over the percentile, a line a subject (percentiles.csv).
+    /// Latency over the percentile, one line per subject (percentiles.csv).
     Percentile,
-    /// Value over the size of the policy, a line a subject (summary.csv).
+    /// Value over the size of the policy, one line per subject (summary.csv).
     Growth,
-    /// What is lost over the size of a load, a line a subject, and dashed what is foretold (summary.csv).
+    /// Measured loss over the size of a load, one line per subject; the predicted loss is dashed (summary.csv).
     Loss,
 }
 
@@ -151,29 +150,29 @@ pub struct Figure {
     pub workload: Workload,
     #[serde(default = "loopback")]
     pub path: Route,
-    /// For growth, and only for it.
+    /// Kind of policy; present exactly for growth figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<SyntheticKind>,
-    /// For dots and growth; the workload's main metric if left out.
+    /// Metric of dots and growth; None means the workload's main metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// All sizes of the workload if left out.
+    /// Payload size; None means all sizes of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<usize>,
 }
 
-/// A value from elsewhere, drawn as a dashed line into the figures of its workload and metric.
+/// A reference value from another source, drawn as a dashed line in the figures of its workload and metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
     pub label: String,
     pub workload: Workload,
     pub metric: String,
-    /// In the unit of the metric.
+    /// Value in the unit of the metric.
     pub value: f64,
 }
 
-/// A claim: a metric at one size of a policy is at most so many times that at another.
+/// A claim: a metric at one policy size is at most a given factor times the metric at another size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -185,7 +184,7 @@ pub struct Claim {
     pub at_most: f64,
 }
 
-/// What is measured.
+/// Kind of measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExperimentKind {
@@ -194,38 +193,38 @@ pub enum ExperimentKind {
     Traffic,
     /// Subjects exchange messages.
     Exchange,
-    /// Subjects are rings of capture, or programs that record packets to a file.
+    /// Subjects are packet rings of capture, or programs that record packets to a file.
     Capture,
-    /// Subjects are scanners. No file describes it: harness/benches/scanner is the experiment.
+    /// Subjects are scanners. No file describes this kind; harness/benches/scanner implements it.
     Scan,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Experiment {
-    /// The file's name without its ending.
+    /// File name without its extension.
     pub name: String,
     pub title: String,
-    /// The question that it answers.
+    /// Question that the experiment answers.
     pub question: String,
     pub kind: ExperimentKind,
-    /// The rounds of loads that are not in slices; 0, as the seconds are, if all loads are in slices.
+    /// Rounds of loads without slices; 0, as are the seconds, if all loads have slices.
     pub rounds: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
-    /// How loads of the embedded generator are cut.
+    /// Slicing of the embedded generator's loads.
     pub slices: Slices,
     pub baseline: String,
-    /// Expanded: each twin once for each number of queues.
+    /// Subjects after expansion: each twin once per number of queues.
     pub subjects: Vec<Subject>,
-    /// Flows of a load, to one address each: as many as the largest number of queues. A tcp-probe, which asks many
-    /// addresses, runs alone.
+    /// Flows of a load, each to a separate address: as many as the largest number of queues. A tcp-probe, which connects to
+    /// many addresses, has a single flow.
     pub flows: u16,
     pub workloads: Vec<WorkloadPlan>,
     pub compare: Vec<Pair>,
     pub claims: Vec<Claim>,
     pub figures: Vec<Figure>,
     pub references: Vec<Reference>,
-    /// Whether each firewall gets one more run under strace, which counts its system calls.
+    /// Whether each firewall gets one more run under strace, to count its system calls.
     pub count_syscalls: bool,
 }
 
@@ -278,7 +277,7 @@ impl fmt::Display for Route {
 }
 
 impl WorkloadPlan {
-    /// Whether no other generator than the embedded one, which makes slices, may make it.
+    /// Whether only the embedded generator, which makes slices, can make the workload.
     pub fn only_sliced(&self) -> bool {
         self.runner == [RunnerName::Builtin] && self.name.is_traffic()
     }
@@ -304,7 +303,7 @@ impl Experiment {
     }
 }
 
-/// A whole number in a range.
+/// Deserializes a whole number and checks its range.
 pub(crate) fn in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
     from: D,
 ) -> Result<u32, D::Error> {
@@ -338,7 +337,7 @@ fn not_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<
     Ok(values)
 }
 
-/// The files of a folder of experiments, in the order of their names.
+/// Returns the experiment files of a folder, sorted by name.
 pub fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut files: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();

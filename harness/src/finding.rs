@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From intervals to words: whether two subjects differ, by how much, or that this run could not
-//! show it.
+//! Turns intervals into words: whether two subjects differ, by how much, or that this run could not show it.
 
 use std::fmt::Write;
 
 use crate::statistics::{better, Better, Interval};
 
-/// No finding is given on fewer: their intervals cover less than 95 %.
+/// Minimum number of rounds of a finding: with fewer, the intervals cover less than 95 %.
 pub const LEAST_ROUNDS: usize = 6;
-/// Where copies of one program differ by more, or the interval reaches further, what was not shown is no result at all.
+/// Noise floor or interval width from which a missing difference is reported as inconclusive.
 const INCONCLUSIVE_FROM: f64 = 0.1;
-/// From here on "by a factor of" is easier to read than percent.
+/// Ratio from which "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
 
-/// How two subjects compare in one metric.
+/// Comparison of two subjects in one metric.
 pub struct Comparison<'a> {
     pub a: &'a str,
     pub b: &'a str,
     pub metric: &'a str,
-    /// How many rounds have a value of both.
+    /// Number of rounds with a value of both subjects.
     pub rounds: usize,
-    /// a / b.
+    /// Ratio a / b.
     pub ratio: Option<Interval>,
     /// The ratio of two copies of one subject in the same rounds.
     pub noise: Option<Interval>,
@@ -32,8 +31,8 @@ impl Comparison<'_> {
         self.noise.map(noise_floor)
     }
 
-    /// Whether a difference was shown: the interval excludes 1, and the estimate is further from 1 than two copies of
-    /// the same program were from each other.
+    /// Whether a difference was shown: the interval excludes 1, and the estimate is further from 1 than two copies of the
+    /// same program were from each other.
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()
@@ -45,7 +44,7 @@ impl Comparison<'_> {
                 .is_some_and(|ratio| (ratio.low > 1.0 || ratio.high < 1.0) && beyond_noise(ratio))
     }
 
-    /// The result in words.
+    /// Returns the result in words.
     pub fn finding(&self) -> String {
         if self.rounds < LEAST_ROUNDS {
             return format!(
@@ -64,7 +63,7 @@ impl Comparison<'_> {
                 percent(ratio.low),
                 percent(ratio.high)
             );
-            // A difference that was not seen can be as large as the interval is far from 1.
+            // An undetected difference can be as large as the interval's distance from 1.
             let unknown = noise_floor(ratio).max(self.noise_floor().unwrap_or(0.0));
             let word = match unknown > INCONCLUSIVE_FROM {
                 true => "inconclusive",
@@ -117,19 +116,18 @@ impl Comparison<'_> {
     }
 }
 
-/// How far two copies of one program were apart: 0.05 if one may be 5 % above the other. `noise` is the interval of
-/// their ratio.
+/// Returns the largest difference between two copies of one program: 0.05 if one copy may be 5 % above the other. `noise` is
+/// the interval of their ratio.
 pub fn noise_floor(noise: Interval) -> f64 {
     distance(noise.low).max(distance(noise.high))
 }
 
-/// By what part the larger of two values is above the smaller, from their ratio: the same for 2 and
-/// for 1/2.
+/// Returns by what part the larger of two values exceeds the smaller, from their ratio: the same for 2 and 1/2.
 fn distance(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }
 
-/// A ratio as the difference from 1 in percent.
+/// Converts a ratio to its difference from 1 in percent.
 fn percent(ratio: f64) -> f64 {
     100.0 * (ratio - 1.0)
 }
@@ -142,7 +140,7 @@ mod tests {
     use super::*;
     use crate::statistics::ratio_interval;
 
-    /// Sum of twelve uniform values: near enough to normal, mean 0, deviation 1.
+    /// Returns the sum of twelve uniform values: approximately normal, mean 0, deviation 1.
     fn normal(random: &mut StdRng) -> f64 {
         (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
     }
@@ -202,7 +200,7 @@ mod tests {
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
         assert!(within_noise.finding().contains("noise floor ±5.0 %"));
-        // Copies that far apart hide too much to speak of no difference.
+        // Copies that far apart hide too much to report no difference.
         let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).finding();
         assert!(noisy.starts_with("inconclusive (within"), "{noisy}");
         // Copies were alike, but this pair may differ by half.

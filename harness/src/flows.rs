@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Several equal loads at the same time, seen as one.
+//! Adds up equal loads that run at the same time.
 
 use crate::runner::Outcome;
 
-/// The outcome of several equal loads that ran at the same time: sums, and what follows from sums.
+/// Returns the outcome of several equal loads that ran at the same time: the sums, and the metrics derived from sums.
 pub fn add_up(outcomes: Vec<Outcome>) -> Outcome {
     let mut sum = Outcome::default();
     for (flow, outcome) in outcomes.into_iter().enumerate() {

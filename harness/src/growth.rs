@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How results change with the size of a policy: the loads that belong together, and the claims about them.
+//! Growth of results with the size of a policy: groups of loads, and claims about them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::summary::main_metric;
 use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 use crate::table::{absent, number, Table};
 
-/// Loads that differ in the size of their policy only, the smallest first.
+/// Loads that differ only in the size of their policy, smallest first.
 pub struct Growth {
     pub kind: SyntheticKind,
     pub cells: Vec<CellName>,
@@ -49,15 +49,15 @@ impl Growth {
             .filter_map(|cell| cell.policy.map(|policy| policy.size))
     }
 
-    /// The load, and what the sizes count.
+    /// Returns the load's name and the unit of the sizes.
     pub fn title(&self) -> String {
         format!("{}, {}", without_policy(&self.cells[0]), self.kind.counts())
     }
 }
 
 impl Growth {
-    /// A table for each metric, with a column for each size: the medians of each subject, then the ratios of the
-    /// pairs with their intervals. Losses are only shown where there are any.
+    /// Returns one table per metric, with one column per size: the medians of each subject, then the ratios of the pairs
+    /// with their intervals. Loss tables are omitted if nothing was lost.
     pub fn tables(
         &self,
         subjects: &[String],
@@ -139,7 +139,7 @@ fn without_policy(cell: &CellName) -> CellName {
     }
 }
 
-/// Each claim in words, and what the samples say to it.
+/// Returns each claim in words, with the samples' result for it.
 pub fn claims(samples: &[Sample], claims: &[Claim]) -> Vec<(String, String)> {
     let said = |claim: &Claim| {
         let words = format!(
@@ -185,7 +185,7 @@ fn finding(samples: &[Sample], claim: &Claim) -> String {
     format!("{finding}: {estimate:.2} times ({low:.2} to {high:.2})")
 }
 
-/// The values by round.
+/// Returns the values by round.
 fn rounds(samples: &[Sample], claim: &Claim, size: u32) -> BTreeMap<u32, f64> {
     let policy = Some(SyntheticPolicy {
         kind: claim.policy,
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// Rounds of swinging speed in which the larger policy costs `times` as much.
+    /// Builds rounds of fluctuating speed in which the larger policy costs `times` as much, and returns the claim's result.
     fn said(times: f64, rounds: u32) -> String {
         let sample = |round: u32, size: u32, value: f64| Sample {
             round,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A result as one page of HTML that needs nothing beside it: figures, tables, findings and metadata.
+//! Renders a result as one self-contained HTML page: figures, tables, findings and metadata.
 
 use std::fmt::Write;
 
@@ -18,23 +18,23 @@ th:first-child, td:first-child { text-align: left; } th { color: #666; font-weig
 pre { background: #f6f6f6; padding: 0.8em; overflow-x: auto; font-size: 0.85em; }
 ";
 
-/// What stands on a page, in this order.
+/// Contents of a page, in this order.
 pub struct Page<'a> {
     pub metadata: &'a Metadata,
-    /// How it was measured.
+    /// Measuring method, in words.
     pub how: String,
     /// Title and SVG of each figure.
     pub figures: Vec<(String, String)>,
     pub tables: Vec<Table>,
-    /// What was compared or claimed, by load: the question and the words.
+    /// Comparisons and claims by load: question and answer.
     pub findings: Vec<(String, Vec<(String, String)>)>,
     pub notes: Vec<String>,
-    /// The machine, the commit, the tools.
+    /// Machine, commit and tools.
     pub facts: Vec<(String, String)>,
 }
 
 impl Page<'_> {
-    /// The whole page.
+    /// Returns the whole page.
     pub fn html(&self) -> String {
         let title = escape(&self.metadata.title);
         let mut html = format!(
@@ -98,7 +98,7 @@ fn write_table(html: &mut String, table: &Table) {
     }
 }
 
-/// A table of two columns without a head.
+/// Writes a table of two columns without a header row.
 fn write_pairs(html: &mut String, pairs: &[(String, String)]) {
     html.push_str("<table class=\"plain\">\n");
     for (name, words) in pairs {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Instructions a decision, of both twins: a figure without noise, which a busy machine does not change.
+//! Counts instructions per decision for both twins: a measure without noise, independent of the machine's load.
 //!
-//! valgrind counts what the micro-benchmark executes by one policy; two runs that decide differently often differ in
-//! decisions only. A file holds the counts of some compilers, and what is above them by more than some room has become
-//! slower.
+//! valgrind counts the instructions of the micro-benchmark under one policy; two runs with different numbers of rounds
+//! differ only in the number of decisions. A file stores the counts for given compilers. A count above the stored count plus
+//! a margin is a slowdown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,12 +20,12 @@ use crate::metadata::version_of;
 use crate::micro;
 use crate::table::{aligned, number};
 
-/// How many packets a round of the micro-benchmark decides.
+/// Number of packets that a round of the micro-benchmark decides.
 const PACKETS: f64 = 512.0;
 const ROUNDS: u32 = 8;
-/// Its table is made with a key that is drawn, so two runs of it don't differ by its lookups alone.
+/// Case without a count: its table has a randomly drawn key, so the lookups of two runs differ.
 const UNCOUNTED: &str = "names-lookup";
-/// By what part a count may be above that of the file.
+/// Share by which a count may exceed the stored count.
 const ROOM: f64 = 0.05;
 const HEAD: &str = "\
 # SPDX-License-Identifier: GPL-2.0-or-later
@@ -49,10 +49,10 @@ pub struct InstructionsArguments {
     write: bool,
 }
 
-/// Instructions a decision, by policy.
+/// Instructions per decision, by policy.
 type Counts = BTreeMap<String, f64>;
 
-/// The file: counts, and the compilers that they are of.
+/// Contents of the file: counts, and the compilers that produced them.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Kept {
     rustc: String,
@@ -61,8 +61,8 @@ struct Kept {
     c: Counts,
 }
 
-/// Counts, prints a table, and compares the counts with the file. Skips where there is no valgrind or other compilers
-/// than those of the file.
+/// Counts, prints a table, and compares the counts with the file. Skips if valgrind is missing or the compilers differ from
+/// those of the file.
 pub fn run(arguments: &InstructionsArguments) -> Result<()> {
     if version_of("valgrind", "--version") == "not found" {
         return Err(skip("valgrind is not installed: make deps"));
@@ -106,7 +106,7 @@ pub fn run(arguments: &InstructionsArguments) -> Result<()> {
     Ok(())
 }
 
-/// Of all policies that the program names.
+/// Returns the counts for all policies that the program lists.
 fn counts(program: &Path) -> Result<Counts> {
     let cases = micro::cases(program)?.into_iter();
     let cases = cases.filter(|name| name != UNCOUNTED);
@@ -116,13 +116,13 @@ fn counts(program: &Path) -> Result<Counts> {
             executed(program, &name, 1 + ROUNDS)?,
         );
         let each = (often - once) / (f64::from(ROUNDS) * PACKETS);
-        // More digits would change with every build.
+        // Further digits would change with every build.
         Ok((name, (10.0 * each).round() / 10.0))
     };
     cases.map(count).collect()
 }
 
-/// How many instructions the program executes.
+/// Returns the number of instructions that the program executes.
 fn executed(program: &Path, case: &str, rounds: u32) -> Result<f64> {
     let output = Command::new("valgrind")
         .args([
@@ -148,7 +148,7 @@ fn parse(said: &str) -> Option<f64> {
     count.trim().replace(',', "").parse().ok()
 }
 
-/// What is above the file's counts, in words. Fails if the policies are others.
+/// Returns the counts above those of the file, in words. Fails if the sets of policies differ.
 fn more_than_kept(kept: &Kept, found: &Kept) -> Result<Vec<String>> {
     let mut more = Vec::new();
     for (twin, kept, found) in [("Rust", &kept.rust, &found.rust), ("C", &kept.c, &found.c)] {

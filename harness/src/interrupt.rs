@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SIGINT, SIGTERM and SIGHUP end a run in order: rules are taken back, what was measured is kept.
+//! Handles SIGINT, SIGTERM and SIGHUP: the run ends in order, rules are removed and completed measurements are saved.
 
 use std::io::Read;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -12,17 +12,16 @@ use nix::unistd::{pipe, Pid};
 use testbed::proc::children;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// The writing end of the pipe that wakes the watching thread.
+/// Write end of the pipe that wakes the watching thread.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// From now on the three signals don't end the process but are found by [`check`]. Children that
-/// run at that moment get SIGTERM, so that a load of a minute isn't waited for.
+/// Installs handlers: the three signals no longer end the process but are reported by [`check`]. Children that run at that
+/// moment receive SIGTERM, so that a long load ends early.
 pub fn watch() -> Result<()> {
     let (read, write) = pipe()?;
     WAKE.store(write.into_raw_fd(), Ordering::Relaxed);
     thread::spawn(move || end_children(read));
-    // A handler and no mask: a mask would be inherited by the children, and they would not see
-    // their signals.
+    // A handler and no mask: children would inherit a mask and never receive their signals.
     let action = SigAction::new(
         SigHandler::Handler(on_signal),
         SaFlags::SA_RESTART,
@@ -45,8 +44,7 @@ fn end_children(wake: OwnedFd) {
     let mut wake = std::fs::File::from(wake);
     while wake.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
         for pid in children(std::process::id()) {
-            // A child that has ended meanwhile has not been waited for, so its number can't be
-            // another's yet.
+            // A child that has ended in the meantime has not been waited for, so its number can't be reused yet.
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGTERM);
         }
     }
@@ -56,7 +54,7 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Fails if a signal has come.
+/// Fails if a signal has arrived.
 pub fn check() -> Result<()> {
     if interrupted() {
         bail!("interrupted");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The measuring harness: it belongs to neither twin, because neither may own the judge.
+//! The measuring harness. It belongs to neither twin, because neither may own the judge.
 //!
-//! An experiment (TOML) says which subjects are measured under which workloads. `run` does it in slices or in
-//! interleaved rounds, `statistics` turns samples into intervals and words, `report` and `plot`
-//! show them.
+//! An experiment (TOML) defines subjects and workloads. `run` measures them in slices or in interleaved rounds, `statistics`
+//! turns samples into intervals and words, `report` and `plot` present them.
 
 pub mod advice;
 pub mod capturing;

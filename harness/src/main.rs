@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program: which command was asked for, and how its failure is said.
+//! The program: selects the command and reports its failure.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,9 +56,9 @@ enum Command {
     Load(load::Load),
 }
 
-/// The exit status of what could not be tried here.
+/// Exit status of a test that this machine can't run.
 const SKIPPED: u8 = 77;
-/// As a shell says it of a program that SIGINT has ended.
+/// Exit status of a shell for a program that SIGINT has ended.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {

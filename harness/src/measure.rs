@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One run: a subject under a load, on ground of its own. Loads in slices are measured by [`crate::slices`].
+//! One run: a subject under a load, in separate namespaces. [`crate::slices`] measures loads with slices.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -23,13 +23,12 @@ use crate::steering::{self, HostSteering, Target};
 use crate::subject::{Kind, Subject};
 use crate::synthetic::SyntheticFiles;
 
-/// Gives the runner of a name; fails if its tool is not installed. Each flow has a runner of its
-/// own.
+/// Returns the runner of a name; fails if its tool is not installed. Each flow has a separate runner.
 pub type MakeRunner<'a> = dyn Fn(RunnerName) -> Result<Box<dyn Runner>> + Sync + 'a;
 
-/// What all runs have in common.
+/// Settings that all runs share.
 pub struct Site<'a> {
-    /// The repository, for its rules.
+    /// The repository, which contains the rules.
     pub root: &'a Path,
     pub bin_dir: &'a Path,
     /// True: the machine's own loopback; false: fresh namespaces.
@@ -40,7 +39,7 @@ pub struct Site<'a> {
     pub make_runner: &'a MakeRunner<'a>,
 }
 
-/// The namespaces of a subject.
+/// Namespaces of a subject.
 pub enum Ground {
     One(Namespace),
     /// Client and server, joined by a veth pair.
@@ -75,7 +74,7 @@ impl Ground {
 }
 
 impl Site<'_> {
-    /// The load of a cell, as the flow with this number sees it; for command lines too.
+    /// Returns the load of a cell for one flow; also used for command lines.
     pub fn load(&self, cell: &Cell, flow: u16, seconds: u32) -> Load {
         Load {
             workload: cell.workload,
@@ -86,7 +85,7 @@ impl Site<'_> {
         }
     }
 
-    /// Where the server of a flow listens.
+    /// Returns the listening address of a flow's server.
     pub fn address(&self, cell: &Cell, flow: u16) -> IpAddr {
         match cell.route {
             Route::Veth => VETH_IPV4.1,
@@ -94,7 +93,7 @@ impl Site<'_> {
         }
     }
 
-    /// How many loads of a cell run at the same time. Of tcp-probe one asks all addresses.
+    /// Returns the number of simultaneous loads of a cell. A single tcp-probe connects to all addresses.
     pub fn flows(&self, cell: &Cell) -> u16 {
         match cell.workload {
             Workload::TcpProbe => 1,
@@ -122,7 +121,7 @@ impl Site<'_> {
             return capturing::measure(self.bin_dir, &ground.place(), subject, cell, seconds);
         }
         let ground = Ground::new(self, cell.route)?;
-        // Declared before the firewall, so that it outlives it: host rules go last.
+        // Declared before the firewall, so that it outlives the firewall: host rules are removed last.
         let _rules = self.load_rules(&ground, subject, cell)?;
         let Some(mut program) = self.start(&ground, subject, cell)? else {
             let outcome = self.run_load(&ground, cell, runner, seconds);
@@ -148,7 +147,7 @@ impl Site<'_> {
         Ok(outcome)
     }
 
-    /// Loads what leads packets to a subject. Host rules go with what is returned.
+    /// Loads the rules that direct packets to a subject. Dropping the returned value removes host rules.
     pub fn load_rules(
         &self,
         ground: &Ground,
@@ -181,7 +180,7 @@ impl Site<'_> {
         Ok(None)
     }
 
-    /// Starts the program of a subject that has one.
+    /// Starts the subject's program, if it has one.
     pub fn start(
         &self,
         ground: &Ground,
@@ -200,7 +199,7 @@ impl Site<'_> {
         Program::start(ground.place().server, &words, ready, subject.queues).map(Some)
     }
 
-    /// Runs as many loads at once as there are flows, and adds up what they gave.
+    /// Runs one load per flow at the same time, and adds up their outcomes.
     pub(crate) fn run_load(
         &self,
         ground: &Ground,
@@ -230,7 +229,8 @@ impl Site<'_> {
     }
 }
 
-/// Packets that the kernel handed to the firewall: its own count, the same for every program.
+/// Returns the number of packets that the kernel handed to the firewall: the kernel's own count, comparable for every
+/// program.
 pub(crate) fn packets_between(before: Reading, after: Reading) -> Result<f64> {
     let packets = after.queues.handed.saturating_sub(before.queues.handed);
     if packets == 0 {
@@ -267,7 +267,7 @@ fn program_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<[
     ])
 }
 
-/// What a program that has ended has to say against its run.
+/// Returns the problems that an ended program reported about its run.
 pub fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
     let mut incidents = Vec::new();
     if !matches!(subject.kind, Kind::Twin { .. }) {

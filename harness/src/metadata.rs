@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! metadata.json: everything that a reader of a result must know beside its numbers.
+//! metadata.json: the description of a result beside its numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::experiment::Slices;
 use crate::experiment::{Claim, ExperimentKind, Figure, Pair, Reference};
 use crate::store::{Store, METADATA};
 
-/// What stands where the machine doesn't tell.
+/// Placeholder for facts that the machine doesn't report.
 pub const UNKNOWN: &str = "unknown";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,26 +28,25 @@ pub struct Metadata {
     pub kind: ExperimentKind,
     pub source: Source,
     pub machine: Machine,
-    /// Tool -> its own version text.
+    /// Version text of each tool, by tool.
     pub tools: BTreeMap<String, String>,
-    /// Full command lines: of the firewalls and of what the runners start.
+    /// Full command lines of the firewalls and of the programs that runners start.
     pub commands: Vec<String>,
-    /// SHA-256 of all that must not change between the rounds of one result, the programs' files
-    /// included.
+    /// SHA-256 of everything that must not change between the rounds of one result, including the programs' files.
     pub config_hash: String,
-    /// UTC.
+    /// Start time in UTC.
     pub started: String,
-    /// UTC; None while the run goes on or when it was interrupted.
+    /// End time in UTC; None during the run or after an interruption.
     pub ended: Option<String>,
-    /// The rounds of loads that are not in slices.
+    /// Rounds of loads without slices.
     pub rounds: u32,
     pub rounds_done: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
-    /// How loads of the embedded generator were cut; missing if there were none, and in older files.
+    /// Slicing of the embedded generator's loads; missing if there were none, and in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slices: Option<Slices>,
-    /// The loads in slices of which all rounds are there.
+    /// Loads with slices that have all their rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads_done: Vec<String>,
     /// True: measured on the machine's own loopback, not in namespaces.
@@ -60,11 +59,11 @@ pub struct Metadata {
     pub runners: Vec<RunnerUse>,
     pub figures: Vec<Figure>,
     pub references: Vec<Reference>,
-    /// What went wrong without ending the run.
+    /// Problems that did not end the run.
     pub incidents: Vec<String>,
 }
 
-/// Where the measured programs come from.
+/// Origin of the measured programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     pub commit: String,
@@ -80,12 +79,12 @@ pub struct Machine {
     pub governor: String,
 }
 
-/// Which runner made a workload.
+/// Runner of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunnerUse {
     pub workload: String,
     pub runner: String,
-    /// In words, if it is not the preferred one.
+    /// Reason in words, if it is not the preferred runner.
     pub note: Option<String>,
 }
 
@@ -101,14 +100,14 @@ impl Metadata {
         serde_json::from_str(&text).with_context(|| file.display().to_string())
     }
 
-    /// How a workload was cut; None if it was not.
+    /// Returns the slicing of a workload; None if it was not sliced.
     pub fn slices_of(&self, workload: &str) -> Option<&Slices> {
         let embedded = |used: &RunnerUse| used.workload == workload && used.runner == "builtin";
         let slices = self.slices.as_ref()?;
         self.runners.iter().any(embedded).then_some(slices)
     }
 
-    /// On the disk when it returns.
+    /// Writes the file; the data are on the disk when it returns.
     pub fn write(&self, store: &Store) -> Result<()> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
@@ -117,7 +116,7 @@ impl Metadata {
 }
 
 impl Source {
-    /// The state of the repository at `root`, as git sees it.
+    /// Returns the state of the repository at `root`, according to git.
     pub fn of(root: &Path) -> Source {
         let git = |arguments: &[&str]| {
             let output = Command::new("git")
@@ -130,7 +129,7 @@ impl Source {
         };
         Source {
             commit: git(&["rev-parse", "HEAD"]).unwrap_or(UNKNOWN.into()),
-            // A result that is written into the repository is no change of what was measured.
+            // Result files in the repository do not change the measured programs.
             dirty: git(&[
                 "status",
                 "--porcelain",
@@ -165,7 +164,7 @@ fn cpu_model(cpuinfo: &str) -> String {
     model.unwrap_or(UNKNOWN).to_string()
 }
 
-/// The first line that `program argument` prints, or that it is not there.
+/// Returns the first line of the output of `program argument`, or "not found".
 pub fn version_of(program: &str, argument: &str) -> String {
     match Command::new(program).arg(argument).output() {
         Ok(output) => text(&output.stdout)
@@ -181,7 +180,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_string()
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 pub fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
@@ -189,18 +188,17 @@ pub fn hash(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Now in UTC, as `2025-01-31T23:59:59Z`.
+/// Returns the current time in UTC, as `2025-01-31T23:59:59Z`.
 pub fn now() -> String {
     utc(SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs()))
 }
 
-/// Seconds since 1970 as a date (Hinnant, "chrono-compatible low-level date algorithms":
-/// civil_from_days).
+/// Formats seconds since 1970 as a date (Hinnant, "chrono-compatible low-level date algorithms": civil_from_days).
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01, so that the leap day is the last of a year.
+    // Days since 0000-03-01, so that the leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

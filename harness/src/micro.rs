@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The micro-benchmarks of the twins against each other: what a decision costs without kernel and queue.
+//! Compares the twins' micro-benchmarks: the cost of a decision without kernel and queue.
 //!
-//! Each twin has a program that measures a case in slices of some milliseconds, one for each line that it reads. Both, and the
-//! Rust one a second time, are asked in turn, in an order that turns round each time: a disturbance of the machine lasts longer
-//! than a slice, so it affects all slices of a round.
+//! Each twin has a program that measures a case in slices of some milliseconds, one slice per input line. The C program, the
+//! Rust program and a second copy of the Rust program run in turn, in an order that rotates: a disturbance of the machine
+//! lasts longer than a slice, so it affects all slices of a round.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::statistics::{interval_in_words, median_interval, ratio_interval, Interval};
 use crate::table::{aligned, number};
 
-/// Rounds that do not count.
+/// Discarded rounds at the start.
 const WARM_UP: u32 = 3;
 
 #[derive(Args)]
@@ -33,10 +33,10 @@ pub struct MicroArguments {
     rounds: u32,
 }
 
-/// Rust, C, and Rust again.
+/// Number of programs: Rust, C, and Rust again.
 const PROGRAMS: usize = 3;
 
-/// One case of all programs: their nanoseconds by round.
+/// Nanoseconds of all programs in one case, by round.
 struct Case {
     name: String,
     rounds: Vec<[f64; PROGRAMS]>,
@@ -60,7 +60,7 @@ impl Program {
         Ok(Program { child, said })
     }
 
-    /// Nanoseconds of one more slice.
+    /// Measures one more slice and returns its nanoseconds.
     fn slice(&mut self) -> Result<f64> {
         let input = self.child.stdin.as_mut().context("stdin is piped")?;
         writeln!(input)?;
@@ -74,7 +74,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It ends where its input does.
+        // The program ends at the end of its input.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
@@ -87,7 +87,7 @@ fn missing(path: &Path) -> String {
     )
 }
 
-/// The cases of a micro-benchmark.
+/// Returns the cases of a micro-benchmark.
 pub fn cases(program: &Path) -> Result<Vec<String>> {
     let output = Command::new(program)
         .output()
@@ -127,7 +127,7 @@ pub fn run(arguments: &MicroArguments) -> Result<()> {
     Ok(())
 }
 
-/// Measures one case with programs that run at the same time, of which one works at a time.
+/// Measures one case with programs that stay running; only one works at a time.
 fn measure(paths: [&PathBuf; PROGRAMS], name: String, count: u32) -> Result<Case> {
     let programs: Result<Vec<Program>> = paths
         .iter()
@@ -153,7 +153,8 @@ fn measure(paths: [&PathBuf; PROGRAMS], name: String, count: u32) -> Result<Case
     Ok(Case { name, rounds })
 }
 
-/// In which order the programs have their slices: each comes first, and each behind each other one, as often.
+/// Returns the order of the programs' slices. Over the rounds each program is first equally often, and follows each other
+/// program equally often.
 fn order(round: u32) -> [usize; PROGRAMS] {
     let mut order = [0, 1, 2];
     order.rotate_left(round as usize % PROGRAMS);

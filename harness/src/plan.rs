@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What will be run, decided before anything runs: which subjects and loads, by which runners, with
-//! which programs.
+//! Plans a run before anything starts: subjects, loads, runners and programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +20,7 @@ use crate::schedule::{cells, Cell};
 use crate::subject::{Kind, Subject, CAPTURE};
 use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
-/// What the command line asks for.
+/// Request of the command line.
 pub struct Request<'a> {
     pub experiment: Experiment,
     /// The repository.
@@ -29,24 +28,24 @@ pub struct Request<'a> {
     pub bin_dir: PathBuf,
     /// The result folder.
     pub out: PathBuf,
-    /// On the machine's own loopback, not in namespaces.
+    /// Whether to measure on the machine's own loopback, not in namespaces.
     pub host: bool,
     pub resume: bool,
-    /// In place of what the experiment prefers.
+    /// Runner that replaces the experiment's preference.
     pub runner: Option<RunnerName>,
     pub make_runner: &'a MakeRunner<'a>,
 }
 
-/// An experiment, ready to be run.
+/// An experiment that is ready to run.
 pub struct Plan<'a> {
     pub experiment: Experiment,
     pub cells: Vec<Cell>,
     /// The runner of each cell.
     pub runners: Vec<RunnerName>,
     pub site: Site<'a>,
-    /// As it is written before the first round.
+    /// Metadata as written before the first round.
     pub metadata: Metadata,
-    /// What was left out and why.
+    /// Omitted parts, with the reason.
     pub notes: Vec<String>,
 }
 
@@ -116,7 +115,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What metadata.json says before the first round.
+/// Returns the contents of metadata.json before the first round.
 fn metadata(
     experiment: &Experiment,
     cells: &[Cell],
@@ -161,7 +160,7 @@ fn metadata(
     })
 }
 
-/// Leaves out what can't be measured on the machine's own loopback.
+/// Removes the parts that can't be measured on the machine's own loopback.
 fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     if experiment.flows > 1 {
         bail!(
@@ -224,7 +223,7 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Leaves out peers that may be missing and are. Pairs with them stay, as in the file, without values.
+/// Removes optional peers that are not installed. Their pairs stay, as in the file, without values.
 fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     experiment.subjects.retain(|subject| {
@@ -241,7 +240,7 @@ fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String>
     notes
 }
 
-/// If the command line asks for another runner than the experiment, that must have its times, too.
+/// Checks that the experiment has the times that the command line's runner needs.
 fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Result<()> {
     let in_rounds = cells.iter().any(|cell| !cell.is_sliced());
     if in_rounds && (experiment.rounds == 0 || experiment.seconds == 0) {
@@ -256,8 +255,8 @@ fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Re
     Ok(())
 }
 
-/// The first runner of those asked for that is there and can make the workload, its version, and in words why it
-/// isn't the first.
+/// Returns the first available runner that can make the workload, its version, and the reason in words if it isn't the first
+/// choice.
 fn choose_runner(
     workload: &WorkloadPlan,
     request: &Request,
@@ -278,7 +277,7 @@ fn choose_runner(
                 return Ok((name, version, note));
             }
             Ok(None) => reasons.push(format!("{name} does not make {}", workload.name)),
-            // A runner that was named, or that has no substitute, must be there.
+            // A named runner, or one without a substitute, must be available.
             Err(error) if request.runner.is_some() || workload.name == Workload::TcpProbe => {
                 return Err(error)
             }
@@ -292,7 +291,8 @@ fn choose_runner(
     bail!("{}: use --runner {cure}", reasons.join(", "));
 }
 
-/// The version of a runner that makes the workload; None if it does not make it. Fails if the runner is not there.
+/// Returns the version of a runner that makes the workload; None if it can't make the workload. Fails if the runner is not
+/// installed.
 fn version(workload: Workload, name: RunnerName, request: &Request) -> Result<Option<String>> {
     if name == RunnerName::Builtin {
         let version = env!("CARGO_PKG_VERSION").to_string();
@@ -302,7 +302,7 @@ fn version(workload: Workload, name: RunnerName, request: &Request) -> Result<Op
     Ok(runner.supports(workload).then(|| runner.version()))
 }
 
-/// The hash of each program's file, by subject.
+/// Returns the hash of each program's file, by subject.
 fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, String>> {
     let mut hashes = BTreeMap::new();
     for subject in subjects {
@@ -324,7 +324,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
         let bytes = fs::read(&file).ok().with_context(missing)?;
         hashes.insert(subject.name(), hash(&bytes));
     }
-    // Who reads rings stands beside their programs.
+    // The reader of rings is in the same folder as their programs.
     if subjects.iter().any(Subject::is_ring) {
         let file = bin_dir.join(CAPTURE);
         let missing = || format!("there is no program {}: make build", file.display());
@@ -334,7 +334,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
     Ok(hashes)
 }
 
-/// A name without a slash is looked for in PATH.
+/// Finds a program; a name without a slash is searched in PATH.
 fn in_path(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return program.is_file().then(|| program.into());
@@ -345,8 +345,8 @@ fn in_path(program: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// A hash of all that must be the same in every round. Rounds, pairs and figures may change: they don't
-/// touch a sample.
+/// Returns a hash of everything that must be the same in every round. Rounds, pairs and figures may change: they don't
+/// affect a sample.
 fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, host: bool) -> String {
     let config = json!({
         "seconds": experiment.seconds,
@@ -382,7 +382,7 @@ fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The command lines of the exchanges, with COUNT in place of the number that each run finds for itself.
+/// Returns the command lines of the exchanges, with COUNT in place of the number that each run determines.
 fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
     let mut commands = Vec::new();
@@ -402,10 +402,10 @@ fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Re
     Ok(commands)
 }
 
-/// Where a recorder writes, in a list of command lines.
+/// Placeholder for a recorder's output file, in a list of command lines.
 const FILE_WORD: &str = "FILE";
 
-/// Those of sender and reader.
+/// Returns the command lines of sender and reader.
 fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
     let mut commands = Vec::new();
@@ -427,7 +427,7 @@ fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Res
     Ok(commands)
 }
 
-/// The policies of all subjects under all loads, each once.
+/// Returns the policies of all subjects under all loads, without duplicates.
 fn policies(experiment: &Experiment, cells: &[Cell]) -> BTreeSet<SyntheticPolicy> {
     let of_cell = |cell: &Cell| {
         let of_load = cell.policy;
@@ -437,7 +437,7 @@ fn policies(experiment: &Experiment, cells: &[Cell]) -> BTreeSet<SyntheticPolicy
     cells.iter().flat_map(of_cell).collect()
 }
 
-/// Every command line once, with paths inside the repository as seen from its root.
+/// Returns the command lines without duplicates, with paths relative to the repository's root.
 fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let mut commands: Vec<String> = Vec::new();
     for policy in policies(experiment, cells) {

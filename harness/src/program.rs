@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A measured program: started, asked what it costs, stopped.
+//! A measured program: start, cost, stop.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -18,40 +18,40 @@ use testbed::queue::{queues, QueueTotal};
 
 use crate::interrupt;
 
-/// How long a program may take until it has its queue.
+/// Time limit for a program to create its queues.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// How long a program may take to end after SIGTERM.
+/// Time limit for a program to end after SIGTERM.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
-/// How long packets of an ended load may still wait for their verdict.
+/// Time that packets of an ended load may still wait for their verdict.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How a program tells that it is ready.
+/// Sign that a program is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// By its start line: ours do.
+    /// Its start line, as of our programs.
     Says,
     /// The kernel lists its queue.
     HasQueue,
 }
 
-/// What a program had cost and seen at a moment.
+/// A program's CPU time and queue counts at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     pub cpu_seconds: f64,
     pub queues: QueueTotal,
 }
 
-/// What is left of a stopped program.
+/// Output of a stopped program.
 pub struct Ended {
     pub stdout: String,
     pub stderr: String,
-    /// False: SIGTERM did not end it.
+    /// Whether SIGTERM ended the program in time.
     pub in_time: bool,
 }
 
-/// A running program. Its process group is its own, so that a Ctrl-C reaches it through us only and
-/// its last ledger is not lost. It is killed if this value goes without [`Program::stop`].
+/// A running program. It has its own process group, so that only the harness passes on a Ctrl-C and the program's last
+/// ledger is not lost. It is killed if this value is dropped without [`Program::stop`].
 pub struct Program {
     child: Child,
     name: String,
@@ -121,7 +121,7 @@ impl Program {
         );
     }
 
-    /// Fails, with what the program printed, if it has ended.
+    /// Fails with the program's output if it has ended.
     pub fn check_running(&mut self) -> Result<()> {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
@@ -131,7 +131,7 @@ impl Program {
         bail!("{} has ended ({status}): {last}", self.name);
     }
 
-    /// Waits until no packet waits for a verdict (a second at most) and reads.
+    /// Waits until no packet waits for a verdict (at most a second) and reads the counters.
     pub fn read_settled(&self) -> Result<Reading> {
         let start = Instant::now();
         loop {
@@ -151,7 +151,7 @@ impl Program {
         })
     }
 
-    /// Ends the program by SIGTERM, or by SIGKILL if that does not end it.
+    /// Ends the program by SIGTERM, or by SIGKILL if SIGTERM does not end it.
     pub fn stop(mut self) -> Result<Ended> {
         kill(Pid::from_raw(self.pid() as i32), Signal::SIGTERM)?;
         let in_time = wait_for_end(&mut self.child, STOPPED_WITHIN)?;
@@ -163,9 +163,9 @@ impl Program {
         })
     }
 
-    /// Leaves nothing of it: a child of its own would keep the pipes open, and their readers waiting.
+    /// Ends the whole process group: a surviving child would keep the pipes open, and their readers waiting.
     fn end(&mut self) {
-        // Each fails, rightly, if there is nothing left to end.
+        // Each call fails, as expected, if nothing is left to end.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = killpg(Pid::from_raw(self.pid() as i32), Signal::SIGKILL);
@@ -178,7 +178,7 @@ impl Drop for Program {
     }
 }
 
-/// Keeps what a program prints and passes each line on as long as somebody listens.
+/// Stores a program's output and forwards each line while the receiver exists.
 fn keep_lines(from: impl Read, lines: Sender<String>) -> String {
     let mut kept = String::new();
     for line in BufReader::new(from).lines().map_while(Result::ok) {
@@ -191,7 +191,7 @@ fn keep_lines(from: impl Read, lines: Sender<String>) -> String {
 
 fn keep(mut from: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What was read before a failure is kept.
+    // Data read before a failure are kept.
     let _ = from.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -202,7 +202,7 @@ fn joined(reader: &mut Option<JoinHandle<String>>) -> String {
 }
 
 impl Ended {
-    /// The last ledger, if the program printed one: one of ours does, as the last line of JSON.
+    /// Returns the last ledger, if the program printed one: our programs do, as the last line of JSON.
     pub fn ledger(&self) -> Option<serde_json::Value> {
         let line = self
             .stdout
@@ -223,13 +223,13 @@ fn wait_for_end(child: &mut Child, within: Duration) -> Result<bool> {
     Ok(true)
 }
 
-/// strace, counting the system calls of a running program.
+/// strace, which counts the system calls of a running program.
 pub struct Counter {
     strace: Child,
 }
 
 impl Counter {
-    /// Attaches to all threads of `program`; `output` gets the table when the program ends.
+    /// Attaches to all threads of `program`; `output` receives the table when the program ends.
     pub fn attach(namespace: &Namespace, program: &Program, output: &Path) -> Result<Counter> {
         let strace = namespace
             .command("strace")
@@ -253,7 +253,7 @@ impl Counter {
         Ok(counter)
     }
 
-    /// Waits for the end of strace, which follows that of the program.
+    /// Waits for the end of strace, which follows the program's end.
     pub fn finish(mut self) -> Result<()> {
         if !wait_for_end(&mut self.strace, STOPPED_WITHIN)? {
             self.strace.kill()?;
@@ -264,7 +264,7 @@ impl Counter {
     }
 }
 
-/// The number of calls in the last line (`total`) of the table of `strace -c`.
+/// Returns the number of calls in the last line (`total`) of the table of `strace -c`.
 pub fn total_calls(table: &str) -> Option<u64> {
     let total = table
         .lines()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What runs now, how far it is, how long it will take: a bar on a terminal, a line a run
-//! elsewhere.
+//! Shows the current run, the progress and the remaining time: a bar on a terminal, otherwise one line per run.
 
 use std::io::{stderr, IsTerminal};
 use std::time::{Duration, Instant};
@@ -9,17 +8,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::schedule::Amount;
 
-/// What a run takes beside its load: namespaces, rules, start and end of the programs.
+/// Time of a run beside its load: namespaces, rules, start and end of the programs.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// Seconds of load of all steps, and of those that are done.
+    /// Seconds of load of all steps, and of the finished steps.
     planned: Estimate,
     running: String,
 }
 
-/// How long the rest will take, from what the steps so far took beyond their load.
+/// Estimate of the remaining time, from the overhead of the finished steps.
 struct Estimate {
     start: Instant,
     steps: u32,
@@ -28,7 +27,7 @@ struct Estimate {
     load_done: Duration,
 }
 
-/// How long so much will take on a machine of which nothing is known yet.
+/// Returns the expected duration without measurements of the machine.
 pub fn expected(amount: Amount) -> Duration {
     amount.load + OVERHEAD * amount.runs
 }
@@ -65,12 +64,12 @@ impl Progress {
         }
     }
 
-    /// How long all of it will take.
+    /// Returns the remaining time in words.
     pub fn left(&self) -> String {
         in_words(self.planned.left(Instant::now()))
     }
 
-    /// A run begins.
+    /// Marks the start of a run.
     pub fn begin(&mut self, what: String) {
         self.running = what;
         if let Some(bar) = &self.bar {
@@ -79,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// So many runs, which had so much of load, have ended with this result.
+    /// Marks the end of `runs` runs with a total load of `load`, and shows their result.
     pub fn end(&mut self, runs: u32, load: Duration, result: &str) {
         self.planned.done += runs;
         self.planned.load_done += load;
@@ -96,7 +95,7 @@ impl Progress {
         }
     }
 
-    /// Says something beside the bar.
+    /// Prints words beside the bar.
     pub fn say(&self, words: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{words}")),
@@ -148,7 +147,7 @@ mod tests {
             load_done: Duration::ZERO,
         };
         assert_eq!(estimate.left(start), seconds(20) + 10 * OVERHEAD);
-        // Two steps of two seconds took seven: 1.5 s beside the load each.
+        // Two steps of two seconds took seven: an overhead of 1.5 s each.
         (estimate.done, estimate.load_done) = (2, seconds(4));
         assert_eq!(
             estimate.left(start + seconds(7)),

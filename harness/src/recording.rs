@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Loads `frames-file` and `frames-file-paced`: a subject is a program that records packets to a file, each with a buffer of 64 MiB. What
-//! came to the interface and is not in the file is lost.
+//! Loads `frames-file` and `frames-file-paced`: the subject is a program that records packets to a file with a buffer of 64
+//! MiB. Packets that arrive at the interface and are missing in the file are lost.
 
 use std::fs;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::runner::{Outcome, Place};
 use crate::schedule::Cell;
 use crate::subject::{Kind, Subject};
 
-/// Between the last frame and the signal: a writer may hold packets back for a second.
+/// Time between the last frame and the signal: a writer may buffer packets for a second.
 const SETTLING: Duration = Duration::from_millis(1500);
 
-/// A recorder's command line.
+/// Returns a recorder's command line.
 pub fn words(bin_dir: &Path, subject: &Subject, file: &str) -> Result<Vec<String>> {
     let Kind::Recorder { program } = &subject.kind else {
         bail!("{subject} records nothing");
@@ -41,7 +41,7 @@ pub fn words(bin_dir: &Path, subject: &Subject, file: &str) -> Result<Vec<String
     Ok(words)
 }
 
-/// Packets that have come to the server's end. To be called in its namespace.
+/// Returns the number of packets that have arrived at the server's end. Call it in the server's namespace.
 fn arrived() -> Result<u64> {
     let table = fs::read_to_string("/proc/thread-self/net/dev")?;
     let line = table
@@ -54,7 +54,7 @@ fn arrived() -> Result<u64> {
         .with_context(|| format!("/proc/net/dev: {line}"))
 }
 
-/// Whether a packet socket is open, beside its header line. To be called in the namespace.
+/// Whether a packet socket is open (the table has a header line). Call it in the namespace.
 fn is_heard() -> Result<bool> {
     Ok(fs::read_to_string("/proc/thread-self/net/packet")?
         .lines()
@@ -62,7 +62,7 @@ fn is_heard() -> Result<bool> {
         > 1)
 }
 
-/// Packets in a file, by another program's count.
+/// Returns the number of packets in a file, counted by capinfos.
 fn packets(file: &str) -> Result<u64> {
     let output = Command::new("capinfos")
         .args(["-cMTr", file])
@@ -80,16 +80,16 @@ fn packets(file: &str) -> Result<u64> {
         })
 }
 
-/// What a recorder did while frames came.
+/// Output and cost of a recorder while frames arrived.
 struct Recorded {
-    /// On stderr.
+    /// Output on stderr.
     said: String,
-    /// How long frames were sent.
+    /// Duration of sending.
     seconds: f64,
     cpu_ns: u64,
 }
 
-/// Runs the recorder, and sends once it hears. What it costs before and after that does not count.
+/// Runs the recorder, and sends once its socket is open. Its cost before and after does not count.
 fn record(
     mut command: Command,
     place: &Place,
@@ -119,7 +119,7 @@ fn record(
     })
 }
 
-/// Measures a recorder. The file goes away.
+/// Measures a recorder and deletes its file.
 pub fn measure(
     bin_dir: &Path,
     place: &Place,

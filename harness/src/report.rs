@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A result for people: the table and the findings on the terminal, the same and more in report.md.
+//! A result for people: the table and the findings on the terminal, and with more detail in report.md.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,21 +18,21 @@ use crate::store::{CellName, Summary};
 use crate::summary::main_metric;
 use crate::table::{absent, aligned, number, Table};
 
-/// A result and the figures that were drawn of it.
+/// A result and its drawn figures.
 pub struct Report {
     results: Results,
-    /// The names of the figures in the folder.
+    /// Names of the figures in the folder.
     figures: Vec<String>,
 }
 
 impl Report {
-    /// Makes a report of the results, with the figures that lie in the folder.
+    /// Makes a report of the results, with the figures that exist in the folder.
     pub fn new(results: Results, folder: &Path) -> Result<Report> {
         let figures = drawn(folder, &results.metadata.figures)?;
         Ok(Report { results, figures })
     }
 
-    /// For the terminal.
+    /// Returns the report for the terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.results.metadata.title);
         for table in self.tables() {
@@ -61,7 +61,7 @@ impl Report {
         text
     }
 
-    /// For report.md.
+    /// Returns the text of report.md.
     pub fn markdown(&self) -> String {
         let metadata = &self.results.metadata;
         let mut text = format!("# {}\n\n{}\n\n", metadata.title, metadata.question);
@@ -110,7 +110,7 @@ impl Report {
         text
     }
 
-    /// For report.html. Fails if a figure of the folder can't be read.
+    /// Returns the text of report.html. Fails if a figure of the folder can't be read.
     pub fn html(&self, folder: &Path) -> Result<String> {
         let figure = |name: &String| {
             let file = folder.join(format!("{name}.svg"));
@@ -130,7 +130,7 @@ impl Report {
         Ok(page.html())
     }
 
-    /// Findings by load, then claims.
+    /// Returns the findings by load, then the claims.
     fn findings_and_claims(&self) -> Vec<(String, Vec<(String, String)>)> {
         let claims = Some(("claims".to_string(), self.results.claims.clone()));
         let claims = claims.filter(|(_, claims)| !claims.is_empty());
@@ -177,7 +177,7 @@ impl Report {
         text
     }
 
-    /// The machine, the commit, the tools.
+    /// Returns machine, commit and tools.
     fn facts(&self) -> Vec<(String, String)> {
         let metadata = &self.results.metadata;
         let (machine, source) = (&metadata.machine, &metadata.source);
@@ -199,7 +199,7 @@ impl Report {
         rows.into_iter().chain(tools).collect()
     }
 
-    /// What the ratios of the tables are.
+    /// Describes the ratios of the tables.
     fn ratios(&self) -> String {
         let baseline = &self.results.metadata.baseline;
         format!(
@@ -285,7 +285,7 @@ impl Report {
         }
     }
 
-    /// Each A/A pair under a load: how far two copies of one program were from each other.
+    /// Describes each A/A pair under a load: the difference between two copies of one program.
     fn copies(&self, cell: &CellName) -> Vec<String> {
         let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for pair in self.results.pairs.iter().filter(|pair| pair.is_of_copies()) {
@@ -308,7 +308,7 @@ impl Report {
             .collect()
     }
 
-    /// What the intervals of a load cover: that of the subject with the fewest rounds.
+    /// Describes the coverage of a load's intervals: that of the subject with the fewest rounds.
     fn interval_head(&self, cell: &CellName, metric: &str) -> String {
         let of_it = |row: &&Summary| row.metric == metric && row.rounds > 0 && row.cell() == *cell;
         let rounds = self.results.summaries.iter().filter(of_it);
@@ -316,7 +316,7 @@ impl Report {
         interval_in_words(least)
     }
 
-    /// By load: what was asked, and the answer. Those of growing policies stand in their tables.
+    /// Returns questions and answers by load, without those of growing policies, which are in their tables.
     fn findings(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut findings: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
         for pair in self
@@ -336,7 +336,7 @@ impl Report {
         findings
     }
 
-    /// Runner notes, incidents and advice.
+    /// Returns runner notes, incidents and advice.
     fn notes(&self) -> Vec<String> {
         let metadata = &self.results.metadata;
         let runners = metadata.runners.iter().filter_map(|used| {
@@ -384,7 +384,7 @@ fn in_slices(slices: &Slices) -> String {
     )
 }
 
-/// The names of the figures that were drawn: those that were asked for in their order, then others.
+/// Returns the names of the drawn figures: those of the experiment in its order, then further ones.
 fn drawn(folder: &Path, asked: &[Figure]) -> Result<Vec<String>> {
     let files = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let svg = |path: PathBuf| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What follows from the samples of a folder: medians, pairs, claims.
+//! Derives medians, pairs and claims from the samples of a folder.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ pub struct Results {
     pub metadata: Metadata,
     pub summaries: Vec<Summary>,
     pub pairs: Vec<PairRow>,
-    /// What was claimed, and what came of it.
+    /// Claims and their results.
     pub claims: Vec<(String, String)>,
 }
 
 impl Results {
-    /// Works out summary.csv and pairs.csv anew from the samples of a folder. Fails if it holds no result.
+    /// Recomputes summary.csv and pairs.csv from the samples of a folder. Fails if the folder holds no result.
     pub fn work_out(folder: &Path) -> Result<Results> {
         let metadata = Metadata::read(folder)?;
         let store = Store::open(folder);

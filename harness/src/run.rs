@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A whole experiment: loads in slices, warm-up, counted calls, rounds. Each load in slices, and each round, is on the disk
-//! before the next starts.
+//! Runs a whole experiment: loads with slices, warm-up, counted calls, rounds. Each load with slices, and each round, is on
+//! the disk before the next starts.
 
 mod rows;
 
@@ -25,11 +25,10 @@ use crate::summary::main_metric;
 use crate::table::number;
 use rows::SampleOf;
 
-/// After this many failed runs in a row something is wrong that will not pass.
+/// Number of consecutive failed runs that ends the experiment, because the cause is permanent.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Runs what is asked for. Whole rounds are kept however it ends; metadata.json says how many there
-/// are.
+/// Runs a request. Whole rounds are kept even after a failure; metadata.json contains their number.
 pub fn run(request: &Request) -> Result<()> {
     let mut plan = Plan::new(request)?;
     let store = match request.resume {
@@ -54,7 +53,7 @@ fn create(plan: &Plan, folder: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Takes up a result where it was left.
+/// Resumes an interrupted result.
 fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     let old = Metadata::read(folder).context("there is nothing to resume: leave --resume out")?;
     if old.config_hash != plan.metadata.config_hash {
@@ -85,14 +84,14 @@ fn is_sliced(plan: &Plan, load: &CellName) -> bool {
     sliced.any(|cell| cell.name() == *load)
 }
 
-/// A plan while it is carried out.
+/// A plan during its execution.
 struct Session<'a> {
     plan: &'a Plan<'a>,
     store: &'a Store,
     metadata: Metadata,
     progress: Progress,
     failures_in_a_row: u32,
-    /// Whether the counted runs are still to be made.
+    /// Whether the counted runs are still missing.
     count: bool,
 }
 
@@ -156,7 +155,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Measures all subjects under a load in slices and saves it: after an interruption, as far as it came.
+    /// Measures all subjects under a load in slices and saves it; after an interruption, saves the completed rounds.
     fn sliced(&mut self, cell: &Cell) -> Result<()> {
         let plan = self.plan;
         let (subjects, slices) = (&plan.experiment.subjects, &plan.experiment.slices);
@@ -179,8 +178,8 @@ impl<'a> Session<'a> {
         self.metadata.write(self.store)
     }
 
-    /// Runs each subject once under the first load and discards the results. A failure here ends the run, so that what
-    /// does not work at all is found at once.
+    /// Runs each subject once under the first load and discards the results. A failure here ends the run, so that a broken
+    /// setup is found immediately.
     fn warm_up(&mut self) -> Result<()> {
         let seconds = self.plan.experiment.warmup_seconds;
         let first = self.plan.cells.iter().position(|cell| !cell.is_sliced());
@@ -206,7 +205,7 @@ impl<'a> Session<'a> {
         let plan = self.plan;
         let mut counts = Round::default();
         for (cell, runner) in plan.cells.iter().zip(&plan.runners) {
-            // In the virtual machine instructions are counted, and nothing else.
+            // In the virtual machine only instructions are counted.
             if cell.route == Route::Vm {
                 continue;
             }
@@ -219,7 +218,7 @@ impl<'a> Session<'a> {
                     .count_calls(subject, cell, *runner, &table)
                     .with_context(|| format!("counting the calls of {subject}, {}", cell.name()))?;
                 let text = std::fs::read_to_string(&table).unwrap_or_default();
-                // What is left of it lies in the folder of temporary files.
+                // On failure the file stays in the folder of temporary files.
                 let _ = std::fs::remove_file(&table);
                 let name = raw_name(UNTIMED, subject, cell, "strace.txt");
                 counts.raw.push((name, text));
@@ -242,7 +241,7 @@ impl<'a> Session<'a> {
         self.store.append(&counts)
     }
 
-    /// Measures a round and puts it on the disk.
+    /// Measures a round and writes it to the disk.
     fn round(&mut self, number: u32) -> Result<()> {
         let plan = self.plan;
         let subjects = plan.experiment.subjects.len();
@@ -260,7 +259,7 @@ impl<'a> Session<'a> {
         self.metadata.write(self.store)
     }
 
-    /// One run of a round. Its failure is an incident: one run in hours must not cost the others.
+    /// Runs one step of a round. A failure is an incident: it must not discard hours of other runs.
     fn step(&mut self, round: u32, position: u32, step: Step, rows: &mut Round) -> Result<()> {
         let plan = self.plan;
         let (subject, cell) = (
@@ -321,7 +320,7 @@ fn in_seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-/// The rows of a load in slices. What is known of the whole load only belongs to no round.
+/// Returns the rows of a load with slices. Metrics of the whole load belong to no round.
 fn rows_of(outcome: &SlicedOutcome, subjects: &[Subject], cell: &Cell, slices: &Slices) -> Round {
     let mut rows = Round::default();
     let main = main_metric(&cell.workload.to_string());
@@ -333,7 +332,7 @@ fn rows_of(outcome: &SlicedOutcome, subjects: &[Subject], cell: &Cell, slices: &
             subject: &subjects[placed.index],
             cell,
         };
-        // All subjects of a round stand at the same time, so that a figure shows them beside each other.
+        // All subjects of a round have the same time, so that a figure shows them side by side.
         let second = f64::from(placed.round) * length;
         let own = placed.metrics.iter().find(|m| m.name == main);
         rows.series
@@ -372,7 +371,7 @@ fn main_result(cell: &Cell, outcome: &Outcome) -> String {
     })
 }
 
-/// Names of raw output sort by round, load and subject.
+/// Returns a raw file's name; names sort by round, load and subject.
 fn raw_name(round: u32, subject: &Subject, cell: &Cell, name: &str) -> String {
     let (workload, route, bytes) = (cell.workload, cell.route, cell.payload_bytes);
     let policy = cell

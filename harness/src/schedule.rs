@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! In which order subjects are measured, and how long that takes.
+//! Order and duration of the measurements.
 //!
-//! Rounds are interleaved, so that drift of the machine meets all subjects; within a load the order
-//! is rotated by one with each round (A B C, B C A, C A B), so that none always comes first. The order of slices is
-//! turned round or rotated.
+//! Rounds are interleaved, so that drift of the machine affects all subjects. Within a load the order rotates by one with
+//! each round (A B C, B C A, C A B), so that no subject is always first. The order of slices is reversed or rotated.
 
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ pub struct Cell {
     pub route: Route,
     pub payload_bytes: usize,
     pub policy: Option<SyntheticPolicy>,
-    /// In so many rounds only, if it has its own number.
+    /// Number of rounds, if the load has its own.
     pub rounds: Option<u32>,
-    /// The preferred one first.
+    /// Runners in order of preference.
     pub runners: Vec<RunnerName>,
 }
 
@@ -32,17 +31,17 @@ impl Cell {
         self.runners[0] == RunnerName::Builtin && self.workload.is_traffic()
     }
 
-    /// In how many of so many rounds it is measured.
+    /// Returns the number of rounds, of `rounds` in total, that include this load.
     pub fn rounds_of(&self, rounds: u32) -> u32 {
         self.rounds.unwrap_or(rounds).min(rounds)
     }
 
-    /// Whether it is measured in a round (counted from 1).
+    /// Whether a round (counted from 1) includes this load.
     pub fn is_in(&self, round: u32) -> bool {
         self.rounds_of(round) == round
     }
 
-    /// As rows and people name it.
+    /// Returns the name that rows and reports use.
     pub fn name(&self) -> CellName {
         CellName {
             workload: self.workload.to_string(),
@@ -53,7 +52,7 @@ impl Cell {
     }
 }
 
-/// How long a load runs whose system calls are counted.
+/// Duration of a load whose system calls are counted.
 pub const COUNTED: Duration = Duration::from_secs(2);
 
 /// One run: a subject under a load.
@@ -65,7 +64,7 @@ pub struct Step {
     pub subject: usize,
 }
 
-/// All loads of an experiment, in the order of its file.
+/// Returns all loads of an experiment, in the order of its file.
 pub fn cells(experiment: &Experiment) -> Vec<Cell> {
     let mut cells = Vec::new();
     for plan in &experiment.workloads {
@@ -87,7 +86,7 @@ pub fn cells(experiment: &Experiment) -> Vec<Cell> {
     cells
 }
 
-/// The runs of a round (counted from 1): every subject under each of the loads, once.
+/// Returns the runs of a round (counted from 1): every subject under each of the loads, once.
 pub fn round(round: u32, cells: &[usize], subjects: usize) -> Vec<Step> {
     let order = slice_order(round, subjects, Order::Rotated);
     let under = |cell: &usize| {
@@ -97,7 +96,7 @@ pub fn round(round: u32, cells: &[usize], subjects: usize) -> Vec<Step> {
     cells.iter().flat_map(under).collect()
 }
 
-/// In which order the subjects come in a round (counted from 1).
+/// Returns the order of the subjects in a round (counted from 1).
 pub fn slice_order(
     round: u32,
     subjects: usize,
@@ -111,17 +110,17 @@ pub fn slice_order(
     })
 }
 
-/// How much there is to run.
+/// Amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
-    /// Each subject under a load is one, also where all are measured in slices.
+    /// Number of runs; each subject under a load is one run, also where all are measured in slices.
     pub runs: u32,
-    /// The load's time in all runs together.
+    /// Total time of the load in all runs.
     pub load: Duration,
 }
 
-/// What so many rounds need: a warm-up, the rounds, and with `counted` a run of each firewall under
-/// strace. Of loads in slices, those that `sliced` holds for.
+/// Returns the work of `rounds` rounds: a warm-up, the rounds, and with `counted` a run of each firewall under strace. Of
+/// the loads in slices, only those for which `sliced` is true.
 pub fn amount(
     experiment: &Experiment,
     rounds: u32,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From samples to intervals.
+//! Computes intervals from samples.
 //!
-//! Medians, because a disturbed round must not move the result. Ratios of the two values of one round, because what
-//! slows the machine down slows both; they are taken as logarithms, so that a / b and b / a say the same.
+//! Medians, because a disturbed round must not move the result. Ratios of the two values of one round, because a slowdown of
+//! the machine affects both; the logarithms are used, so that a / b and b / a are equivalent.
 //!
-//! Intervals are order statistics: of independent values, the binomial distribution says how often the one with a given
-//! rank lies below the true median, whatever they are distributed like. With few rounds the coverage is what it is.
-//! With many, successive rounds share disturbances and then count as fewer; how often neighbours lie on the same side
-//! of the median shows by how much. (A bootstrap of blocks of rounds, tried instead, covered the median of 60 values in
-//! 87 % of cases and not in 95 %.)
+//! Intervals are order statistics: for independent values of any distribution, the binomial distribution gives the
+//! probability that the value of a given rank is below the true median. With few rounds the coverage is limited. With many
+//! rounds, successive rounds share disturbances and count as fewer; the frequency with which neighbours lie on the same side
+//! of the median shows by how much. (A bootstrap of blocks of rounds, tried instead, covered the median of 60 values in 87 %
+//! of cases and not in 95 %.)
 
-/// From so many rounds on, successive ones are tested for likeness.
+/// Number of rounds from which successive rounds are tested for correlation.
 const MANY: usize = 60;
-/// The part of cases in which an interval is meant to cover the true median.
+/// Share of cases in which an interval should cover the true median.
 const WANTED_COVERAGE: f64 = 0.95;
-/// Between so many standard deviations of the normal distribution lies that part.
+/// Standard deviations of the normal distribution that bound that share.
 const DEVIATIONS: f64 = 1.96;
 
-/// An estimate and its interval; [`coverage`] says what the interval of so many values really covers.
+/// An estimate and its interval; [`coverage`] returns the interval's real coverage for a number of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub estimate: f64,
@@ -25,16 +25,16 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Which way a metric is better.
+/// Direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     Higher,
     Lower,
-    /// It describes the run and not the subject.
+    /// The metric describes the run and not the subject.
     Neither,
 }
 
-/// Which way a metric is better, by its name in the CSV files.
+/// Returns the direction in which a metric is better, by its name in the CSV files.
 pub fn better(metric: &str) -> Better {
     match metric {
         "throughput" | "rate" | "connections" | "queries" | "delivered" | "delivered_rate" => {
@@ -57,13 +57,13 @@ pub fn better(metric: &str) -> Better {
     }
 }
 
-/// The middle value, or the mean of the two middle ones. NaN without values.
+/// Returns the middle value, or the mean of the two middle values. NaN without values.
 pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50.0)
 }
 
-/// The value below which `percent` (0 to 100) of the values lie, interpolated between neighbours
-/// (type 7 of Hyndman and Fan 1996). NaN without values.
+/// Returns the value below which `percent` (0 to 100) of the values lie, interpolated between neighbours (type 7 of Hyndman
+/// and Fan 1996). NaN without values.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -80,7 +80,7 @@ fn percentile_of_sorted(sorted: &[f64], percent: f64) -> f64 {
     sorted[below] + part * (sorted[above] - sorted[below])
 }
 
-/// The median with its interval. NaN without values.
+/// Returns the median with its interval. NaN without values.
 pub fn median_interval(values: &[f64]) -> Interval {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -102,8 +102,7 @@ pub fn median_interval(values: &[f64]) -> Interval {
     }
 }
 
-/// The median of the ratios a / b, one for each round that has both. None without such a round, and
-/// when a b is zero.
+/// Returns the median of the ratios a / b, one per round that has both. None without such a round, and if a b is zero.
 pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     let meaningful = !ratios.is_empty() && ratios.iter().all(|ratio| ratio.is_finite());
@@ -122,8 +121,8 @@ pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     })
 }
 
-/// In what part of all cases the interval of so many independent values holds the true median: 0.75 for three, never
-/// called 0.95 below six.
+/// Returns the probability that the interval of `count` independent values contains the true median: 0.75 for three values,
+/// below 0.95 for fewer than six.
 pub fn coverage(count: usize) -> f64 {
     match count {
         0 => 0.0,
@@ -146,15 +145,16 @@ pub fn coverage_in_words(count: usize) -> String {
     format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent))
 }
 
-/// How many values are left out at each end: as many as leave the wanted coverage, or none if even all values don't
-/// reach it.
+/// Returns the number of values that are left out at each end: the most that preserve the wanted coverage, or none if even
+/// all values don't reach it.
 fn ends(count: usize) -> usize {
     let most = (count - 1) / 2;
     let covers = |outer: &usize| coverage_without(count, *outer) >= WANTED_COVERAGE;
     (0..=most).rev().find(covers).unwrap_or(0)
 }
 
-/// The coverage of the interval that leaves out `outer` values at each end: 1 - 2 P(B <= outer), B binomial of `count` and 1/2.
+/// Returns the coverage of the interval that leaves out `outer` values at each end: 1 - 2 P(B <= outer), B binomial of
+/// `count` and 1/2.
 fn coverage_without(count: usize, outer: usize) -> f64 {
     let mut term = 0.5f64.powi(count as i32);
     let mut below = 0.0;
@@ -165,7 +165,7 @@ fn coverage_without(count: usize, outer: usize) -> f64 {
     1.0 - 2.0 * below
 }
 
-/// How many of many values are left out at each end.
+/// Returns the number of values that are left out at each end, for many values.
 fn ends_of_many(values: &[f64], median: f64) -> usize {
     let count = values.len() as f64;
     let deviation = (count * likeness(values, median)).sqrt() / 2.0;
@@ -173,8 +173,8 @@ fn ends_of_many(values: &[f64], median: f64) -> usize {
     (outer.floor() as usize).saturating_sub(1)
 }
 
-/// How many times larger the variance of a median is because successive values are alike: 1 for independent ones. From
-/// the autocorrelation of the sides of the median that they lie on, weighted by Bartlett's triangle.
+/// Returns the factor by which correlation of successive values increases the variance of a median: 1 for independent
+/// values. Computed from the autocorrelation of the sides of the median on which they lie, weighted by Bartlett's triangle.
 fn likeness(values: &[f64], median: f64) -> f64 {
     let sides: Vec<f64> = values
         .iter()
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Sum of twelve uniform values: near enough to normal, mean 0, deviation 1.
+    /// Returns the sum of twelve uniform values: approximately normal, mean 0, deviation 1.
     fn normal(random: &mut StdRng) -> f64 {
         (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
     }
@@ -232,11 +232,11 @@ mod tests {
         );
     }
 
-    /// How often a simulation draws so many values.
+    /// Number of samples in a simulation.
     const CASES: u32 = 1_000;
 
-    /// In what part of all cases the interval of `count` values around 1 holds 1. Each value takes over the part
-    /// `memory` of the one before it.
+    /// Returns the share of cases in which the interval of `count` values around 1 contains 1. Each value inherits the share
+    /// `memory` of the previous value.
     fn held(count: usize, memory: f64, interval: fn(&[f64]) -> Interval) -> f64 {
         let mut random = StdRng::seed_from_u64(count as u64);
         let held = (0..CASES).filter(|_| {
@@ -264,7 +264,7 @@ mod tests {
         for count in [2, 3, 4, 5, 6, 7, 9, 12, 20, 40, 59, 60, 120] {
             for interval in [median_interval as fn(&[f64]) -> Interval, of_ratios] {
                 let (said, held) = (coverage(count), held(count, 0.0, interval));
-                // 3.5 standard deviations of the simulation. Of many values it may cover a little more.
+                // 3.5 standard deviations of the simulation. For many values the coverage may be a little higher.
                 let room = 3.5 * (said * (1.0 - said) / f64::from(CASES)).sqrt();
                 let above = if count < MANY { room } else { 0.04 };
                 assert!(
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn disturbances_that_last_for_rounds_cost_little_coverage() {
-        // As if they were independent, the rounds give less than 0.8.
+        // Treated as independent, the rounds would give less than 0.8.
         let held = held(120, 0.5, median_interval);
         assert!(held > 0.88, "{held}");
     }
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_paired_rounds() {
-        // Both swing by a factor of ten together; the ratio is steady.
+        // Both vary by a factor of ten together; the ratio is steady.
         let ratio = ratio_interval(&[(1.1, 1.0), (11.0, 10.0), (5.5, 5.0)]).unwrap();
         assert!(
             (ratio.low - 1.1).abs() < 1e-9 && (ratio.high - 1.1).abs() < 1e-9,
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(ratio_interval(&[]), None);
         assert_eq!(ratio_interval(&[(1.0, 1.0), (1.0, 0.0)]), None);
         assert_eq!(ratio_interval(&[(0.0, 0.0)]), None);
-        // As far above as below: the median of the logarithms lies in the middle.
+        // Equally far above and below: the median of the logarithms is in the middle.
         let middle = ratio_interval(&[(2.0, 1.0), (1.0, 2.0)]).unwrap().estimate;
         assert!((middle - 1.0).abs() < 1e-9);
         assert_eq!(ratio_interval(&[(0.0, 1.0); 3]).unwrap().estimate, 0.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules that lead packets to the queues: fragments of rules/queue, adapted to the run.
+//! The rules that direct packets to the queues: fragments of rules/queue, adapted to the run.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,25 +13,25 @@ use testbed::netns::Namespace;
 use crate::experiment::Route;
 use crate::runner::Workload;
 
-/// Where in a rule its target begins.
+/// Start of the target within a rule.
 const TARGET: &str = " -j NFQUEUE ";
 const SERVER: &str = "127.0.0.1/32";
-/// What the kernel's own filter goes by where there is no policy: the packets that others queue are accepted by a rule.
+/// Ruleset of the kernel's own filter without a policy: a rule accepts the packets that other subjects queue.
 const ACCEPT_EVERYTHING: &str = "table inet filter {
 \tchain output { type filter hook output priority filter; policy accept; th dport 9999 accept; }
 \tchain input { type filter hook input priority filter; policy accept; th dport 9999 accept; }
 }
 ";
 
-/// Where the rule sends the packets.
+/// Destination of the packets in a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Accept,
-    /// This many queues, numbered from 0.
+    /// A number of queues, numbered from 0.
     Queues(u16),
 }
 
-/// The fragment's name for a load.
+/// Returns the fragment's name for a load.
 pub fn name(workload: Workload, route: Route) -> &'static str {
     match (route, workload) {
         (_, workload) if workload.shows_names() => "loopback-names",
@@ -42,14 +42,13 @@ pub fn name(workload: Workload, route: Route) -> &'static str {
     }
 }
 
-/// Where the server of the flow with this number (from 0) listens on the loopback interface.
+/// Returns the listening address of a flow's server (flows count from 0) on the loopback interface.
 pub fn loopback_address(flow: u16) -> IpAddr {
     let [high, low] = (flow + 1).to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(127, 0, high, low))
 }
 
-/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. It goes with the
-/// namespace.
+/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. It disappears with the namespace.
 pub fn load(
     namespace: &Namespace,
     root: &Path,
@@ -73,8 +72,8 @@ pub fn load(
     Ok(())
 }
 
-/// Loads a policy into the kernel's own filter inside a namespace, or without a file one that accepts every packet. It
-/// goes with the namespace.
+/// Loads a policy into the kernel's own filter inside a namespace; without a file, one that accepts every packet. It
+/// disappears with the namespace.
 pub fn load_policy(namespace: &Namespace, policy: Option<&Path>) -> Result<()> {
     let text = match policy {
         Some(file) => fs::read_to_string(file).with_context(|| file.display().to_string())?,
@@ -83,15 +82,14 @@ pub fn load_policy(namespace: &Namespace, policy: Option<&Path>) -> Result<()> {
     namespace.feed("nft", &["-f", "-"], &text)
 }
 
-/// The programs that a fragment is for, from its line `# tools: iptables ip6tables`.
+/// Returns the programs of a fragment, from its line `# tools: iptables ip6tables`.
 fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))
 }
 
-/// Puts the target in. A rule for one address stands once for the address of each flow, and the
-/// flows take the queues in turn: the kernel's own --queue-balance spreads by a hash of the
-/// addresses under a random key, with which two flows share a queue in one boot and not in the
-/// next. Where a rule is for many addresses, the kernel spreads them.
+/// Inserts the target. A rule for one address is repeated for the address of each flow, and the flows use the queues in
+/// turn: the kernel's own --queue-balance distributes by a hash of the addresses under a random key, with which two flows
+/// share a queue in one boot and not in the next. For a rule with many addresses, the kernel distributes.
 fn adapt(text: &str, target: Target, flows: u16) -> String {
     let rule = |start: &str, flow: u16| {
         let address = format!("{}/32", loopback_address(flow));
@@ -115,8 +113,7 @@ fn adapt(text: &str, target: Target, flows: u16) -> String {
         .collect()
 }
 
-/// The machine's own rules, loaded by `make rules`; `make unrules` takes them back when this goes
-/// out of scope.
+/// The machine's own rules, loaded by `make rules`; drop removes them with `make unrules`.
 pub struct HostSteering {
     root: PathBuf,
 }
@@ -131,7 +128,7 @@ impl HostSteering {
 
 impl Drop for HostSteering {
     fn drop(&mut self) {
-        // A signal that ends the run ends its children too, and so perhaps the first attempt.
+        // A signal that ends the run also ends its children, and so perhaps the first attempt.
         let undo = || make(&self.root, &["unrules"]);
         if let Err(error) = undo().or_else(|_| undo()) {
             eprintln!("warning: {error:#}: run `make unrules` by hand");
@@ -146,7 +143,7 @@ fn make(root: &Path, arguments: &[&str]) -> Result<()> {
         .arg(root)
         .args(arguments)
         .stdin(Stdio::null())
-        // A Ctrl-C on the terminal is for the run and not for what cleans up behind it.
+        // A Ctrl-C on the terminal must end the run and not this cleanup.
         .process_group(0)
         .output()
         .context("make could not be started")?;

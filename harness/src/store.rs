@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of a result folder. Rows are added a round at a time and are on the disk before the
-//! next round starts.
+//! The files of a result folder. Rows are appended a round at a time and are on the disk before the next round starts.
 
 mod rows;
 
@@ -17,7 +16,7 @@ pub use rows::{CellName, PairRow, PercentileRow, RoundRow, Row, Sample, SeriesRo
 
 pub const METADATA: &str = "metadata.json";
 pub const RAW: &str = "raw.jsonl.gz";
-/// The round of rows that are no timed rounds: counted system calls.
+/// Round number of rows without a timed round: counted system calls.
 pub const UNTIMED: u32 = 0;
 
 /// A line of [`RAW`].
@@ -27,13 +26,13 @@ struct Raw<'a> {
     text: &'a str,
 }
 
-/// What one round adds.
+/// Rows that one round adds.
 #[derive(Default)]
 pub struct Round {
     pub samples: Vec<Sample>,
     pub series: Vec<SeriesRow>,
     pub percentiles: Vec<PercentileRow>,
-    /// Tools' own output: (name, text).
+    /// Output of tools: (name, text).
     pub raw: Vec<(String, String)>,
 }
 
@@ -43,8 +42,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts a result anew: an earlier result in the folder is removed, other files are left
-    /// alone.
+    /// Starts a new result: removes an earlier result from the folder and no other files.
     pub fn create(folder: &Path) -> Result<Store> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let store = Store::open(folder);
@@ -71,7 +69,7 @@ impl Store {
         Ok(store)
     }
 
-    /// An existing result.
+    /// Opens an existing result.
     pub fn open(folder: &Path) -> Store {
         Store {
             folder: folder.into(),
@@ -82,7 +80,7 @@ impl Store {
         &self.folder
     }
 
-    /// Adds a round's rows behind those that are there. They are on the disk when this returns.
+    /// Appends a round's rows. They are on the disk when this returns.
     pub fn append(&self, round: &Round) -> Result<()> {
         self.append_rows(&round.samples)?;
         self.append_rows(&round.series)?;
@@ -90,15 +88,14 @@ impl Store {
         self.write_raw(&round.raw)
     }
 
-    /// Drops what an interrupted round left behind: rows that `kept` does not hold for, by load and round, and a broken
-    /// last line.
+    /// Removes the rows of an interrupted round: rows for which `kept` is false, by load and round, and a broken last line.
     pub fn cut(&self, kept: impl Fn(&CellName, u32) -> bool) -> Result<()> {
         self.cut_rows::<Sample>(&kept)?;
         self.cut_rows::<SeriesRow>(&kept)?;
         self.cut_rows::<PercentileRow>(&kept)
     }
 
-    /// All rows of a kind; none if the file isn't there.
+    /// Returns all rows of a kind; none if the file is missing.
     pub fn read<R: Row>(&self) -> Result<Vec<R>> {
         let Some(mut reader) = self.reader::<R>()? else {
             return Ok(Vec::new());
@@ -120,8 +117,8 @@ impl Store {
         self.replace(R::FILE, &writer.into_inner()?)
     }
 
-    /// Keeps tools' own output, (name, text) each: a line of JSON each, behind those that are there. Each call adds a member to
-    /// the gzip file, so that a crash costs the last one only.
+    /// Appends the output of tools, (name, text) each, as one line of JSON each. Each call adds a member to the gzip file,
+    /// so that a crash loses only the last member.
     fn write_raw(&self, texts: &[(String, String)]) -> Result<()> {
         if texts.is_empty() {
             return Ok(());
@@ -142,7 +139,7 @@ impl Store {
         append().with_context(|| file.display().to_string())
     }
 
-    /// Replaces a file; a crash leaves the old contents or the new ones.
+    /// Replaces a file; a crash leaves the old contents or the new contents.
     pub fn replace(&self, name: &str, contents: &[u8]) -> Result<()> {
         let (file, new) = (
             self.folder.join(name),
@@ -178,7 +175,7 @@ impl Store {
 
     fn cut_rows<R: RoundRow>(&self, kept: &impl Fn(&CellName, u32) -> bool) -> Result<()> {
         let rows: Vec<R> = match self.reader::<R>()? {
-            // A line that was not written to its end is the last one.
+            // Only the last line can be incomplete.
             Some(mut reader) => reader.deserialize().map_while(|row| row.ok()).collect(),
             None => Vec::new(),
         };
@@ -217,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that is gone with its value.
+    /// A folder that is deleted on drop.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is measured: no firewall, a rule without one, one of our programs in one of its forms, or a
-//! peer.
+//! The measured subjects: no firewall, a rule without a firewall, one of our programs in a variant, or a peer.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,9 +10,9 @@ use testbed::twin::USER;
 
 use crate::synthetic::SyntheticPolicy;
 
-/// The subject that every ratio to "unfiltered" refers to.
+/// The subject to which every ratio to "unfiltered" refers.
 pub const UNFILTERED: &str = "none";
-/// What a peer's command line holds in place of the queue's number, and of the folder of programs.
+/// Placeholders in a peer's command line for the queue's number and the folder of programs.
 pub const QUEUE_PLACE: &str = "{queue}";
 pub const BUILD_PLACE: &str = "{build}";
 const EXPECTED: &str =
@@ -25,26 +24,26 @@ const EXPECTED: &str =
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
-/// Where the programs that exchange messages lie, below the folder of programs, and how their names begin.
+/// Location of the programs that exchange messages, below the folder of programs, and the prefixes of their names.
 const EXCHANGES: &str = "kernel/bin";
 const EXCHANGE_NAMES: [&str; 3] = ["genl", "ipc", RING];
-/// Of these capture is the reader.
+/// Prefix of rings, whose reader is capture.
 const RING: &str = "ring";
-/// The program whose rings are subjects, how their names begin, and what else they have.
+/// The program whose rings are subjects, the ring types and the page sizes.
 pub const CAPTURE: &str = "capture";
 const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
 const RING_PAGES: [&str; 3] = ["4k", "thp", "hugetlb"];
 
-/// How names of recorders begin, and which there are.
+/// Prefix of recorders' names, and the recorders.
 const RECORD: &str = "record-";
 const RECORDERS: [&str; 4] = [CAPTURE, "tcpdump", "dumpcap", "netsniff-ng"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// No rule at all.
+    /// No rule.
     None,
-    /// The rule with ACCEPT in place of NFQUEUE: what the rule costs without userspace.
+    /// The rule with ACCEPT in place of NFQUEUE: the cost of the rule without userspace.
     Accept,
     /// The kernel's own filter with the load's policy, without a queue.
     Nftables,
@@ -53,10 +52,10 @@ pub enum Kind {
         program: String,
         backend: String,
         profile: String,
-        /// In place of the profile's.
+        /// Options that replace the profile's.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         options: Vec<String>,
-        /// In place of the load's.
+        /// Policy that replaces the load's.
         #[serde(skip_serializing_if = "Option::is_none")]
         policy: Option<SyntheticPolicy>,
     },
@@ -64,12 +63,12 @@ pub enum Kind {
     Exchange,
     /// A ring of capture.
     Capture { backend: String, pages: String },
-    /// A program that records packets to a file: capture, or a peer, which is left out where it is not installed.
+    /// A program that records packets to a file: capture, or a peer, which is omitted where it is not installed.
     Recorder { program: String },
     /// Any other program, by its command line.
     Peer {
         words: Vec<String>,
-        /// Left out where its program is not installed.
+        /// Whether it is omitted where its program is not installed.
         optional: bool,
     },
 }
@@ -78,18 +77,17 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Subject {
-    /// Without `@QUEUES` and `#COPY`.
+    /// Name without `@QUEUES` and `#COPY`.
     base: String,
     pub kind: Kind,
-    /// How many queues it serves, numbered from 0.
+    /// Number of queues that it serves, numbered from 0.
     pub queues: u16,
-    /// 1 for the first; further copies are measured as if they were something else (the noise
-    /// floor).
+    /// Number of the copy, 1 for the original; copies are measured as if they were different subjects (the noise floor).
     pub copy: u16,
 }
 
 impl Subject {
-    /// A peer. `command` is split at white space and run without a shell.
+    /// Returns a peer. `command` is split at white space and run without a shell.
     pub fn peer(name: &str, command: &str, optional: bool) -> Result<Subject, String> {
         let words: Vec<String> = command.split_whitespace().map(str::to_string).collect();
         if words.is_empty() {
@@ -98,7 +96,7 @@ impl Subject {
         Subject::named(name, Kind::Peer { words, optional })
     }
 
-    /// A twin with further options or with a policy of its own, under a name of its own.
+    /// Returns a twin with further options or its own policy, under a separate name.
     pub fn variant(
         name: &str,
         of: &Subject,
@@ -121,7 +119,7 @@ impl Subject {
         Subject::named(name, kind)
     }
 
-    /// What it filters by under a load that has a policy, or none.
+    /// Returns its policy under a load with the policy `of_load`, if any.
     pub fn policy(&self, of_load: Option<SyntheticPolicy>) -> Option<SyntheticPolicy> {
         match &self.kind {
             Kind::Twin { policy, .. } => policy.or(of_load),
@@ -129,7 +127,7 @@ impl Subject {
         }
     }
 
-    /// One queue, the first copy.
+    /// Returns a subject with one queue, as the first copy.
     fn named(name: &str, kind: Kind) -> Result<Subject, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.parse::<Subject>().is_ok() {
@@ -146,7 +144,7 @@ impl Subject {
         })
     }
 
-    /// Without `@QUEUES` and `#COPY`.
+    /// Returns the name without `@QUEUES` and `#COPY`.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -155,7 +153,7 @@ impl Subject {
         self.to_string()
     }
 
-    /// The same subject with another number of queues.
+    /// Returns the same subject with a different number of queues.
     pub fn with_queues(&self, queues: u16) -> Subject {
         Subject {
             queues,
@@ -163,7 +161,7 @@ impl Subject {
         }
     }
 
-    /// The same subject as a copy of this number, from 1.
+    /// Returns the same subject as the copy of this number, from 1.
     pub fn with_copy(&self, copy: u16) -> Subject {
         Subject {
             copy,
@@ -171,7 +169,7 @@ impl Subject {
         }
     }
 
-    /// Whether it is left out where its program is missing.
+    /// Whether it is omitted where its program is missing.
     pub fn is_optional(&self) -> bool {
         match &self.kind {
             Kind::Peer { optional, .. } => *optional,
@@ -185,7 +183,7 @@ impl Subject {
         self.has_firewall() || self.kind == Kind::Exchange
     }
 
-    /// Whether it is a ring of packets, in the virtual machine that counts instructions.
+    /// Whether it is a packet ring in the virtual machine that counts instructions.
     pub fn is_ring(&self) -> bool {
         let family = self.base.split_once('-').map(|name| name.0);
         self.kind == Kind::Exchange && family == Some(RING)
@@ -196,7 +194,7 @@ impl Subject {
         matches!(self.kind, Kind::Twin { .. } | Kind::Peer { .. })
     }
 
-    /// The program and its arguments; None without a firewall. A twin gets the policy's file if there is one.
+    /// Returns the program and its arguments; None without a firewall. A twin gets the policy's file if there is one.
     pub fn command_line(&self, bin_dir: &Path, policy: Option<&Path>) -> Option<Vec<String>> {
         match &self.kind {
             Kind::None
@@ -247,7 +245,7 @@ impl Subject {
         }
     }
 
-    /// The options of capture for a ring; none of other subjects.
+    /// Returns the options of capture for a ring; none for other subjects.
     pub fn ring_words(&self) -> Vec<String> {
         let Kind::Capture { backend, pages } = &self.kind else {
             return Vec::new();
@@ -261,7 +259,7 @@ impl Subject {
         words.into_iter().chain(take).collect()
     }
 
-    /// The program's file as far as it is known; a peer's may be found by PATH.
+    /// Returns the program's file, if known; a peer's may be found in PATH.
     pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables => None,
@@ -291,7 +289,7 @@ impl fmt::Display for Subject {
 impl FromStr for Subject {
     type Err = String;
 
-    /// Takes our own subjects; a peer needs its command line ([`Subject::peer`]).
+    /// Parses our own subjects; a peer also needs its command line ([`Subject::peer`]).
     fn from_str(text: &str) -> Result<Subject, String> {
         let refused = || format!("subject {text:?}: expected {EXPECTED}");
         let (rest, copy) = split_number(text, '#', u16::MAX).ok_or_else(refused)?;
@@ -358,12 +356,12 @@ fn in_bin_dir(word: &str, bin_dir: &Path) -> String {
     word.replace(BUILD_PLACE, &bin_dir.to_string_lossy())
 }
 
-/// The name of what a subject is a copy of; None for an original.
+/// Returns the name of a copy's original; None for an original.
 pub fn original(name: &str) -> Option<&str> {
     name.split_once('#').map(|(original, _)| original)
 }
 
-/// `name#3` -> (`name`, 3), `name` -> (`name`, 1); None unless the number is 2..=most.
+/// Splits `name#3` into (`name`, 3) and `name` into (`name`, 1); None unless the number is 2..=most.
 fn split_number(text: &str, mark: char, most: u16) -> Option<(&str, u16)> {
     let Some((name, number)) = text.split_once(mark) else {
         return Some((text, 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From the samples of all rounds to summary.csv and pairs.csv.
+//! Computes summary.csv and pairs.csv from the samples of all rounds.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::statistics::{better, median_interval, ratio_interval, Better, Interva
 use crate::store::{CellName, PairRow, Sample, Summary, UNTIMED};
 use crate::subject::original;
 
-/// What pairs are compared in. Losses are not among them: a ratio of zeros says nothing.
+/// Metrics in which pairs are compared. Losses are excluded: a ratio of zeros is meaningless.
 const COMPARED: [&str; 10] = [
     "throughput",
     "delivered_rate",
@@ -23,7 +23,7 @@ const COMPARED: [&str; 10] = [
     "touch",
 ];
 
-/// The metric that stands for a workload in tables and figures.
+/// Returns the metric that represents a workload in tables and figures.
 pub fn main_metric(workload: &str) -> &'static str {
     match workload {
         "tcp-latency" => "p50",
@@ -34,7 +34,8 @@ pub fn main_metric(workload: &str) -> &'static str {
         "frames" => "delivered_rate",
         "frames-delayed" | "frames-ring" => "lost_percent",
         "frames-neighbour" => "touch",
-        // Exchanges: instructions in the virtual machine, CPU time of both ends on this one. Recorders: CPU time a packet.
+        // Exchanges: instructions in the virtual machine, CPU time of both ends on this machine. Recorders: CPU time per
+        // packet.
         _ => "cost",
     }
 }
@@ -53,14 +54,14 @@ impl Values {
         self.rounds.values().copied().collect()
     }
 
-    /// (of self, of other) for each round that has both.
+    /// Returns (value of self, value of other) for each round that has both.
     fn paired(&self, other: &Values) -> Vec<(f64, f64)> {
         let both = |(round, a): (&u32, &f64)| Some((*a, *other.rounds.get(round)?));
         self.rounds.iter().filter_map(both).collect()
     }
 }
 
-/// All samples, sorted into groups, in the order of their first appearance in round and file.
+/// All samples in groups, in the order of their first appearance in round and file.
 struct Groups(Vec<Values>);
 
 impl Groups {
@@ -97,7 +98,7 @@ impl Groups {
         })
     }
 
-    /// The widest of the ratios of copies to their originals.
+    /// Returns the widest ratio interval of copies to their originals.
     fn noise(&self, cell: &CellName, metric: &str, copies: &[Pair]) -> Option<Interval> {
         let ratios = copies.iter().filter_map(|pair| {
             let (a, b) = (
@@ -120,7 +121,7 @@ impl Groups {
     }
 }
 
-/// Median and interval of everything that was measured, and the ratio to the baseline.
+/// Returns median and interval of each metric, and the ratio to the baseline.
 pub fn summarize(samples: &[Sample], baseline: &str) -> Vec<Summary> {
     let groups = Groups::of(samples);
     let summary = |values: &Values| {
@@ -154,8 +155,7 @@ pub fn summarize(samples: &[Sample], baseline: &str) -> Vec<Summary> {
     groups.0.iter().map(summary).collect()
 }
 
-/// Every pair that was asked for, and every copy against its original, under every load in every
-/// compared metric.
+/// Compares every requested pair, and every copy with its original, under every load in every compared metric.
 pub fn compare(samples: &[Sample], asked: &[Pair], subjects: &[String]) -> Vec<PairRow> {
     let timed: Vec<Sample> = samples
         .iter()
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Rounds of swinging speed in which b is 20 % slower than a, and a copy of a is as fast as a.
+    /// Builds rounds of fluctuating speed in which b is 20 % slower than a, and a copy of a is as fast as a.
     fn samples() -> Vec<Sample> {
         let mut samples = Vec::new();
         for (round, speed) in (1..).zip([10.0, 12.0, 8.0, 11.0, 10.0, 12.0, 8.0, 11.0]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generated policies of a kind and a size. No packet of any load matches them, so each packet is held against all
-//! that they say.
+//! Generated policies of a kind and a size. No packet of any load matches them, so each packet is compared with all of their
+//! rules and elements.
 
 use std::fmt;
 use std::fmt::Write;
@@ -11,15 +11,15 @@ use std::str::FromStr;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-/// Ports that rules can name: from 10,000, above the port of the loads.
+/// First port in rules: 10,000, above the port of the loads.
 const FIRST_PORT: u32 = 10_000;
-/// Odd, so that multiples of it modulo a power of two are all different; they lie far apart, so that no rules can be
-/// joined to ranges (2^32 divided by the golden ratio).
+/// Odd, so that its multiples modulo a power of two are all different; they are far apart, so that no rules can be joined to
+/// ranges (2^32 divided by the golden ratio).
 const STRIDE: u32 = 2_654_435_761;
-/// Prefixes lie in a /26 of 10.0.0.0/8 each.
+/// Prefixes are each in a separate /26 of 10.0.0.0/8.
 const BLOCK_BITS: u32 = 18;
 
-/// What a policy consists of.
+/// Contents of a policy.
 #[derive(
     Clone,
     Copy,
@@ -35,15 +35,15 @@ const BLOCK_BITS: u32 = 18;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SyntheticKind {
-    /// So many rules that test the port.
+    /// Rules that test the port.
     Ports,
-    /// So many rules that test the address.
+    /// Rules that test the address.
     Addresses,
-    /// One rule, and a set of so many addresses.
+    /// One rule and a set of addresses.
     AddressSet,
-    /// One rule, and a set of so many prefixes of /26 to /32.
+    /// One rule and a set of prefixes of /26 to /32.
     PrefixSet,
-    /// Two rules, of TLS and of DNS, and a set of so many names of hosts, a quarter of them wildcards.
+    /// Two rules, for TLS and DNS, and a set of host names, a quarter of them wildcards.
     Names,
 }
 
@@ -56,7 +56,7 @@ const KINDS: [SyntheticKind; 5] = [
 ];
 
 impl SyntheticKind {
-    /// As in experiments and rows.
+    /// Returns the name in experiments and rows.
     pub fn name(self) -> &'static str {
         match self {
             SyntheticKind::Ports => "ports",
@@ -67,7 +67,7 @@ impl SyntheticKind {
         }
     }
 
-    /// What its size counts.
+    /// Returns the unit of its size.
     pub fn counts(self) -> &'static str {
         match self {
             SyntheticKind::Ports => "rules “udp dport N drop”",
@@ -78,7 +78,7 @@ impl SyntheticKind {
         }
     }
 
-    /// The largest size: ports, and places for prefixes, are used up then.
+    /// Returns the largest size, limited by the available ports and prefixes.
     pub fn largest(self) -> u32 {
         match self {
             SyntheticKind::Ports => 50_000,
@@ -90,7 +90,7 @@ impl SyntheticKind {
     }
 }
 
-/// A kind in a size. Its text form is `KIND-SIZE`.
+/// A kind with a size. Its text form is `KIND-SIZE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SyntheticPolicy {
@@ -99,7 +99,7 @@ pub struct SyntheticPolicy {
 }
 
 impl SyntheticPolicy {
-    /// The text, which the twins take, and nft unless it has names. Nothing is left to chance: the same policy has the same text.
+    /// Returns the text, which the twins accept, and nft unless it contains names. The same policy always has the same text.
     pub fn text(self) -> String {
         let mut text = String::from("# SPDX-License-Identifier: GPL-2.0-or-later\n");
         let mut add = |line: fmt::Arguments| writeln!(text, "{line}").expect("writing to a string");
@@ -149,7 +149,7 @@ impl SyntheticPolicy {
         text
     }
 
-    /// An address or a prefix in 10.0.0.0/8, from which no load sends, or a name that no load asks for.
+    /// Returns an address or a prefix in 10.0.0.0/8, from which no load sends, or a name that no load uses.
     fn element(self, index: u32) -> String {
         let scattered = index.wrapping_mul(STRIDE);
         if self.kind == SyntheticKind::Names {
@@ -164,7 +164,7 @@ impl SyntheticPolicy {
     }
 }
 
-/// In quotes. A wildcard has two labels or three behind its asterisk.
+/// Returns a name in quotes. A wildcard has two or three labels after its asterisk.
 fn name(index: u32, scattered: u32) -> String {
     match index % 8 {
         0 => format!("\"*.w{scattered:08x}.example\""),
@@ -173,7 +173,7 @@ fn name(index: u32, scattered: u32) -> String {
     }
 }
 
-/// In 10.0.0.0/8, by its last three bytes.
+/// Returns an address in 10.0.0.0/8 with these last three bytes.
 fn address(low: u32) -> String {
     let [_, a, b, c] = low.to_be_bytes();
     format!("10.{a}.{b}.{c}")
@@ -203,7 +203,7 @@ impl FromStr for SyntheticPolicy {
 }
 
 impl SyntheticPolicy {
-    /// Whether there are so many.
+    /// Checks that the size is available for its kind.
     pub fn check(self) -> Result<(), String> {
         let largest = self.kind.largest();
         match (1..=largest).contains(&self.size) {
@@ -231,9 +231,9 @@ impl From<SyntheticPolicy> for String {
     }
 }
 
-/// The files of the policies of an experiment. They go with this value.
+/// The policy files of an experiment, deleted on drop.
 pub struct SyntheticFiles {
-    /// None if no policy was asked for.
+    /// None if the experiment has no policy.
     folder: Option<PathBuf>,
 }
 
@@ -257,13 +257,13 @@ impl SyntheticFiles {
         Ok(files)
     }
 
-    /// Where a policy is that was asked for.
+    /// Returns the path of a requested policy.
     pub fn path(&self, policy: SyntheticPolicy) -> PathBuf {
         let folder = self.folder.as_deref().unwrap_or(Path::new(""));
         folder.join(file_name(policy))
     }
 
-    /// The text with the files' names in place of their paths.
+    /// Returns the text with the files' names in place of their paths.
     pub fn shorten(&self, text: &str) -> String {
         match &self.folder {
             Some(folder) => text.replace(&format!("{}/", folder.display()), ""),
@@ -275,7 +275,7 @@ impl SyntheticFiles {
 impl Drop for SyntheticFiles {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
-            // What can't be removed is in the system's folder for such things.
+            // Files that can't be removed stay in the system's folder for temporary files.
             let _ = fs::remove_dir_all(folder);
         }
     }
@@ -285,7 +285,7 @@ pub fn file_name(policy: SyntheticPolicy) -> String {
     format!("{policy}.nft")
 }
 
-/// A folder that was not there before.
+/// Creates a new folder.
 fn new_folder() -> anyhow::Result<PathBuf> {
     let name = |number: u32| format!("twinwall-policies-{}-{number}", std::process::id());
     for number in 0.. {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tables as text, and numbers as they stand in them.
+//! Tables as text, and the format of their numbers.
 
 use std::fmt::Write;
 
@@ -8,16 +8,16 @@ pub struct Table {
     pub title: String,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// A line for each A/A pair, where the table itself does not hold their ratio.
+    /// One line per A/A pair, if the table itself does not contain their ratio.
     pub copies: Vec<String>,
 }
 
-/// What stands where nothing was measured.
+/// Returns the placeholder for a missing value.
 pub fn absent() -> String {
     "-".into()
 }
 
-/// Three or four digits that matter; of less than 0.001 the first.
+/// Formats a value with three or four significant digits; below 0.001 with one.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -32,7 +32,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// The first column to the left, the others to the right.
+/// Aligns the first column to the left, the other columns to the right.
 pub fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
     let lines: Vec<&[String]> = std::iter::once(head)
         .chain(rows.iter().map(|r| r.as_slice()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a result is what its experiment's file would give today: its metadata and its rows against the file.
+//! Compares a result's metadata and rows with its experiment's file, to find stale results.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::store::{Sample, Store, Summary};
 use crate::subject::Subject;
 use crate::summary::summarize;
 
-/// Characters of a value that are shown.
+/// Number of characters of a value that are shown.
 const SHOWN: usize = 100;
 
-/// What is stale in a result folder, in words; nothing if it is as the experiment says. Fails if it can't be read.
+/// Returns the stale parts of a result folder in words; nothing if it matches the experiment. Fails if it can't be read.
 pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
     let samples: Vec<Sample> = Store::open(folder).read()?;
@@ -27,11 +27,11 @@ pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether the summary follows from the samples.
+/// Checks that the summary follows from the samples.
 fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Option<String>> {
     let mut written: Vec<Summary> = Store::open(folder).read()?;
     let mut anew = summarize(samples, &metadata.baseline);
-    // Nothing compares with a NaN, and of what was counted once there is no interval.
+    // A NaN equals nothing, and a single count has no interval.
     for rows in [&mut written, &mut anew] {
         rows.retain(|row| row.median.is_finite());
     }
@@ -39,7 +39,7 @@ fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Opt
     Ok((written != anew).then(|| words.into()))
 }
 
-/// Compares what both the file and the metadata have.
+/// Compares the settings that are in both the file and the metadata.
 fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
     let there =
         |subject: &&Subject| !subject.is_optional() || metadata.subjects.contains(&subject.name());
@@ -81,7 +81,7 @@ fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>>
     Ok(found)
 }
 
-/// A value in one line: only the beginning of long ones, such as all figures.
+/// Returns a value in one line: only the beginning of a long value, such as all figures.
 fn in_short(value: &serde_json::Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(SHOWN) {
@@ -90,7 +90,7 @@ fn in_short(value: &serde_json::Value) -> String {
     }
 }
 
-/// Whether the run was complete, and made from sources that others have.
+/// Checks that the run was complete and made from committed sources.
 fn completeness(metadata: &Metadata) -> Vec<String> {
     let checks = [
         (
@@ -114,7 +114,7 @@ fn completeness(metadata: &Metadata) -> Vec<String> {
     stale.map(|(_, words)| words).collect()
 }
 
-/// Whether the rows are of the loads in the file, each by a runner that the file allows.
+/// Checks that the rows are of the loads in the file, each by a runner that the file allows.
 fn loads(experiment: &Experiment, metadata: &Metadata, samples: &[Sample]) -> Vec<String> {
     let mut found = Vec::new();
     let wanted: Vec<_> = cells(experiment).iter().map(Cell::name).collect();
@@ -148,7 +148,7 @@ fn loads(experiment: &Experiment, metadata: &Metadata, samples: &[Sample]) -> Ve
     found
 }
 
-/// Whether the figures that the experiment asks for are there.
+/// Checks that the experiment's figures exist.
 fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
     let names = metadata
         .figures
@@ -158,7 +158,7 @@ fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
     missing.map(|name| format!("{name} is not there")).collect()
 }
 
-/// The same with the experiment of the folder's metadata, read from the folder of experiments.
+/// Like [`stale`], with the experiment that the folder's metadata name, read from the folder of experiments.
 pub fn stale_in(experiments: &Path, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
     if metadata.kind == ExperimentKind::Scan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program as its user meets it.
+//! Tests of the program's command line.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ name = "udp-flood"
 payload_bytes = [18]
 "#;
 
-/// A folder that is gone with its value.
+/// A folder that is deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -227,7 +227,7 @@ fn an_interrupted_run_shows_what_it_has_and_goes_on() {
         report.starts_with("# Nothing against nothing\n"),
         "{report}"
     );
-    // The rounds of the load that was cut off are made anew.
+    // The rounds of the interrupted load are repeated.
     assert!(report.contains("98.4 % interval of 7 rounds"), "{report}");
     assert!(report.contains("| none#2 |"), "{report}");
 }
@@ -241,7 +241,7 @@ fn a_figure_is_drawn_from_the_table_beside_it() {
     let written = ["summary.csv", "report.md", "udp-flood-loopback-dots.svg"];
     let read = || written.map(|name| fs::read_to_string(folder.0.join("out").join(name)).unwrap());
     let first = read();
-    // What is in summary.csv by other means than from samples.csv is in no figure.
+    // Figures must not use values of summary.csv that don't follow from samples.csv.
     let changed = first[0].replace(",4,", ",4,9");
     assert_ne!(changed, first[0]);
     fs::write(folder.0.join("out/summary.csv"), changed).unwrap();

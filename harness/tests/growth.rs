@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The experiment `rules`, made short: few sizes, two rounds of slices. Needs root and the built firewalls.
+//! The experiment `rules`, shortened: few sizes, two rounds of slices. Needs root and the built firewalls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ workload = "udp-flood"
 policy = "ports"
 "#;
 
-/// Where `make build` leaves the firewalls, or the folder that TWINWALL_BUILD names.
+/// Returns the folder in which `make build` leaves the firewalls, or the folder in TWINWALL_BUILD.
 fn built() -> PathBuf {
     match std::env::var_os("TWINWALL_BUILD") {
         Some(folder) => folder.into(),
@@ -92,7 +92,7 @@ fn policies_of_all_kinds_are_measured_in_both_twins_and_the_kernel() {
                 };
                 samples.iter().find(of_it).map(|sample| sample.value)
             };
-            // No rule matches: what the policy drops would be lost.
+            // No rule matches: a match would be dropped and counted as lost.
             assert_eq!(value("lost"), Some(0.0), "{subject} {policy}");
             assert!(
                 value("delivered").is_some_and(|count| count > 0.0),

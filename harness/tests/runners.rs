@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whole loads of one second by each runner, in namespaces of their own. Needs root.
+//! Whole loads of one second by each runner, in separate namespaces. Needs root.
 
 use std::fs;
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use harness::runner::scanner::Scanner;
 use harness::runner::{Load, Outcome, Place, Runner, Workload};
 use testbed::netns::{Namespace, VETH_IPV4};
 
-/// How an incident ends, and how often a load is run that has it for a reason that the kernel tells.
+/// End of an incident's text, and the number of attempts if the kernel's counters explain the incident.
 const UNACCEPTED: &str = "were accepted";
 const TRIES: u32 = 3;
-/// What the kernel counts of packets that came and found no room at a listener (net/ipv4/proc.c).
+/// Kernel counters of packets that found no room at a listener (net/ipv4/proc.c).
 const NO_ROOM: [&str; 2] = ["ListenOverflows", "ListenDrops"];
 const LOOPBACK_IPV4: &str = "127.0.0.1";
 const LOOPBACK_IPV6: &str = "::1";
@@ -29,7 +29,7 @@ fn load(workload: Workload, address: IpAddr) -> Load {
     };
     Load {
         workload,
-        // The shortest that ethr and iperf3 take.
+        // The shortest duration that ethr and iperf3 accept.
         duration: Duration::from_secs(1),
         address,
         port: 9999,
@@ -63,7 +63,7 @@ fn value(outcome: &Outcome, name: &str) -> f64 {
         .value
 }
 
-/// The names and units that every CSV and figure relies on, and values that traffic must have.
+/// Checks the names and units on which every CSV and figure relies, and values that traffic must have.
 fn check(load: &Load, outcome: &Outcome) {
     let metrics: Vec<_> = outcome.metrics.iter().map(|m| (m.name, m.unit)).collect();
     match load.workload {
@@ -109,7 +109,7 @@ fn check(load: &Load, outcome: &Outcome) {
 #[test]
 fn a_connection_that_does_not_come_about_is_an_error_in_time() {
     let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
-    // No link joins the two.
+    // No link joins the two namespaces.
     let place = Place {
         server: &server,
         client: &client,
@@ -140,20 +140,20 @@ fn iperf3_makes_what_it_supports() {
     }
 }
 
-/// The program whose hidden command is the scanner's server.
+/// Returns the program whose hidden command is the scanner's server.
 fn harness() -> PathBuf {
     env!("CARGO_BIN_EXE_harness").into()
 }
 
-/// The scanner that `make build` made.
+/// Returns the scanner that `make build` made.
 fn scanner() -> Scanner {
     let build = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
     let folder = std::env::var_os("TWINWALL_BUILD").map_or_else(build, PathBuf::from);
     Scanner::find(&folder, harness()).unwrap()
 }
 
-/// How many packets the kernel has lost on their way to a namespace's listeners: those that found no room there, and
-/// those that found none in a CPU's backlog (the second number of each line of softnet_stat).
+/// Returns the number of packets that the kernel has lost on their way to a namespace's listeners: those that found no room
+/// at a listener, and those that found none in a CPU's backlog (the second number of each line of softnet_stat).
 fn lost_by_the_kernel(server: &Namespace) -> u64 {
     let read = |name: &str| {
         let file = format!("/proc/thread-self/net/{name}");
@@ -175,7 +175,7 @@ fn lost_by_the_kernel(server: &Namespace) -> u64 {
         + backlog.sum::<u64>()
 }
 
-/// Runs a load, and again if connections were not accepted since the kernel has lost their packets.
+/// Runs a load, and again if connections were not accepted because the kernel has lost their packets.
 fn run_accepted(scanner: &Scanner, place: &Place, load: &Load) -> Outcome {
     let is_unaccepted = |incident: &String| incident.ends_with(UNACCEPTED);
     for _ in 1..TRIES {
@@ -189,7 +189,7 @@ fn run_accepted(scanner: &Scanner, place: &Place, load: &Load) -> Outcome {
     scanner.run(place, load).unwrap()
 }
 
-/// Fails on incidents that no stall of the machine explains, which makes targets filtered.
+/// Fails on incidents that no stall of the machine (which makes targets filtered) explains.
 fn forbid(outcome: &Outcome, states: &[&str]) {
     for incident in &outcome.incidents {
         let is = |state: &&str| incident.ends_with(&format!("targets were {state}"));
@@ -221,7 +221,7 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
     for outcome in outcomes {
         check(&load, &outcome);
         forbid(&outcome, &["closed", "error"]);
-        // Counted over the second that was asked for at most, without the end of what was in flight.
+        // Counted over the requested second at most, without the end of the connections in flight.
         let (rate, open) = (value(&outcome, "connections"), value(&outcome, "open"));
         assert!(rate >= open, "{outcome:?}");
     }
@@ -244,12 +244,12 @@ fn connections_that_a_rule_refuses_or_swallows_are_incidents() {
             client: &client,
         };
         let load = Load {
-            // Time for a connection that nothing answers to be given up.
+            // Long enough that an unanswered connection times out.
             duration: Duration::from_secs(5),
             ..load(Workload::TcpProbe, VETH_IPV4.1)
         };
         let outcome = run_accepted(&scanner(), &place, &load);
-        // Half of the network meets the rule.
+        // Half of the network matches the rule.
         let (open, refused) = (value(&outcome, "open"), value(&outcome, word));
         assert!(open > 0.0 && refused > 0.0, "{outcome:?}");
         let wanted = format!("targets were {word}");

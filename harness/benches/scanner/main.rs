@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `make bench-scanner`: the scanner's two engines and its SYN mode beside the scanners that are on PATH, interleaved, in
-//! namespaces. Writes a result folder as an experiment does, with a report of its own.
+//! `make bench-scanner`: compares the scanner's two engines and its SYN mode with the scanners on PATH, interleaved, in
+//! namespaces. Writes a result folder as an experiment does, with a separate report.
 
 mod place;
 mod report;
@@ -38,12 +38,12 @@ struct Arguments {
     bench: bool,
 }
 
-/// What is asked, who answers, and whose words apply.
+/// Targets and place of a scan, and the applicable subjects.
 struct Workload {
     name: &'static str,
     targets: &'static str,
     port: u16,
-    /// Targets that are open.
+    /// Number of open targets.
     truth: u64,
     kind: Kind,
 }
@@ -52,16 +52,16 @@ struct Workload {
 enum Kind {
     /// Closed or open ports over loopback.
     Loopback,
-    /// Over veth, all dropped.
+    /// Over veth; every packet is dropped.
     Silent,
-    /// Over veth, by SYNs as well.
+    /// Over veth, including SYN scans.
     Veth,
     /// Version lines, on one CPU.
     Ssh,
 }
 
 const ALL: u64 = 65536;
-/// For those that wait for silent hosts a few hundred at a time.
+/// Smaller part for scanners that wait for a few hundred silent hosts at a time.
 const FEW: Part<'static> = ("10.64.0.0/20", 4096);
 const WORKLOADS: [Workload; 6] = [
     workload("closed, 127.0.0.0/16", "127.0.0.0/16", 9, 0, Kind::Loopback),
@@ -95,7 +95,7 @@ const fn workload(
 }
 
 impl Workload {
-    /// Its name in files, and the route.
+    /// Returns its name in files, and the route.
     fn slug(&self) -> (&'static str, &'static str) {
         let name = self.name.split([',', ' ']).next().unwrap_or(self.name);
         match self.kind {
@@ -161,13 +161,13 @@ impl Workload {
         subjects
     }
 
-    /// Other scanners, if they are on PATH: as they come, but for the time-out.
+    /// Returns other scanners that are on PATH, with their default options except for the time-out.
     fn peers(&self) -> Vec<Subject> {
         let nmap = |kind: &str| {
             let line = format!("nmap {kind} -n -Pn -p {{port}} -oG - --max-retries 0 --min-rate 100000 {{targets}}");
             Subject::new(&format!("nmap {kind}"), &line, "/open/")
         };
-        // It prints address and port of what is open, or the version.
+        // It prints address and port of open targets, or the version.
         let published = |ring: u32, mode: &str, open| {
             let line = format!("io_uring_scanner --ring-size {ring} --connect-timeout-sec 1 {{port}} {{targets}} {mode}");
             Subject::new(&format!("io_uring_scanner, ring of {ring}"), &line, open)
@@ -193,7 +193,7 @@ impl Workload {
             ],
             Kind::Silent => vec![
                 published(1024, "tcp-connect", ":").of(FEW),
-                // Its buffers bound the ring.
+                // Its buffers limit the ring.
                 published(16384, "tcp-connect", ":"),
                 rustscan.of(FEW),
                 nmap("-sT").of(FEW),
@@ -214,7 +214,7 @@ fn main() -> anyhow::Result<()> {
     {
         eprintln!("{}", workload.name);
         measure(workload, &arguments, &mut recorder, &mut report)?;
-        // What is known stays if the rest is interrupted.
+        // The report so far remains if the rest is interrupted.
         std::fs::write(arguments.out.join("report.md"), &report)?;
     }
     if arguments.only.is_empty() {
@@ -227,7 +227,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All subjects in turn, in another order each round.
+/// Runs all subjects in turn, in a different order each round.
 fn rounds(
     workload: &Workload,
     subjects: &[Subject],
@@ -239,7 +239,7 @@ fn rounds(
     for round in 0..count {
         for turn in 0..subjects.len() {
             let at = (turn + round) % subjects.len();
-            // What failed once is not tried again.
+            // A failed subject is not retried.
             if round > 0 && runs[at].is_empty() {
                 continue;
             }
@@ -272,11 +272,11 @@ fn measure(
     Ok(())
 }
 
-/// Wall and CPU time over 2^8 to 2^16 targets: one closed port over loopback.
+/// Measures wall and CPU time over 2^8 to 2^16 targets: one closed port over loopback.
 fn curves(arguments: &Arguments, recorder: &mut Recorder) -> anyhow::Result<()> {
     let workload = &WORKLOADS[0];
     let subjects = workload.subjects(arguments);
-    // All of them were measured above.
+    // The full range was measured above.
     for bits in (8..16).step_by(2) {
         let targets = format!("127.0.0.0/{}", 32 - bits);
         let runs = rounds(workload, &subjects, (&targets, 1 << bits), arguments.rounds)?;

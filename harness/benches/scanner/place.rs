@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where it is measured: namespaces, and who answers in them.
+//! The place of a measurement: namespaces and the servers in them.
 
 use std::fs;
 use std::io::Write;
@@ -13,17 +13,17 @@ use std::time::Duration;
 use anyhow::Context;
 use testbed::netns::Namespace;
 
-/// A network behind the veth pair that the server's namespace takes as its own.
+/// A network reached over the veth pair that the server's namespace treats as local.
 pub const BEHIND: &str = "10.64.0.0/16";
 
-/// How long the one who answers sleeps when nobody asks.
+/// Sleep time of an idle server.
 const REST: Duration = Duration::from_micros(200);
 
-/// What one workload is measured in.
+/// Place of one workload.
 pub struct Place {
-    /// Where scanners run.
+    /// Namespace of the scanners.
     pub client: Namespace,
-    /// The address of the server's end of the pair, for who builds frames itself.
+    /// MAC address of the server's end of the pair, for scanners that build frames.
     pub mac: String,
     _server: Option<Namespace>,
     stop: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ impl Place {
         })
     }
 
-    /// Two namespaces; [`BEHIND`] is reached over the pair, and nobody drops or answers for it but the server.
+    /// Makes two namespaces; [`BEHIND`] is reached over the pair, and only the server drops or answers its packets.
     pub fn veth(drops: bool) -> anyhow::Result<Place> {
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         Namespace::veth_pair(&client, &server)?;
@@ -79,8 +79,8 @@ impl Place {
         })
     }
 
-    /// Answers on a port with these words, or with none, and forgets the connection. One thread takes what has come and
-    /// then rests, so that the machine's time goes to the scanners.
+    /// Accepts connections on a port, sends the given words if any, and closes them. One thread handles all waiting
+    /// connections and then rests, so that the machine's time is left to the scanners.
     pub fn answer(&mut self, port: u16, words: &'static [u8]) -> anyhow::Result<()> {
         let place = self._server.as_ref().unwrap_or(&self.client);
         let listener = place.enter(|| listen(port))?;
@@ -109,7 +109,7 @@ impl Drop for Place {
     }
 }
 
-/// With a backlog that no scanner fills while a thread is asleep.
+/// Opens a listener with a backlog that no scanner fills while the thread sleeps.
 fn listen(port: u16) -> anyhow::Result<TcpListener> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
     // SAFETY: socket(2), bind(2) and listen(2) read an address that outlives them; the descriptor is owned at the end.

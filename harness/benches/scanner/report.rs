@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The report: a table in Markdown, a row for each workload and subject.
+//! The report: a table in Markdown, one row per workload and subject.
 
 use harness::statistics::{interval_in_words, median_interval};
 
 use super::subject::Run;
 use super::Workload;
 
-/// What the figures were measured on, and the head of the table.
+/// Returns the description of the machine, and the head of the table.
 pub fn head(rounds: usize) -> String {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let load = read("/proc/loadavg");
@@ -22,7 +22,7 @@ pub fn head(rounds: usize) -> String {
     )
 }
 
-/// The runs of one subject; says how many there are if some of the rounds failed.
+/// Returns the row of one subject, with the number of runs if some rounds failed.
 pub fn row(workload: &Workload, subject: &str, runs: &[Run], rounds: usize) -> String {
     let rates: Vec<f64> = runs.iter().map(Run::rate).collect();
     let costs: Vec<f64> = runs.iter().map(Run::cost_us).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The result folder: rows, metadata and figures as those of an experiment.
+//! The result folder: rows, metadata and figures like those of an experiment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use harness::store::{Round, Sample, Store};
 use super::subject::Run;
 use super::Workload;
 
-/// Others that are asked for their version if they are on PATH.
+/// Other scanners whose version is recorded if they are on PATH.
 const SCANNERS: [&str; 4] = ["nmap", "masscan", "rustscan", "io_uring_scanner"];
 
-/// What is measured goes onto the disk as it comes.
+/// Writes measurements to the disk as they arrive.
 pub struct Recorder {
     out: PathBuf,
     store: Store,
@@ -68,7 +68,7 @@ impl Recorder {
         })
     }
 
-    /// The runs of one subject, a round each.
+    /// Adds the runs of one subject, one per round.
     pub fn add(&mut self, workload: &Workload, subject: &str, runs: &[Run]) -> anyhow::Result<()> {
         if !self.metadata.subjects.iter().any(|name| name == subject) {
             self.metadata.subjects.push(subject.into());
@@ -78,7 +78,7 @@ impl Recorder {
         for (round, run) in (1..).zip(runs) {
             let values = [
                 ("wall", "s", Some(run.wall.as_secs_f64())),
-                // A clock tick is the least that is counted.
+                // A clock tick is the smallest count.
                 ("cpu", "s", Some(run.cpu.as_secs_f64().max(0.001))),
                 ("open", "targets", Some(run.open as f64)),
                 ("calls_per_target", "calls", run.calls),
@@ -103,7 +103,7 @@ impl Recorder {
         self.metadata.write(&self.store)
     }
 
-    /// The summary and the figures of all that was added.
+    /// Writes the summary and the figures of everything added.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.metadata.rounds_done = self.metadata.rounds;
         self.metadata.ended = Some(now());

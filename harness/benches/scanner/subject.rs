@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is measured: this scanner in its ways, and others that are on PATH.
+//! The measured scanners: this scanner in its modes, and other scanners on PATH.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -10,18 +10,18 @@ use anyhow::Context;
 
 use crate::place::Place;
 
-/// A command line with `{targets}`, `{port}` and `{mac}` (of the router), and how its results are counted.
+/// A command line with `{targets}`, `{port}` and `{mac}` (of the router), and the way to count its results.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
     pub words: Vec<String>,
-    /// A line with this is an open port.
+    /// Text of an output line that marks an open port.
     pub open: &'static str,
-    /// It asks this part of the targets only, since all would take it minutes.
+    /// Part of the targets, if all would take minutes.
     pub part: Option<Part<'static>>,
 }
 
-/// A part of a workload's targets, and how many they are.
+/// A part of a workload's targets, and their number.
 pub type Part<'a> = (&'a str, u64);
 
 /// One run of a subject.
@@ -31,20 +31,20 @@ pub struct Run {
     pub wall: Duration,
     pub cpu: Duration,
     pub open: u64,
-    /// As our own summary tells it.
+    /// System calls according to our own summary.
     pub calls: Option<f64>,
 }
 
-/// Who takes longer for 2^16 targets is not waited for.
+/// Time limit for a run.
 const LIMIT: Duration = Duration::from_secs(40);
 
 impl Run {
-    /// Targets a second.
+    /// Returns the targets per second.
     pub fn rate(&self) -> f64 {
         self.targets as f64 / self.wall.as_secs_f64()
     }
 
-    /// Microseconds of CPU a target.
+    /// Returns the microseconds of CPU per target.
     pub fn cost_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.targets as f64
     }
@@ -77,7 +77,7 @@ impl Subject {
         program.contains('/') || on_path()
     }
 
-    /// Runs it in a namespace to its end, for these targets or its part of them. None: it failed, or took too long.
+    /// Runs it in a namespace to its end, for these targets or its part of them. None if it failed or took too long.
     pub fn run(&self, place: &Place, all: Part, port: u16) -> anyhow::Result<Option<Run>> {
         let (targets, count) = self.part.unwrap_or(all);
         let words = self.words.iter().map(|word| {
@@ -124,7 +124,7 @@ impl Subject {
     }
 }
 
-/// Waits for a child; gives its end and its CPU time, that of its own children included.
+/// Waits for a child; returns its status and its CPU time, including that of its children.
 fn wait(pid: i32, start: Instant) -> Option<(ExitStatus, Duration)> {
     loop {
         // SAFETY: all zeros is a valid rusage; wait4(2) fills it and the status in.

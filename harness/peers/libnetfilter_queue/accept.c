@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Accepts every packet of a queue by the callbacks of libnetfilter_queue, as its documentation
-// shows them: accept QUEUE [tuned].
+// Accepts every packet of a queue with the callbacks of libnetfilter_queue, as in its
+// documentation: accept QUEUE [tuned].
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The text of an experiment: its shape, and what one part of it says about another.
+//! Parses an experiment's text and checks that its parts are consistent.
 
 use std::fs;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::runner::Workload;
 use crate::subject::{Kind, Subject, UNFILTERED};
 use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 
-/// The shape of an experiment's file.
+/// Structure of an experiment's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -59,12 +59,12 @@ struct Text {
 struct Peer {
     name: String,
     command: String,
-    /// Left out where its program is not installed.
+    /// Whether the subject is omitted where its program is not installed.
     #[serde(default)]
     optional: bool,
 }
 
-/// A twin with further options, or with a policy in place of the load's.
+/// A twin with further options, or with a policy that replaces the load's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {
@@ -73,7 +73,7 @@ struct Variant {
     #[serde(default)]
     options: Vec<String>,
     policy: Option<SyntheticPolicy>,
-    /// Measured as if they were different, for the difference that the machine makes by itself.
+    /// Number of identical copies, measured as if they were different: they show the machine's own variation.
     #[serde(default = "one_copy")]
     copies: u16,
 }
@@ -86,14 +86,14 @@ fn one_queue() -> Vec<Spanned<u16>> {
     vec![Spanned::new(0..0, 1)]
 }
 
-/// The same as [`in_range`] for a number that may be missing.
+/// Like [`in_range`], for an optional number.
 pub(super) fn some_in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
     from: D,
 ) -> Result<Option<u32>, D::Error> {
     in_range::<D, LOW, HIGH>(from).map(Some)
 }
 
-/// A refusal at a place (a byte range of the file).
+/// An error at a position (a byte range of the file).
 pub(super) struct Refusal {
     pub place: Range<usize>,
     pub words: String,
@@ -104,7 +104,7 @@ fn refuse<T>(place: Range<usize>, words: String) -> Result<T, Refusal> {
 }
 
 impl Experiment {
-    /// Reads and checks an experiment's file.
+    /// Parses and checks an experiment's file.
     pub fn read(file: &Path) -> anyhow::Result<Experiment> {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -153,7 +153,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// What one part of the file says about another.
+    /// Checks the consistency between parts of the file.
     fn check(&self, text: &Text) -> Result<(), Refusal> {
         if self.kind == ExperimentKind::Scan {
             return refuse(
@@ -214,8 +214,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Checks that the times of rounds are given if some load is in rounds, those of slices if some load is in slices,
-    /// and neither otherwise.
+    /// Checks that the times of rounds are present exactly if some load has rounds, and the times of slices exactly if some
+    /// load has slices.
     fn check_times(&self, text: &Text) -> Result<(), Refusal> {
         let times = [
             ("rounds", text.rounds),
@@ -243,7 +243,8 @@ impl Experiment {
         }
     }
 
-    /// In an experiment of exchanges all subjects make exchanges, and in others none does; likewise of captures.
+    /// Checks that in an experiment of exchanges all loads are exchanges, and in other experiments none is; likewise for
+    /// captures.
     fn check_kind(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let exchange = self.kind == ExperimentKind::Exchange;
         let plan = workload.get_ref();
@@ -289,7 +290,7 @@ impl Experiment {
         }
     }
 
-    /// The kernel's own filter takes no policy with names.
+    /// Refuses a policy with names if the kernel's own filter is a subject.
     fn check_names(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let policy = workload.get_ref().policy.as_ref();
         let has_names = policy.is_some_and(|policy| policy.kind == SyntheticKind::Names);
@@ -399,7 +400,7 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
     let plan = workload.get_ref();
     let (allowed, expected) = match plan.name {
         Workload::UdpFlood => (1..=LARGEST_DATAGRAM_BYTES, "1 to 65507"),
-        // Its connections are left as soon as they are there.
+        // The client leaves these connections as soon as they are established.
         Workload::TcpProbe => (0..=0, "0"),
         Workload::Packet => (60..=1514, "60 to 1514"),
         name if name.is_exchange() => (0..=1 << 20, "0 to 1048576"),
@@ -444,7 +445,7 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
     Ok(())
 }
 
-/// Counted from 1, in bytes of the line.
+/// Returns line and column, counted from 1; the column is in bytes.
 pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

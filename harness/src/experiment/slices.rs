@@ -7,28 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use super::in_range;
 
-/// Rounds that are made and forgotten before the first counts.
+/// Discarded rounds before the first counted round.
 pub const WARM_UP_ROUNDS: u32 = 3;
 
-/// How a load is cut into slices; `[slices]` of an experiment.
+/// Division of a load into slices; `[slices]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Slices {
-    /// How long the sender sends in a slice.
+    /// Time that the sender sends in a slice.
     #[serde(deserialize_with = "in_range::<_, 1, 10000>")]
     pub milliseconds: u32,
-    /// How long it sends before that, without counting: caches and clocks forget a subject while others have their turn.
+    /// Time that the sender sends before that, uncounted: caches and clocks forget a subject during the other subjects'
+    /// slices.
     #[serde(deserialize_with = "in_range::<_, 0, 10000>")]
     pub settle_milliseconds: u32,
     pub order: Order,
     #[serde(deserialize_with = "in_range::<_, 1, 100000>")]
     pub rounds: u32,
-    /// A load ends after this time with the rounds that it has: slow subjects and busy machines make slices longer.
+    /// Time limit of a load; it ends with the rounds completed so far. Slow subjects and busy machines make slices longer.
     #[serde(deserialize_with = "in_range::<_, 1, 3600>")]
     pub most_seconds: u32,
 }
 
-/// In which order the subjects of a round have their slices.
+/// Order of the subjects' slices in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
@@ -51,22 +52,22 @@ impl Default for Slices {
 }
 
 impl Slices {
-    /// How long the sender sends in a slice.
+    /// Returns the time that the sender sends in a slice.
     pub fn slice(&self) -> Duration {
         Duration::from_millis(self.milliseconds.into())
     }
 
-    /// How long it sends before that.
+    /// Returns the time that it sends before that, uncounted.
     pub fn settle(&self) -> Duration {
         Duration::from_millis(self.settle_milliseconds.into())
     }
 
-    /// How long a round takes with so many subjects, at least.
+    /// Returns the minimum duration of a round with this number of subjects.
     pub fn round(&self, subjects: u32) -> Duration {
         (self.slice() + self.settle()) * subjects
     }
 
-    /// How long a load takes with so many subjects.
+    /// Returns the duration of a load with this number of subjects.
     pub fn duration(&self, subjects: u32) -> Duration {
         let all = self.round(subjects) * (self.rounds + WARM_UP_ROUNDS);
         all.min(Duration::from_secs(self.most_seconds.into()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a server has received, as the sender sees it while both run; and the server's thread.
+//! Counts a server's received data, for the sender to read while both run; runs the server's thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use anyhow::{bail, Result};
 
 use super::{cpu, STALLED};
 
-/// How often the sender looks whether all has arrived.
+/// Interval at which the sender checks whether everything has arrived.
 const LOOK: Duration = Duration::from_micros(50);
-/// After so long without an arrival, what is still missing may be lost. It is lost if nothing waits anywhere, and
-/// nothing comes for as long again: a server that was put off the CPU has counted by then what it had taken.
+/// Time without an arrival after which missing data may be lost. They count as lost if no packet is waiting anywhere and
+/// another such time passes without an arrival: a server that was off the CPU has then counted its received data.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// Written by servers, read by the sender.
+/// Counters that servers write and the sender reads.
 pub struct Arrivals {
     epoch: Instant,
     count: AtomicU64,
-    /// Nanoseconds since `epoch`.
+    /// Time of the last arrival, in nanoseconds since `epoch`.
     last: AtomicU64,
     over: AtomicBool,
 }
@@ -46,13 +46,13 @@ impl Arrivals {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether servers shall end.
+    /// Whether servers must end.
     pub fn over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits until `wanted` have arrived in all. If `emptied` is given, fewer are enough once it is true and nothing
-    /// has come for a while. Fails if nothing comes for [`STALLED`].
+    /// Waits until `wanted` have arrived in total. If `emptied` is given, fewer suffice once it returns true and nothing has
+    /// arrived for [`QUIET`]. Fails if nothing arrives for [`STALLED`].
     pub fn wait(&self, wanted: u64, emptied: Option<&super::Emptied>) -> Result<()> {
         let (mut seen, mut since) = (self.count(), Instant::now());
         while seen < wanted {
@@ -79,7 +79,7 @@ impl Arrivals {
         self.count() == seen
     }
 
-    /// Seconds from `start` to the last arrival; 0 if nothing has arrived since.
+    /// Returns the seconds from `start` to the last arrival; 0 if nothing has arrived since.
     pub fn seconds_since(&self, start: Instant) -> f64 {
         let last = Duration::from_nanos(self.last.load(Ordering::Relaxed));
         let start = start.saturating_duration_since(self.epoch);
@@ -87,14 +87,15 @@ impl Arrivals {
     }
 }
 
-/// A server's thread, on the last CPU. It is told to end, and waited for, when this is dropped.
+/// A server's thread, on the last CPU. Drop ends the thread and joins it.
 pub struct Server {
     arrivals: Arc<Arrivals>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Runs `serve`, which returns when [`Arrivals::over`] says so. It must not fail: the sender notices what does not arrive.
+    /// Runs `serve`, which must return when [`Arrivals::over`] is true. It reports no errors: the sender notices missing
+    /// arrivals.
     pub fn start(
         arrivals: &Arc<Arrivals>,
         serve: impl FnOnce(&Arrivals) + Send + 'static,
@@ -114,7 +115,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.arrivals.over.store(true, Ordering::Relaxed);
-        // Its panic has been printed.
+        // The thread's panic has been printed already.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-connect: connections one after the other, each for one byte from the server.
+//! tcp-connect: consecutive connections, each for one byte from the server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -29,7 +29,7 @@ impl Connections {
 }
 
 impl Traffic for Connections {
-    /// Each connection is made in the namespace, so the burst is made by a thread inside of it.
+    /// Each connection is made in the namespace, so a thread inside it makes the burst.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let to = self.to;
         place.client.enter(|| {
@@ -50,10 +50,10 @@ impl Traffic for Connections {
     }
 }
 
-/// Connects, takes the server's byte and aborts the connection.
+/// Connects, reads the server's byte and aborts the connection.
 fn one_byte(to: SocketAddr) -> std::io::Result<()> {
     let mut stream = connect(to, STALLED)?;
-    // Abortive, so that no port rests in TIME_WAIT: there are only 28,000 of them.
+    // Aborts, so that no port stays in TIME_WAIT: there are only 28,000 ports.
     abort_on_close(&stream)?;
     stream.read_exact(&mut [0])
 }
@@ -61,7 +61,7 @@ fn one_byte(to: SocketAddr) -> std::io::Result<()> {
 fn give_bytes(listener: &TcpListener, arrivals: &Arrivals) {
     while !arrivals.over() {
         if let Ok((mut stream, _)) = listener.accept() {
-            // A client that is already gone has its own count of this.
+            // A client that has left counts this failure itself.
             let _ = stream.write(b"x");
         }
     }

@@ -21,7 +21,7 @@ pub fn bind_server() -> Result<()> {
 }
 
 fn bind(choose: impl Fn(&mut dyn Iterator<Item = usize>) -> Option<usize>) -> Result<()> {
-    // The process's first thread is bound to nothing, whatever the thread that started this one is bound to.
+    // The process's first thread has no binding, unlike the thread that may have started this thread.
     let process = Pid::from_raw(std::process::id() as i32);
     let allowed = sched_getaffinity(process).context("sched_getaffinity")?;
     let mut cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));

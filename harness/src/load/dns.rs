@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! dns-query: queries of DNS over UDP, each for another name, and their answers: so many on their way at once.
+//! dns-query: DNS queries over UDP, each for a different name, and their responses, with a fixed number in flight.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::socket::receive_timeout;
 use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// Queries that are sent before the answers are taken.
+/// Queries that are sent before the responses are received.
 const WINDOW: u32 = 32;
-/// A query for the address of nXXXXXXXX.load.example, of which the digits change (RFC 1035, section 4.1).
+/// A query for the address of nXXXXXXXX.load.example, whose digits change (RFC 1035, section 4.1).
 const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x09n00000000\x04load\x07example\0\0\x01\0\x01";
-/// Where in it the digits are.
+/// Byte range of the digits in the query.
 const DIGITS: std::ops::Range<usize> = 14..22;
-/// In the third byte: it is an answer.
+/// Response bit (QR) in the third byte.
 const ANSWER: u8 = 0x80;
 const MESSAGE_BYTES: usize = 512;
 
@@ -53,7 +53,7 @@ impl Queries {
         })
     }
 
-    /// Asks for a name that was not asked for before.
+    /// Sends a query for a new name.
     fn ask(&mut self) -> Result<()> {
         self.asked = self.asked.wrapping_add(1);
         let digits = format!("{:08x}", self.asked);
@@ -88,7 +88,7 @@ impl Traffic for Queries {
     }
 }
 
-/// Answers each query with itself.
+/// Responds to each query with a copy of itself.
 fn answer(socket: &UdpSocket, arrivals: &Arrivals) {
     let mut message = [0; MESSAGE_BYTES];
     while !arrivals.over() {
@@ -96,7 +96,7 @@ fn answer(socket: &UdpSocket, arrivals: &Arrivals) {
             continue;
         };
         message[2] |= ANSWER;
-        // What is lost is missing at the other end.
+        // The other end counts what is lost.
         let _ = socket.send_to(&message[..count], from);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! udp-flood: datagrams as fast as the sender can; sent and delivered are counted exactly.
+//! udp-flood: datagrams as fast as the sender can send; sent and delivered datagrams are counted exactly.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -14,13 +14,13 @@ use super::socket::{receive_buffer, receive_timeout, send_buffer};
 use super::{Aim, Burst, Emptied, Traffic, LOOK_UP};
 use crate::runner::Place;
 
-/// Datagrams a system call, on both ends.
+/// Datagrams per system call, at both ends.
 const BATCH: usize = 64;
-/// Large enough that losses are those of the path and not of this receiver.
+/// Large enough that losses occur on the path and not at this receiver.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
-/// Floods to one or several addresses, a batch to each in turn.
+/// Floods one or several addresses, with a batch to each in turn.
 pub struct Flood {
     senders: Vec<UdpSocket>,
     receivers: Vec<UdpSocket>,
@@ -109,9 +109,9 @@ fn sender(to: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Counts datagrams of the right size. A failed call counts nothing, and the sender sees that.
+/// Counts datagrams of the right size. A failed call counts nothing, which the sender notices.
 fn receive(socket: &UdpSocket, bytes: usize, arrivals: &Arrivals) {
-    // One byte more than ours have, so that a longer datagram is not taken for one of ours.
+    // One byte more than our datagrams, so that a longer datagram is recognised as foreign.
     let mut batch = Batch::new(BATCH, bytes + 1);
     while !arrivals.over() {
         if let Ok(received) = batch.receive(socket) {
@@ -120,7 +120,7 @@ fn receive(socket: &UdpSocket, bytes: usize, arrivals: &Arrivals) {
     }
 }
 
-/// No buffer is free, a rule drops what this host sends, or nobody listens: the next call may go well.
+/// Whether the error is temporary: no buffer is free, a rule drops this host's packets, or nothing listens.
 fn refusal(error: &io::Error) -> bool {
     let refusals = [
         libc::ENOBUFS,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The traffic of a published experiment: Ethernet frames of random sizes, addresses and ports, written to an interface past
-//! its queue, at a pace or as fast as one sender goes.
+//! Traffic of a published experiment: Ethernet frames of random sizes, addresses and ports, written to an interface without
+//! its queueing discipline, at a fixed rate or as fast as one sender can.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -11,13 +11,13 @@ use clap::Args;
 
 use super::mmsg::{packet_socket, Batch};
 
-/// Frames a system call.
+/// Frames per system call.
 const BATCH: usize = 32;
-/// Batches that are made before the first is sent.
+/// Batches that are prepared before the first is sent.
 const BATCHES: usize = 32;
-/// Ethernet, IPv4 and UDP.
+/// Header bytes of Ethernet, IPv4 and UDP.
 const HEADER_BYTES: usize = 14 + 20 + 8;
-/// A sender that is behind by more does not catch up: that would be a burst.
+/// Lag above which a sender does not catch up: that would be a burst.
 const BEHIND_MOST: Duration = Duration::from_millis(10);
 
 /// `harness load frames`
@@ -36,7 +36,7 @@ pub struct FramesArguments {
     pub seconds: u32,
 }
 
-/// What was sent.
+/// Result of sending.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub frames: u64,
@@ -54,7 +54,7 @@ fn sizes(text: &str) -> std::result::Result<RangeInclusive<usize>, String> {
     })
 }
 
-/// xorshift64: the same frames each time.
+/// xorshift64: generates the same frames each time.
 struct Random(u64);
 
 impl Random {
@@ -66,7 +66,7 @@ impl Random {
     }
 }
 
-/// A frame for another host, so that no stack answers it.
+/// Builds a frame for another host, so that no network stack responds to it.
 fn frame(random: &mut Random, sizes: &RangeInclusive<usize>) -> Vec<u8> {
     let span = (sizes.end() - sizes.start() + 1) as u64;
     let bytes = sizes.start() + (random.next() % span) as usize;
@@ -86,7 +86,7 @@ fn frame(random: &mut Random, sizes: &RangeInclusive<usize>) -> Vec<u8> {
     frame
 }
 
-/// Sends until it is told to stop. To be called in the interface's network namespace.
+/// Sends until `over` returns true. Call it in the interface's network namespace.
 pub fn send(asked: &FramesArguments, over: &dyn Fn() -> bool) -> Result<Sent> {
     let socket = packet_socket(&asked.interface)
         .with_context(|| format!("{}: a packet socket", asked.interface))?;
@@ -130,7 +130,7 @@ pub fn send(asked: &FramesArguments, over: &dyn Fn() -> bool) -> Result<Sent> {
     })
 }
 
-/// The interface has no room: the next call may go well.
+/// Whether the interface has no room: the next call may succeed.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-latency: one request and one response at a time over one connection; the requester times each.
+//! tcp-latency: one request and one response at a time over one connection; the client times each exchange.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,10 +14,10 @@ use super::stream::{accept, connect};
 use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// Nanoseconds; a histogram with 3 significant digits from 1 ns to 1000 s.
+/// Longest latency of the histogram, in nanoseconds (range 1 ns to 1000 s, 3 significant digits).
 const LONGEST_NS: u64 = 1_000_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// Points of the percentile curve in each factor of ten of 100 / (100 - percentile).
+/// Points of the percentile curve per factor of ten of 100 / (100 - percentile).
 const POINTS_PER_DECADE: u32 = 10;
 
 pub struct Requests {
@@ -66,12 +66,12 @@ impl Traffic for Requests {
     }
 }
 
-/// Empty.
+/// Returns an empty histogram.
 pub fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).context("histogram")
 }
 
-/// Sends back what comes, whole messages of `bytes` bytes.
+/// Echoes whole messages of `bytes` bytes.
 fn respond(listener: &TcpListener, bytes: usize, arrivals: &Arrivals) {
     let Some(mut stream) = accept(listener, arrivals) else {
         return;
@@ -97,8 +97,8 @@ fn respond(listener: &TcpListener, bytes: usize, arrivals: &Arrivals) {
     }
 }
 
-/// (percentile, microseconds) at equal steps of log10(100 / (100 - percentile)) and at 50 %, as far as one request in the rest
-/// is left. The same steps in every histogram, so that several can be put together point by point.
+/// Returns (percentile, microseconds) at equal steps of log10(100 / (100 - percentile)) and at 50 %, until less than one
+/// request remains. All histograms have the same steps, so that several can be combined point by point.
 pub fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let steps = 0..10 * POINTS_PER_DECADE;
     let rests = steps.map(|step| 10f64.powf(-f64::from(step) / f64::from(POINTS_PER_DECADE)));
@@ -112,7 +112,7 @@ pub fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// To nine places: 99.9 and not 99.90000000000001.
+/// Rounds to nine places: 99.9 and not 99.90000000000001.
 fn round(percentile: f64) -> f64 {
     (percentile * 1e9).round() / 1e9
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Many datagrams or frames a system call: sendmmsg(2) and recvmmsg(2). The only unsafe code of the generator.
+//! Many datagrams or frames per system call: sendmmsg(2) and recvmmsg(2). The only unsafe code of the generator.
 
 use std::ffi::CString;
 use std::io;
@@ -8,24 +8,24 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// PACKET_QDISC_BYPASS (include/uapi/linux/if_packet.h).
 const QDISC_BYPASS: libc::c_int = 20;
-/// The index of the receive buffer's use in what SO_MEMINFO gives (SK_MEMINFO_RMEM_ALLOC).
+/// Index of the receive buffer's use in the result of SO_MEMINFO (SK_MEMINFO_RMEM_ALLOC).
 const MEMINFO_RECEIVE: usize = 0;
-/// The index of `sk_drops` in what SO_MEMINFO gives (include/uapi/linux/sock_diag.h, SK_MEMINFO_DROPS).
+/// Index of `sk_drops` in the result of SO_MEMINFO (include/uapi/linux/sock_diag.h, SK_MEMINFO_DROPS).
 const MEMINFO_DROPS: usize = 8;
-/// SK_MEMINFO_VARS of the same header.
+/// SK_MEMINFO_VARS of the same header: the number of values.
 const MEMINFO_VARS: usize = 9;
 
 /// Buffers for datagrams or frames, and the headers that point to them.
 pub struct Batch {
     headers: Vec<libc::mmsghdr>,
-    /// One for each header; kept because the headers point to it.
+    /// One vector per header; owned here because the headers point to it.
     _vectors: Vec<libc::iovec>,
-    /// A slot for each vector; kept because the vectors point to them.
+    /// One slot per vector; owned here because the vectors point to them.
     _arena: Vec<u8>,
 }
 
 impl Batch {
-    /// `slot_bytes` is the size of each datagram to send, or the space for each to receive.
+    /// Allocates `count` slots. `slot_bytes` is the size of each datagram to send, or the space to receive each.
     pub fn new(count: usize, slot_bytes: usize) -> Batch {
         let slot = |slot: usize| {
             let bytes = slot * slot_bytes..(slot + 1) * slot_bytes;
@@ -34,7 +34,7 @@ impl Batch {
         Batch::of((0..count).map(slot).collect())
     }
 
-    /// With these contents, each in a slot of its own size.
+    /// Builds a batch of these contents, each in a slot of its own size.
     pub fn of(contents: Vec<Vec<u8>>) -> Batch {
         let mut arena = contents.concat();
         let mut left = arena.as_mut_slice();
@@ -55,7 +55,7 @@ impl Batch {
         }
     }
 
-    /// Sends all of them to where `socket` is connected or bound; gives how many the kernel took.
+    /// Sends all slots to the connected or bound destination of `socket`; returns the number that the kernel accepted.
     pub fn send(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         // SAFETY: the length is that of the vector, each header points to one vector and each vector to one
         // slot, all owned by self and never moved or resized, so they outlive the call.
@@ -70,9 +70,9 @@ impl Batch {
         counted(sent)
     }
 
-    /// Waits for one datagram and takes those that are there with it; gives how many it got.
+    /// Waits for one datagram and receives those that have arrived with it; returns their number.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        // SAFETY: as for sendmmsg; self is borrowed mutably, so nobody reads the slots meanwhile.
+        // SAFETY: as for sendmmsg; self is borrowed mutably, so no other code reads the slots meanwhile.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -85,7 +85,7 @@ impl Batch {
         counted(received)
     }
 
-    /// How many of the first `received` datagrams of the last [`Batch::receive`] have `bytes` bytes.
+    /// Returns the number of the first `received` datagrams of the last [`Batch::receive`] that have `bytes` bytes.
     pub fn of_size(&self, received: usize, bytes: usize) -> usize {
         let sizes = self
             .headers
@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// A socket that writes frames to an interface past its queue, and hears nothing.
+/// Opens a socket that writes frames to an interface without its queueing discipline and receives nothing.
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     let name = CString::new(interface)?;
     // SAFETY: the calls read a text that ends with NUL, an address and a number, each by its length, and all outlive them;
@@ -132,7 +132,7 @@ pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// A message without an address or control data, in one vector.
+/// Returns a message header without address or control data, for one vector.
 fn header(vector: &mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: mmsghdr is plain data (numbers and pointers that may be null), for which all zeros is valid.
     let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -145,7 +145,7 @@ fn counted(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// How many datagrams the kernel has dropped because this socket's receive buffer was full.
+/// Returns the number of datagrams that the kernel has dropped because this socket's receive buffer was full.
 pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
     Ok(memory_info(socket)?[MEMINFO_DROPS])
 }

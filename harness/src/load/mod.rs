@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The embedded traffic generator: one sender, on the first CPU, that switches between subjects, and a server for each
-//! subject on the last CPU.
+//! The embedded traffic generator: one sender on the first CPU, which switches between subjects, and one server per subject
+//! on the last CPU.
 //!
-//! A subject's traffic is made in bursts. A burst ends when what was sent has arrived or is lost, so its count is exact
-//! and nothing of it reaches into that of another subject.
+//! A subject's traffic is made in bursts. A burst ends when everything sent has arrived or is lost, so its count is exact
+//! and no packet reaches into another subject's burst.
 
 mod arrivals;
 mod connect;
@@ -43,7 +43,7 @@ pub enum Load {
     Frames(frames::FramesArguments),
 }
 
-/// Makes what a command line asks for.
+/// Runs the generator of a command line.
 pub fn command(asked: &Load) -> Result<()> {
     match asked {
         Load::Serve(asked) => probe::command(asked),
@@ -51,20 +51,20 @@ pub fn command(asked: &Load) -> Result<()> {
     }
 }
 
-/// How long a load may take beyond its duration before it is taken for hung.
+/// Time that a load may exceed its duration before it counts as hung.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// How often a waiting server looks up, to see whether its time is over.
+/// Interval at which a waiting server checks whether its time is over.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// A burst of which nothing has arrived for so long, and not all, is stalled.
+/// Time without arrivals after which an incomplete burst counts as stalled.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// What a subject's traffic is, and where to.
+/// Description and destination of a subject's traffic.
 pub struct Aim {
     pub workload: Workload,
-    /// One for each flow; all but udp-flood have one.
+    /// One address per flow; all workloads but udp-flood have a single flow.
     pub addresses: Vec<IpAddr>,
     pub port: u16,
-    /// Bytes of a datagram's payload, of a request and of its response, or of one stream write.
+    /// Payload bytes of a datagram, of a request and of its response, or of one stream write.
     pub payload_bytes: usize,
 }
 
@@ -79,32 +79,32 @@ impl Aim {
     }
 }
 
-/// What one burst gave, in datagrams, bytes, requests or connections.
+/// Result of one burst, in datagrams, bytes, requests or connections.
 #[derive(Debug)]
 pub struct Burst {
     pub sent: u64,
     pub arrived: u64,
-    /// From the first that was sent to the last that arrived; 0 if nothing did.
+    /// Seconds from the first sent to the last arrived; 0 if nothing arrived.
     pub seconds: f64,
-    /// Nanoseconds of each request.
+    /// Latency of each request, in nanoseconds.
     pub latencies: Option<Histogram<u64>>,
 }
 
-/// Whether nothing waits in the subject any more.
+/// Whether the subject has no waiting packet left.
 pub type Emptied<'a> = dyn Fn() -> Result<bool> + 'a;
 
-/// The traffic of one subject: its sockets and its server.
+/// Traffic of one subject: its sockets and its server.
 pub trait Traffic {
-    /// Sends for so long and waits until it has arrived. Fails if it stalls.
+    /// Sends for the duration and waits until everything has arrived. Fails if it stalls.
     fn burst(&mut self, place: &Place, duration: Duration, emptied: &Emptied) -> Result<Burst>;
 
-    /// Datagrams that were lost because the receiver was too slow, so far.
+    /// Returns the datagrams lost so far because the receiver was too slow.
     fn receiver_drops(&self) -> Result<u64> {
         Ok(0)
     }
 }
 
-/// Starts the servers of a subject and connects to them. To be called on the thread that sends ([`bind_sender`]).
+/// Starts the servers of a subject and connects to them. Call it on the thread that sends ([`bind_sender`]).
 pub fn open(aim: &Aim, place: &Place) -> Result<Box<dyn Traffic>> {
     Ok(match aim.workload {
         Workload::TcpStream => Box::new(stream::Stream::open(aim, place, &[])?),
@@ -118,7 +118,7 @@ pub fn open(aim: &Aim, place: &Place) -> Result<Box<dyn Traffic>> {
     })
 }
 
-/// Whether [`open`] makes a workload.
+/// Whether [`open`] supports a workload.
 pub fn makes(workload: Workload) -> bool {
     use Workload::{TcpConnect, TcpLatency, TcpStream, UdpFlood};
     matches!(workload, TcpStream | TcpLatency | TcpConnect | UdpFlood) || workload.shows_names()

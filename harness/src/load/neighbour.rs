@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A program that needs the TLB: it touches memory at random, beside a reader of packets.
+//! A program that depends on the TLB: it accesses memory at random, next to a packet reader.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
@@ -10,28 +10,28 @@ use nix::time::{clock_gettime, ClockId};
 
 use super::bind_server;
 
-/// What a neighbour touches: far more than a TLB reaches in small pages.
+/// Bytes that a neighbour accesses: far more than a TLB covers with small pages.
 const BYTES: usize = 64 << 20;
-/// Touches between two looks at the clock.
+/// Accesses between two reads of the clock.
 const TOUCHES: u64 = 4096;
-/// How long the neighbour is alone, before.
+/// Time that the neighbour runs alone first.
 const ALONE: Duration = Duration::from_millis(500);
 
-/// CPU time of a touch, in nanoseconds.
+/// CPU time of one access, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Touches {
     pub alone_ns: f64,
     pub beside_ns: f64,
 }
 
-/// Touches memory at random until it is told to stop; gives the CPU time of a touch, in nanoseconds.
+/// Accesses memory at random until `over` returns true; returns the CPU time of one access in nanoseconds.
 fn touch(memory: &mut [u64], over: &dyn Fn() -> bool) -> Result<f64> {
     let clock = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from);
     let mask = memory.len() - 1;
     let (before, mut touches, mut at) = (clock()?, 0, 1_usize);
     while !over() {
         for _ in 0..TOUCHES {
-            // Each place depends on what the one before held.
+            // Each address depends on the value read before.
             at = at.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             let word = &mut memory[(at >> 20) & mask];
             *word += 1;
@@ -42,7 +42,7 @@ fn touch(memory: &mut [u64], over: &dyn Fn() -> bool) -> Result<f64> {
     Ok((clock()? - before).as_nanos() as f64 / touches as f64)
 }
 
-/// Touches memory on the server's CPU: first alone, until both wait at the barrier, and then until `ended`.
+/// Accesses memory on the server's CPU: first alone, until both threads wait at the barrier, then until `ended` is set.
 pub fn neighbour(ended: &AtomicBool, alone: &Barrier) -> Result<Touches> {
     let bound = bind_server();
     let mut memory = vec![1_u64; BYTES / size_of::<u64>()];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-probe: the server end of connections to a whole network, which are left as soon as they are there. The client end
-//! is the scanner.
+//! tcp-probe: the server end of connections to a whole network, which the client aborts as soon as they are established. The
+//! client is the scanner.
 //!
-//! The server is a process of its own, `harness load serve`. It prints `ready` when it listens, and its report as one line of JSON
-//! when it ends. A line on its standard input tells it that the scanner has ended.
+//! The server is a separate process, `harness load serve`. It prints `ready` when it listens, and its report as one line of
+//! JSON when it ends. A line on its standard input announces that the scanner has ended.
 
 use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,13 +19,13 @@ use super::socket::{abort_on_close, listen_at_length};
 use super::{cpu, GRACE, LOOK_UP};
 use crate::runner::Load;
 
-/// The line that the server prints when it listens.
+/// Line that the server prints when it listens.
 pub const READY: &str = "ready";
 
-/// How long connections gather. A sleeping accept(2) would be woken for each, at the cost of what is
-/// measured.
+/// Time that connections accumulate. A sleeping accept(2) would be woken for each connection, at the cost of the
+/// measurement.
 const GATHER: Duration = Duration::from_millis(2);
-/// Two of them are held at the same time, which must be fewer than the descriptors of a process (1,024).
+/// Connections per batch. Two batches are held at a time; they must stay below a process's descriptor limit (1,024).
 const BATCH: usize = 400;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Arguments {
     duration_ms: u64,
 }
 
-/// The arguments that start the server of a load.
+/// Returns the arguments that start the server of a load.
 pub fn serve_arguments(load: &Load) -> Vec<String> {
     let words = [
         "load",
@@ -75,7 +75,7 @@ fn say(line: &str) -> Result<()> {
         .context("standard output")
 }
 
-/// A load must not outlive its time, whatever happens to its packets or to its starter.
+/// Ends the process after the given time, even if packets are lost or its starter is gone.
 fn end_if_hung(after: Duration) {
     thread::spawn(move || {
         thread::sleep(after);
@@ -96,7 +96,7 @@ fn lines_of_input() -> Receiver<String> {
     told
 }
 
-/// Whether the client has ended. Fails when the starter is gone.
+/// Whether the client has ended. Fails if the starter is gone.
 fn ended(told: &Receiver<String>) -> Result<bool> {
     match told.try_recv() {
         Ok(_) => Ok(true),
@@ -105,7 +105,7 @@ fn ended(told: &Receiver<String>) -> Result<bool> {
     }
 }
 
-/// Accepts on all addresses until the client has ended and nothing more comes.
+/// Accepts connections on all addresses until the client has ended and no more arrive.
 fn server(
     asked: &Arguments,
     told: &Receiver<String>,
@@ -118,12 +118,12 @@ fn server(
     let listener = listen_at_length(SocketAddr::new(any, asked.port))?;
     ready()?;
     let (mut accepted, mut over) = (0, false);
-    // A connection is held until the next batch is there: by then the client has aborted it. A server
-    // that is faster would do it in its place, and fewer packets would pass the firewall.
+    // A connection is held until the next batch has arrived: by then the client has aborted it. A faster server would abort
+    // it first, and fewer packets would pass the firewall.
     let mut held = Vec::new();
     let mut last = Instant::now();
     loop {
-        // It is said once.
+        // The end is announced only once.
         over = over || ended(told)?;
         let batch = accept_batch(&listener)?;
         accepted += batch.len() as u64;
@@ -140,7 +140,7 @@ fn server(
     }
 }
 
-/// Takes what waits, a batch at most.
+/// Accepts the waiting connections, one batch at most.
 fn accept_batch(listener: &TcpListener) -> Result<Vec<TcpStream>> {
     let mut batch = Vec::new();
     while batch.len() < BATCH {

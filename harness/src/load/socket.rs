@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Socket options that the standard library does not have, and how time-outs look.
+//! Socket options that the standard library lacks, and detection of time-outs.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,23 +13,23 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// A listener whose accept gives up after `look_up` with a time-out, for the caller to look around.
+/// Opens a listener whose accept times out after `look_up`, so that the caller can check for its end.
 pub fn listen(address: SocketAddr, look_up: Duration) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
     receive_timeout(&listener, look_up)?;
     Ok(listener)
 }
 
-/// A listener that does not block, with as long a backlog as the namespace allows (net.core.somaxconn).
+/// Opens a non-blocking listener with the longest backlog that the namespace allows (net.core.somaxconn).
 pub fn listen_at_length(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
-    // The standard library asks for 128; a second listen(2) only changes that.
+    // The standard library requests 128; a second listen(2) changes only the backlog.
     socket::listen(&listener, Backlog::MAXALLOWABLE).context("listen")?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// SO_RCVTIMEO; it bounds accept(2) too (socket(7)).
+/// Sets SO_RCVTIMEO, which bounds accept(2) too (socket(7)).
 pub fn receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
     Ok(socket::setsockopt(
         socket,
@@ -38,7 +38,7 @@ pub fn receive_timeout(socket: &impl AsFd, after: Duration) -> io::Result<()> {
     )?)
 }
 
-/// Asks for a receive buffer past net.core.rmem_max, or for as much as that allows without CAP_NET_ADMIN.
+/// Requests a receive buffer above net.core.rmem_max, or up to that limit without CAP_NET_ADMIN.
 pub fn receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     match socket::setsockopt(socket, sockopt::RcvBufForce, &bytes) {
         Err(Errno::EPERM) => Ok(socket::setsockopt(socket, sockopt::RcvBuf, &bytes)?),
@@ -46,7 +46,7 @@ pub fn receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// The same for sending.
+/// Requests a send buffer in the same way.
 pub fn send_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     match socket::setsockopt(socket, sockopt::SndBufForce, &bytes) {
         Err(Errno::EPERM) => Ok(socket::setsockopt(socket, sockopt::SndBuf, &bytes)?),
@@ -54,7 +54,7 @@ pub fn send_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Makes close(2) abort the connection with a RST: no data is left to send, no port rests in TIME_WAIT.
+/// Makes close(2) abort the connection with a RST: no data remains to be sent, no port stays in TIME_WAIT.
 pub fn abort_on_close(socket: &impl AsFd) -> io::Result<()> {
     let linger = libc::linger {
         l_onoff: 1,
@@ -63,7 +63,7 @@ pub fn abort_on_close(socket: &impl AsFd) -> io::Result<()> {
     Ok(socket::setsockopt(socket, sockopt::Linger, &linger)?)
 }
 
-/// Connects and bounds connect(2) and every receive by `at_most`, with as few system calls as that takes.
+/// Connects and bounds connect(2) and every receive by `at_most`, with as few system calls as possible.
 pub fn connect(address: SocketAddr, at_most: Duration) -> io::Result<TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::Inet,
@@ -76,7 +76,7 @@ pub fn connect(address: SocketAddr, at_most: Duration) -> io::Result<TcpStream> 
     Ok(TcpStream::from(socket))
 }
 
-/// Whether a call ended because its time-out was over, or a signal came: nothing went wrong.
+/// Whether a call ended by its time-out or a signal, which is no error.
 pub fn timed_out(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     // connect(2) under SO_SNDTIMEO ends with EINPROGRESS.
@@ -84,7 +84,7 @@ pub fn timed_out(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(libc::EINPROGRESS)
 }
 
-/// Zero means "never" to the kernel, so it is raised to one microsecond.
+/// Converts to a TimeVal. Zero means "never" to the kernel, so it is raised to one microsecond.
 fn time_value(duration: Duration) -> TimeVal {
     TimeVal::microseconds(duration.as_micros().clamp(1, i64::MAX as u128) as i64)
 }

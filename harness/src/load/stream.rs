@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-stream and hello-stream: one connection, which lives through the run, and sends as fast as it can.
+//! tcp-stream and hello-stream: one connection, open for the whole run, that sends as fast as it can.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,9 +14,9 @@ use super::socket::{abort_on_close, listen, timed_out};
 use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// One read takes at most as much as the default write gives.
+/// Bytes of one read, at most those of the default write.
 const READ_BYTES: usize = 128 << 10;
-/// Off: between two slices the connection must not forget how much it may send.
+/// Set to 0: between two slices the connection must keep its congestion window.
 const SLOW_START: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 
 pub struct Stream {
@@ -27,7 +27,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// - first: what it sends before all bursts.
+    /// - first: bytes that it sends before all bursts.
     pub fn open(aim: &Aim, place: &Place, first: &[u8]) -> Result<Stream> {
         for namespace in [place.client, place.server] {
             namespace.enter(|| fs::write(SLOW_START, "0").context(SLOW_START))?;
@@ -67,13 +67,13 @@ impl Traffic for Stream {
     }
 }
 
-/// Connects within the time that anything may take.
+/// Connects within the time limit [`STALLED`].
 pub fn connect(aim: &Aim) -> Result<TcpStream> {
     let to = aim.end();
     TcpStream::connect_timeout(&to, STALLED).with_context(|| format!("connect to {to}"))
 }
 
-/// Waits for the connection; None when it is over before one came.
+/// Waits for the connection; returns None if the run ends before it arrives.
 pub fn accept(listener: &TcpListener, arrivals: &Arrivals) -> Option<TcpStream> {
     while !arrivals.over() {
         if let Ok((stream, _)) = listener.accept() {

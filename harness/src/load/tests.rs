@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bursts of each load in namespaces of their own, over loopback and over veth.
+//! Bursts of each load in separate namespaces, over loopback and over veth.
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -64,7 +64,7 @@ fn a_burst_counts_what_arrives_and_nothing_of_the_one_before() {
             for burst in bursts(&aim(workload, address), &place, 3) {
                 assert!(burst.sent > 10, "{workload} {burst:?}");
                 assert_eq!(burst.sent, burst.arrived, "{workload}");
-                // The machine may stall it, but it can't be shorter than what was asked for by much.
+                // The machine may delay the burst, but it can't be much shorter than requested.
                 assert!(burst.seconds > 0.05, "{workload} {burst:?}");
                 let timed = burst.latencies.map_or(0, |latencies| latencies.len());
                 let wanted = if workload == Workload::TcpLatency {
@@ -113,7 +113,7 @@ fn a_flood_that_nothing_lets_through_is_all_lost() {
 #[test]
 fn a_connection_that_does_not_come_about_is_an_error_in_time() {
     let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
-    // No link joins the two.
+    // No link joins the two namespaces.
     let place = Place {
         server: &server,
         client: &client,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tls-connect: connections of TLS 1.3, each for one byte from the server; so many at once that both ends' CPUs have always
-//! something to do. Both ends are rustls; the certificate has an ECDSA key of P-256, and no session is resumed.
+//! tls-connect: TLS 1.3 connections, each for one byte from the server; enough run in parallel to keep both ends' CPUs busy.
+//! Both ends use rustls; the certificate has an ECDSA key of P-256, and no session is resumed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,9 +18,9 @@ use super::socket::{abort_on_close, connect, listen};
 use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// The server's name, which no policy has.
+/// Server name, which no policy contains.
 const NAME: &str = "www.load.example";
-/// Clients, and servers, each of which has one connection after the other.
+/// Number of clients and of servers; each handles one connection at a time.
 const AT_ONCE: usize = 8;
 
 pub struct Handshakes {
@@ -51,7 +51,7 @@ impl Handshakes {
 }
 
 impl Traffic for Handshakes {
-    /// Each connection is made in the namespace, so the burst is made by a thread inside of it.
+    /// Each connection is made in the namespace, so a thread inside it makes the burst.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let (to, config) = (self.to, &self.config);
         place.client.enter(|| {
@@ -77,7 +77,7 @@ fn joined(client: thread::ScopedJoinHandle<Result<u64>>) -> Result<u64> {
     client.join().unwrap_or_else(|_| bail!("a client panicked"))
 }
 
-/// Makes connections one after the other. Returns how many.
+/// Makes consecutive connections until `end`. Returns their number.
 fn connect_until(end: Instant, to: SocketAddr, config: &Arc<ClientConfig>) -> Result<u64> {
     let mut count = 0;
     while Instant::now() < end {
@@ -87,7 +87,7 @@ fn connect_until(end: Instant, to: SocketAddr, config: &Arc<ClientConfig>) -> Re
     Ok(count)
 }
 
-/// A client that believes the server of a certificate, or nobody.
+/// Returns a client configuration that trusts the given certificate, or none.
 fn client_config(certificate: Option<CertificateDer<'static>>) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     if let Some(certificate) = certificate {
@@ -114,10 +114,10 @@ fn client(config: &Arc<ClientConfig>) -> io::Result<ClientConnection> {
     ClientConnection::new(config.clone(), name).map_err(io::Error::other)
 }
 
-/// Connects, takes the server's byte and aborts the connection.
+/// Connects, reads the server's byte and aborts the connection.
 fn one_byte(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
     let mut socket = connect(to, STALLED)?;
-    // Abortive, so that no port rests in TIME_WAIT: there are only 28,000 of them.
+    // Aborts, so that no port stays in TIME_WAIT: there are only 28,000 ports.
     abort_on_close(&socket)?;
     socket.set_nodelay(true)?;
     rustls::Stream::new(&mut client(config)?, &mut socket).read_exact(&mut [0])
@@ -126,7 +126,7 @@ fn one_byte(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
 fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, arrivals: &Arrivals) {
     while !arrivals.over() {
         if let Ok((socket, _)) = listener.accept() {
-            // A client that is already gone has its own count of this.
+            // A client that has left counts this failure itself.
             let _ = give_byte(socket, config);
         }
     }
@@ -141,7 +141,7 @@ fn give_byte(mut socket: TcpStream, config: &Arc<ServerConfig>) -> io::Result<()
     stream.flush()
 }
 
-/// What a client of TLS sends first, in a record.
+/// Returns a TLS client's first message, in a record.
 pub fn hello() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     client(&client_config(None)?)?.write_tls(&mut bytes)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Axes: from values to pixels, and where the numbers stand.
+//! Axes: conversion of values to pixels, and positions of the numbers.
 
 use super::font;
 use super::palette::{AXIS, GRID};
@@ -7,34 +7,34 @@ use super::scene::{Anchor, Scene, Text};
 
 pub const TICK_SIZE: f64 = 13.0;
 pub const LABEL_SIZE: f64 = 13.5;
-/// Pixels between two numbers of a linear axis, about, and how many steps it has at least and at most.
+/// Approximate pixels between two numbers of a linear axis, and its minimum and maximum number of steps.
 const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
-/// Decades from which on a logarithmic axis has numbers at powers of ten only.
+/// Number of decades from which a logarithmic axis has numbers only at powers of ten.
 const FEW_DECADES: f64 = 2.2;
-/// ... unless a decade has so many pixels: then there is room for all.
+/// Pixels per decade that suffice for all numbers anyway.
 const WIDE_DECADE: f64 = 55.0;
-/// From this ratio of the largest value to the smallest on, an axis is logarithmic.
+/// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const WIDE: f64 = 30.0;
-/// Percentiles with a number of their own.
+/// Percentiles with a number on the axis.
 const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Linear,
     Log,
-    /// By log10(100 / (100 - percentile)): each nine is as wide as the one before.
+    /// Scaled by log10(100 / (100 - percentile)): each further nine has the same width.
     Percentile,
 }
 
-/// One axis. Values are given in the unit of its numbers.
+/// One axis. Values are in the unit of its numbers.
 #[derive(Clone, Debug)]
 pub struct Axis {
     kind: Kind,
-    /// The transformed values at the two ends.
+    /// Transformed values at the two ends.
     low: f64,
     high: f64,
-    /// The pixels of the two ends.
+    /// Pixels of the two ends.
     from: f64,
     to: f64,
     ticks: Vec<Tick>,
@@ -48,7 +48,7 @@ pub struct Tick {
 }
 
 impl Axis {
-    /// From 0 to at least `largest`, in round steps.
+    /// Returns an axis from 0 to at least `largest`, in round steps.
     pub fn from_zero(largest: f64, (from, to): (f64, f64)) -> Axis {
         let largest = if largest > 0.0 { largest } else { 1.0 };
         let steps = ((to - from).abs() / STEP_PIXELS).clamp(STEPS.0, STEPS.1);
@@ -72,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// Logarithmic, with both values on it. Both are above 0.
+    /// Returns a logarithmic axis that contains both values, which are above 0.
     pub fn log(smallest: f64, largest: f64, (from, to): (f64, f64)) -> Axis {
         let decades = smallest.log10().floor() as i32..=largest.log10().ceil() as i32;
         let digits = |decade: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade));
@@ -104,13 +104,13 @@ impl Axis {
         }
     }
 
-    /// From zero, or logarithmic where the values span too much to be told apart then.
+    /// Returns an axis from zero, or a logarithmic axis if the values differ too much for a linear one.
     pub fn for_values(values: &[f64], range: (f64, f64)) -> Axis {
         Axis::for_medians(values, values, range)
     }
 
-    /// The same of scattered values: they span too much if their medians do, or if one of them is so far above the medians
-    /// that those would be one spot.
+    /// Returns the same for scattered values. The axis is logarithmic if the medians differ too much, or if some value is so
+    /// far above the medians that they would coincide.
     pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
         let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -121,7 +121,7 @@ impl Axis {
         }
     }
 
-    /// From 0 to `largest` and no further: for time, of which nothing is left behind the end.
+    /// Returns an axis from 0 to exactly `largest`: for time, without room after the end.
     pub fn until(largest: f64, range: (f64, f64)) -> Axis {
         let mut axis = Axis::from_zero(largest, range);
         if largest > 0.0 {
@@ -131,15 +131,15 @@ impl Axis {
         axis
     }
 
-    /// Where an axis has its lowest value.
+    /// Returns the pixel of the axis's lowest value.
     pub fn start(&self) -> f64 {
         self.from
     }
 
-    /// Logarithmic, with numbers at these values and nowhere else.
+    /// Returns a logarithmic axis with numbers at exactly these values.
     pub fn at_values(values: &[f64], (from, to): (f64, f64)) -> Axis {
         let (first, last) = (values[0].log2(), values[values.len() - 1].log2());
-        // Half a step of room on both sides, so that markers don't sit on the frame.
+        // Half a step of room on both sides, so that markers don't touch the frame.
         let room = ((last - first) * 0.05).max(0.2);
         let scale = std::f64::consts::LOG10_2;
         Axis {
@@ -158,7 +158,7 @@ impl Axis {
         }
     }
 
-    /// From the percentile 0 to `highest`, which is below 100; to 50 at least.
+    /// Returns an axis from percentile 0 to `highest` (below 100), at least to 50.
     pub fn percentiles(highest: f64, (from, to): (f64, f64)) -> Axis {
         let highest = highest.max(50.0);
         let shown = PERCENTILES
@@ -179,18 +179,18 @@ impl Axis {
         }
     }
 
-    /// The pixel of a value.
+    /// Returns the pixel of a value.
     pub fn at(&self, value: f64) -> f64 {
         let transformed = match self.kind {
             Kind::Linear => value,
-            // What an axis does not reach, as zero, lies on its edge.
+            // Values outside the axis, such as zero, are at its edge.
             Kind::Log => value.log10().max(self.low),
             Kind::Percentile => nines(value),
         };
         self.from + (transformed - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// Leaves out numbers that would be nearer than `room` to the next one. The largest stays.
+    /// Removes numbers that would be closer than `room` to the next number. The largest stays.
     pub fn thin_out(&mut self, room: f64) {
         let (from, to) = (self.from.min(self.to), self.from.max(self.to));
         let mut free_up_to = to + (to - from);
@@ -208,7 +208,7 @@ impl Axis {
         }
     }
 
-    /// Draws its line and its grid over the area between `top` and `bottom`, without numbers.
+    /// Draws the axis's line and grid over the area between `top` and `bottom`, without numbers.
     pub fn draw_upright(&self, scene: &mut Scene, (top, bottom): (f64, f64)) {
         for tick in &self.ticks {
             let x = self.at(tick.value);
@@ -217,7 +217,7 @@ impl Axis {
         scene.line((self.from, bottom), (self.to, bottom), 1.2, AXIS);
     }
 
-    /// Draws it as the horizontal axis of the area between `top` and `bottom`.
+    /// Draws the axis as the horizontal axis of the area between `top` and `bottom`.
     pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
         self.draw_upright(scene, (top, bottom));
         for tick in &self.ticks {
@@ -229,7 +229,7 @@ impl Axis {
         scene.text(Text::new(label, middle, LABEL_SIZE).anchor(Anchor::Middle));
     }
 
-    /// Draws its grid lines over the area between `left` and `right`.
+    /// Draws the axis's grid lines over the area between `left` and `right`.
     pub fn draw_grid(&self, scene: &mut Scene, (left, right): (f64, f64)) {
         for tick in &self.ticks {
             let y = self.at(tick.value);
@@ -237,7 +237,7 @@ impl Axis {
         }
     }
 
-    /// Draws it as the vertical axis of the area between `left` and `right`.
+    /// Draws the axis as the vertical axis of the area between `left` and `right`.
     pub fn draw_left(&self, scene: &mut Scene, (left, right): (f64, f64), label: &str) {
         let mut widest: f64 = 0.0;
         self.draw_grid(scene, (left, right));
@@ -260,7 +260,7 @@ fn nines(percentile: f64) -> f64 {
     -(1.0 - percentile / 100.0).log10()
 }
 
-/// The next 1, 2, 2.5 or 5 times a power of ten.
+/// Rounds up to 1, 2, 2.5 or 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let digits = [1.0, 2.0, 2.5, 5.0, 10.0];
@@ -270,7 +270,7 @@ fn round_step(step: f64) -> f64 {
     digit.unwrap_or(10.0) * power
 }
 
-/// How many places multiples of a step need.
+/// Returns the number of decimal places that multiples of a step need.
 fn decimal_places(step: f64) -> usize {
     let whole = |places: &usize| {
         let scaled = step * 10f64.powi(*places as i32);
@@ -279,7 +279,7 @@ fn decimal_places(step: f64) -> usize {
     (0..9).find(whole).unwrap_or(9)
 }
 
-/// Without needless zeros.
+/// Formats a value without trailing zeros.
 fn plain(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -345,9 +345,9 @@ mod tests {
             Axis::for_medians(medians, values, (0.0, 300.0)).kind == Kind::Log
         };
         assert!(!is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 80.0]));
-        // One slow request would make one spot of all medians.
+        // One slow request would make all medians coincide.
         assert!(is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 2_900.0]));
-        // One slow slice lies near zero and moves nothing.
+        // One slow slice is near zero and has no effect.
         assert!(!is_log(&[150.0, 300.0], &[0.1, 150.0, 300.0, 400.0]));
         assert!(is_log(&[1.0, 300.0], &[1.0, 300.0]));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The columns of a dot plot: which metrics stand beside each other, and how wide each is.
+//! The columns of a dot plot: the metrics side by side, and their widths.
 
 use super::axis::Axis;
 use super::data::Data;
@@ -12,36 +12,36 @@ use crate::table::number;
 pub const VALUE_SIZE: f64 = 13.5;
 pub const HEAD_SIZE: f64 = 12.0;
 pub const MAIN_HEAD: &str = "median [interval]";
-/// What goes beside a workload's main metric where it was measured.
+/// Metrics beside a workload's main metric, where they were measured.
 const SIDE: [&str; 3] = ["lost_percent", "p99", "cpu_per_packet"];
-/// Between an axis and its numbers.
+/// Pixels between an axis and its numbers.
 const GAP: f64 = 18.0;
-/// Between two columns.
+/// Pixels between two columns.
 const WIDE_GAP: f64 = 30.0;
-/// The axis of the first column is so many times as wide as that of another.
+/// Width of the first column's axis, relative to the axes of other columns.
 const MAIN_SHARE: f64 = 2.6;
 
 /// One metric with its axis and its numbers.
 pub struct Column<'a> {
     pub metric: &'a str,
     pub unit: &'a str,
-    /// The first one has intervals and ratios in numbers, and reference lines.
+    /// Whether this is the first column, which has intervals, ratios in numbers, and reference lines.
     pub main: bool,
     pub axis: Axis,
-    /// The right end of the numbers.
+    /// Right end of the numbers.
     pub value_right: f64,
-    /// The right end of the ratios to the baseline; None without any.
+    /// Right end of the ratios to the baseline; None without ratios.
     pub ratio_right: Option<f64>,
     pub values: Vec<Value<'a>>,
 }
 
-/// What a column holds for one subject.
+/// Content of a column for one subject.
 pub struct Value<'a> {
     pub summary: Option<&'a Summary>,
     pub rounds: Vec<f64>,
 }
 
-/// Lays the columns out between `left` and `right`. The first one is `metric`; side columns go with a main metric.
+/// Lays the columns out between `left` and `right`. The first column is `metric`; side columns accompany a main metric.
 pub fn columns<'a>(
     data: &'a Data,
     cell: &CellName,
@@ -86,13 +86,13 @@ pub fn columns<'a>(
             .flat_map(|summary| [summary.low, summary.high]);
         let rounds = values.iter().flat_map(|value| value.rounds.iter().copied());
         let shown: Vec<f64> = rounds.chain(ends).chain(references).collect();
-        // Nothing that was lost is a value as good as any; nothing that arrived must not make all others one spot.
+        // Zero loss is a valid value; zero throughput must not make all other values coincide.
         let zeros = better(metric) != Better::Higher;
         let shown: Vec<f64> = shown
             .into_iter()
             .filter(|value| zeros || *value > 0.0)
             .collect();
-        // A wide column bears what is far below its medians: it lies near zero. In a narrow one that is one spot with them.
+        // A wide column shows values far below its medians near zero. In a narrow column they would coincide.
         let medians = values
             .iter()
             .filter_map(|value| value.summary.map(|s| s.median));
@@ -124,7 +124,7 @@ fn values<'a>(data: &'a Data, cell: &CellName, metric: &str, subjects: &[&str]) 
     subjects.iter().map(value).collect()
 }
 
-/// What the numbers of a column need.
+/// Widths of a column's numbers.
 struct Widths {
     value: f64,
     ratio: f64,
@@ -159,7 +159,7 @@ pub fn ratio_head(data: &Data) -> String {
     format!("× {}", data.metadata.baseline)
 }
 
-/// `12.3`, or `12.3 [11.9–12.8]` in the main column.
+/// Returns `12.3`, or `12.3 [11.9–12.8]` in the main column.
 pub fn number_text(summary: &Summary, main: bool) -> String {
     let median = number(summary.median);
     match main {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What figures are drawn from: the files of one result folder and nothing else.
+//! Reads the data of figures: only the files of one result folder.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::statistics::{interval_in_words, median, percentile};
 use crate::store::{CellName, PercentileRow, Sample, SeriesRow, Store, Summary, UNTIMED};
 use crate::summary::summarize;
 
-/// From so many rounds on a band leaves out the outer quarters: then one disturbed round does not show as the rule.
+/// Number of rounds from which a band excludes the outer quarters, so that one disturbed round has no effect.
 const ENOUGH_FOR_QUARTERS: usize = 5;
-/// Rows that belong together differ by less than this in what they are drawn over.
+/// Largest difference on the horizontal axis between rows of the same point.
 const SAME_X: f64 = 1e-6;
 
 pub struct Data {
@@ -36,7 +36,7 @@ pub struct Line {
 pub struct LinePoint {
     pub x: f64,
     pub median: f64,
-    /// The band: see [`band_in_words`].
+    /// Edges of the band: see [`band_in_words`].
     pub low: f64,
     pub high: f64,
 }
@@ -66,7 +66,7 @@ impl Data {
         palette::look(subject, &self.metadata.subjects)
     }
 
-    /// The loads that were run, in the order of the samples.
+    /// Returns the measured loads, in the order of the samples.
     pub fn cells(&self) -> Vec<CellName> {
         let mut cells: Vec<CellName> = Vec::new();
         for sample in &self.samples {
@@ -84,14 +84,14 @@ impl Data {
         })
     }
 
-    /// What the intervals of a load cover: those of the subject with the fewest rounds.
+    /// Describes the coverage of a load's intervals: those of the subject with the fewest rounds.
     pub fn intervals_in_words(&self, cell: &CellName, metric: &str) -> String {
         let of_it = |row: &&Summary| row.metric == metric && row.rounds > 0 && row.cell() == *cell;
         let rounds = self.summaries.iter().filter(of_it).map(|row| row.rounds);
         interval_in_words(rounds.min().unwrap_or(0))
     }
 
-    /// The subjects that have this metric, in the experiment's order.
+    /// Returns the subjects that have this metric, in the experiment's order.
     pub fn subjects_with(&self, cell: &CellName, metric: &str) -> Vec<&str> {
         let subjects = self
             .metadata
@@ -103,7 +103,7 @@ impl Data {
             .collect()
     }
 
-    /// The value of each round.
+    /// Returns the value of each round.
     pub fn rounds(&self, cell: &CellName, subject: &str, metric: &str) -> Vec<f64> {
         let of_it = self.samples.iter().filter(|sample| {
             sample.subject == subject && sample.metric == metric && sample.cell() == *cell
@@ -111,7 +111,7 @@ impl Data {
         of_it.map(|sample| sample.value).collect()
     }
 
-    /// The reference values for a metric.
+    /// Returns the reference values of a metric.
     pub fn references(&self, workload: &str, metric: &str) -> Vec<&Reference> {
         let references = self.metadata.references.iter();
         references
@@ -121,7 +121,7 @@ impl Data {
             .collect()
     }
 
-    /// The main metric over the seconds of a load, and its unit.
+    /// Returns the main metric over the seconds of a load, and its unit.
     pub fn series_lines(&self, cell: &CellName) -> (Vec<Line>, String) {
         let rows = self.series.iter().filter(|row| row.cell() == *cell);
         let unit = rows
@@ -134,7 +134,7 @@ impl Data {
         (self.lines(&values), unit)
     }
 
-    /// The latency over the percentile, and its unit.
+    /// Returns the latency over the percentile, and its unit.
     pub fn percentile_lines(&self, cell: &CellName) -> (Vec<Line>, String) {
         let rows = self.percentiles.iter().filter(|row| row.cell() == *cell);
         let unit = rows
@@ -147,7 +147,7 @@ impl Data {
         (self.lines(&values), unit)
     }
 
-    /// A line a subject from (subject, x, value) of all rounds.
+    /// Returns one line per subject from the (subject, x, value) of all rounds.
     fn lines(&self, values: &[(&str, f64, f64)]) -> Vec<Line> {
         let line = |subject: &String| {
             let own = values.iter().filter(|(name, _, _)| name == subject);
@@ -161,7 +161,7 @@ impl Data {
     }
 }
 
-/// Puts the rounds together at each x. One that fewer than half of the rounds reached is left out.
+/// Combines the rounds at each x. Points that fewer than half of the rounds reached are omitted.
 fn points(values: impl Iterator<Item = (f64, f64)>) -> Vec<LinePoint> {
     let mut by_x: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (x, value) in values {
@@ -183,7 +183,7 @@ fn points(values: impl Iterator<Item = (f64, f64)>) -> Vec<LinePoint> {
     common.map(point).collect()
 }
 
-/// The percentiles of the rounds between which a band lies.
+/// Returns the lower and upper percentile of the rounds that bound a band.
 fn band(rounds: usize) -> (f64, f64) {
     match rounds >= ENOUGH_FOR_QUARTERS {
         true => (25.0, 75.0),
@@ -191,7 +191,7 @@ fn band(rounds: usize) -> (f64, f64) {
     }
 }
 
-/// What lines without bands are, for a reader.
+/// Describes lines without bands, for a reader.
 pub fn lines_in_words(rounds: usize) -> String {
     match rounds {
         0 | 1 => "Lines: the only round.".into(),
@@ -199,7 +199,7 @@ pub fn lines_in_words(rounds: usize) -> String {
     }
 }
 
-/// What lines and bands are, for a reader.
+/// Describes lines and bands, for a reader.
 pub fn band_in_words(rounds: usize) -> String {
     match rounds {
         0 | 1 => "Lines: the only round.".into(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A row a subject: every round as a dot, the median with its interval, and both in numbers.
+//! A dot plot with one row per subject: every round as a dot, the median with its interval, and both as numbers.
 //!
-//! The numbers stand in the row, because 0.023 Gbit/s beside 12 Gbit/s can't be read off any axis.
+//! The row contains the numbers, because 0.023 Gbit/s beside 12 Gbit/s can't be read from an axis.
 
 use super::columns::{columns, number_text, ratio_head, ratio_text, Column, Value};
 use super::columns::{HEAD_SIZE, MAIN_HEAD, VALUE_SIZE};
@@ -13,31 +13,31 @@ use super::scene::{Anchor, Scene, Text};
 use crate::statistics::{better, Better};
 use crate::store::CellName;
 
-/// Why a ratio can be above 1.
+/// Explanation of a ratio above 1.
 const FASTER: &str = "\nA ratio above 1 is no merit of filtering: with a queue, half of a packet's way is walked on another CPU; \
                       without one the sender walks all of it.";
 const WIDTH: f64 = 1060.0;
 const ROW: f64 = 38.0;
-/// Above the rows: the names of the columns.
+/// Height above the rows, for the names of the columns.
 const HEAD: f64 = 24.0;
 const NAME_SIZE: f64 = 14.5;
 const STRIPE: Rgb = (246, 246, 246);
-/// Left of a name and right of the last number.
+/// Space left of a name and right of the last number.
 const INSET: f64 = 10.0;
 const GAP: f64 = 22.0;
-/// Below the rows: numbers and label of an axis.
+/// Height below the rows, for the numbers and label of an axis.
 const BELOW: f64 = 52.0;
-/// The row of reference lines' names.
+/// Height of the row with the reference lines' names.
 const KEY: f64 = 24.0;
-/// Within a row the median stands above its middle, and the rounds stand below.
+/// Offsets within a row: the median is above its middle, the rounds are below.
 const MEDIAN_UP: f64 = 4.5;
 const ROUNDS_DOWN: f64 = 10.0;
 const ROUND_RADIUS: f64 = 2.7;
 const ROUND_ALPHA: f64 = 0.5;
-/// How far dots of one row lie apart, so that equal rounds are seen as several.
+/// Vertical distance between dots of one row, so that equal rounds are distinguishable.
 const JITTER: f64 = 2.2;
 
-/// None without data.
+/// Draws the figure; None without data.
 pub fn draw(data: &Data, cell: &CellName, metric: &str, title: &str) -> Option<Scene> {
     let subjects = data.subjects_with(cell, metric);
     if subjects.is_empty() {
@@ -108,7 +108,7 @@ fn note(data: &Data, cell: &CellName, metric: &str, main: &Column) -> String {
     words
 }
 
-/// Whether a program's traffic is faster than that without any.
+/// Whether some program's traffic is faster than traffic without a program.
 fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
     let faster = |subject: &String| {
         let program = data.summary(cell, subject, "cpu_per_packet").is_some();
@@ -118,7 +118,7 @@ fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
     better(metric) == Better::Higher && data.metadata.subjects.iter().any(faster)
 }
 
-/// The references of the main column: value and how it looks.
+/// Returns the references of the main column: value and legend entry.
 fn references(data: &Data, cell: &CellName, column: &Column) -> Vec<(f64, Entry)> {
     let references = data.references(&cell.workload, column.metric).into_iter();
     let entry = |(index, reference): (usize, &crate::experiment::Reference)| {
@@ -148,7 +148,7 @@ fn draw_names(scene: &mut Scene, subjects: &[&str], top: f64) {
     }
 }
 
-/// The names of the columns. Side columns have theirs above, because they are narrower than it is.
+/// Draws the names of the columns. The names of side columns are above them, because the columns are narrower.
 fn draw_head(scene: &mut Scene, column: &Column, data: &Data) {
     let y = TOP + HEAD / 2.0;
     if !column.main {
@@ -162,7 +162,7 @@ fn draw_head(scene: &mut Scene, column: &Column, data: &Data) {
     }
 }
 
-/// The baseline's median through all rows of the main column.
+/// Draws the baseline's median through all rows of the main column.
 fn draw_baseline(
     scene: &mut Scene,
     column: &Column,
@@ -179,7 +179,7 @@ fn draw_baseline(
     }
 }
 
-/// One subject in one column.
+/// Draws one subject in one column.
 fn draw_value(scene: &mut Scene, column: &Column, value: &Value, y: f64, look: &Look) {
     let Some(summary) = value.summary else {
         scene.text(number_at("–", column.value_right, y, VALUE_SIZE).colour(FAINT));
@@ -209,7 +209,7 @@ fn draw_value(scene: &mut Scene, column: &Column, value: &Value, y: f64, look: &
     }
 }
 
-/// A number at the right end of its column.
+/// Returns a number aligned to the right end of its column.
 fn number_at(text: &str, right: f64, y: f64, size: f64) -> Text {
     Text::new(text, (right, y), size).anchor(Anchor::End)
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The widths of texts in figures, by Noto Sans (SIL Open Font License 1.1), which is embedded: no font need be installed.
+//! Measures the width of texts in figures with the embedded font Noto Sans (SIL Open Font License 1.1); no installed font is
+//! needed.
 
 use std::sync::OnceLock;
 
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 
-/// Where an SVG is looked at, Noto Sans may be missing; the others have about its widths.
+/// Font families of an SVG. Noto Sans may be missing on the viewer's machine; the fallbacks have similar widths.
 pub const FAMILIES: &str = "Noto Sans, DejaVu Sans, Arial, sans-serif";
-/// Half the height of Noto's x, in ems: what `0.5ex` means in an SVG.
+/// Half the x-height of Noto Sans, in ems: the meaning of `0.5ex` in an SVG.
 pub const HALF_X_HEIGHT: f64 = 0.268;
 /// Half the height of its capitals and digits, in ems.
 pub const HALF_CAPITAL: f64 = 0.357;
 
-/// The regular or the bold face.
+/// Returns the regular or the bold face.
 fn face(bold: bool) -> &'static FontRef<'static> {
     static FACES: OnceLock<[FontRef<'static>; 2]> = OnceLock::new();
     let faces = FACES.get_or_init(|| {
@@ -22,13 +23,13 @@ fn face(bold: bool) -> &'static FontRef<'static> {
     &faces[usize::from(bold)]
 }
 
-/// ab_glyph scales by the height of the face and not by the em.
+/// Converts an em to ab_glyph's scale, which refers to the face's height.
 fn scale(face: &FontRef, em: f64) -> PxScale {
     let units_per_em = face.units_per_em().expect("Noto Sans has it");
     PxScale::from((em * f64::from(face.height_unscaled() / units_per_em)) as f32)
 }
 
-/// The width of a text at this size (its em), in the unit of the size.
+/// Returns the width of a text at this size (its em), in the unit of the size.
 pub fn width(text: &str, em: f64, bold: bool) -> f64 {
     let face = face(bold).as_scaled(scale(face(bold), em));
     let mut last = None;

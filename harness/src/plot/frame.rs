@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is around a figure: title, workload, machine, legend.
+//! The frame of a figure: title, workload, machine, legend.
 
 use super::font;
 use super::palette::{Dash, Look, Rgb, FAINT};
@@ -9,11 +9,11 @@ use crate::metadata::Metadata;
 use crate::store::CellName;
 use crate::table::number;
 
-/// Between the edge of a figure and what is on it.
+/// Space between the edge of a figure and its contents.
 pub const MARGIN: f64 = 16.0;
-/// Where the content of a figure may start.
+/// Vertical start of a figure's content.
 pub const TOP: f64 = 76.0;
-/// What a note of one line and the machine at the bottom take, and each further line.
+/// Height of a one-line note with the machine's name at the bottom, and of each further line.
 pub const BOTTOM: f64 = 50.0;
 pub const NOTE_LINE: f64 = 17.0;
 const TITLE_SIZE: f64 = 19.0;
@@ -21,14 +21,14 @@ const SUBTITLE_SIZE: f64 = 13.0;
 const NOTE_SIZE: f64 = 11.5;
 const NAME_SIZE: f64 = 13.5;
 const DETAIL_SIZE: f64 = 12.0;
-/// An SVG may be looked at with another font; DejaVu Sans is the widest likely one.
+/// Width factor for a viewer's other font; DejaVu Sans is the widest likely one.
 const WIDER_FONTS: f64 = 1.14;
-/// The length of the piece of line in a legend.
+/// Length of a line sample in a legend.
 const SAMPLE: f64 = 34.0;
-/// The hexadecimal digits of a commit that are shown.
+/// Number of hexadecimal digits of a commit that a figure shows.
 const COMMIT_DIGITS: usize = 10;
 
-/// An empty figure with its title, what was run, how to read it (a line or several) and where it was measured.
+/// Returns an empty figure with its title, description, reading note (one or several lines) and machine.
 pub fn scene(
     (width, height): (f64, f64),
     title: &str,
@@ -53,7 +53,7 @@ pub fn scene(
     scene
 }
 
-/// The load in words, and how often it was run.
+/// Returns the load in words, and its number of runs.
 pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String {
     let bytes: Vec<String> = sizes.iter().map(|bytes| bytes.to_string()).collect();
     let bytes = bytes.join(", ");
@@ -76,8 +76,8 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// How often a load was run, and for how long. None where nothing goes by time, and its loads have
-/// rounds of their own: how many the figures rest on stands beside the intervals.
+/// Returns the number and duration of a load's runs. None in the virtual machine, where loads are not timed and have their
+/// own rounds: the intervals show their number.
 fn rounds(metadata: &Metadata, cell: &CellName) -> Option<String> {
     if cell.path == "vm" {
         return None;
@@ -111,7 +111,7 @@ fn machine(metadata: &Metadata) -> String {
     )
 }
 
-/// The note of a figure of a width, with its lines broken between words.
+/// Returns a note wrapped to a figure's width, broken between words.
 pub fn wrapped(note: &str, width: f64) -> String {
     let room = width - 2.0 * MARGIN;
     let mut lines: Vec<String> = Vec::new();
@@ -132,7 +132,7 @@ pub fn wrapped(note: &str, width: f64) -> String {
     lines.join("\n")
 }
 
-/// The text, cut to a width if it must be.
+/// Returns the text, truncated to a width if necessary.
 fn fitting(text: &str, room: f64, size: f64, bold: bool) -> String {
     if font::width(text, size, bold) <= room {
         return text.into();
@@ -147,13 +147,13 @@ fn fitting(text: &str, room: f64, size: f64, bold: bool) -> String {
     }
 }
 
-/// A line of a legend: how something looks, its name, and a detail in small print below.
+/// A legend entry: marker and line, a name, and a detail in small print below.
 pub struct Entry {
     pub name: String,
     pub detail: String,
     pub colour: Rgb,
     pub dash: Dash,
-    /// None for something that has no marker.
+    /// Marker and colour; None for an entry without a marker.
     pub look: Option<Look>,
 }
 
@@ -213,7 +213,7 @@ pub fn draw_legend(scene: &mut Scene, (left, top): (f64, f64), entries: &[Entry]
     }
 }
 
-/// Draws entries beside each other.
+/// Draws entries side by side.
 pub fn draw_legend_row(scene: &mut Scene, (left, y): (f64, f64), entries: &[&Entry]) {
     let mut x = left;
     for entry in entries {
@@ -224,7 +224,7 @@ pub fn draw_legend_row(scene: &mut Scene, (left, y): (f64, f64), entries: &[&Ent
     }
 }
 
-/// How a metric is called in figures, and what its unit is there.
+/// Returns a metric's name in figures.
 pub fn metric_title(metric: &str) -> &str {
     match metric {
         "throughput" => "throughput",
@@ -269,7 +269,7 @@ pub fn axis_title(metric: &str, unit: &str) -> String {
     format!("{} ({})", metric_title(metric), unit_title(metric, unit))
 }
 
-/// `CPU, µs/packet`, for where there is little room.
+/// Returns a short title such as `CPU, µs/packet`, for narrow places.
 pub fn short_title(metric: &str, unit: &str) -> String {
     match metric {
         "cpu_per_packet" => "CPU, µs/packet".into(),

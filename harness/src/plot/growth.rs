@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A metric over a size, of the policy or of what is scanned, a line a subject.
+//! A metric over a size (of the policy or the scanned network), one line per subject.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
@@ -9,7 +9,7 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// Draws `cells`, which differ in that size only. None without data.
+/// Draws `cells`, which differ only in that size. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines: Vec<Line> = data
         .metadata

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What figures with lines share: the area with a legend on its right, lines, intervals and markers.
+//! Parts shared by line figures: the area with a legend on its right, lines, intervals and markers.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
@@ -9,19 +9,19 @@ use super::scene::{Point, Scene};
 
 const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 500.0;
-/// Left of an area: its numbers and the axis label.
+/// Width left of an area, for its numbers and the axis label.
 const LEFT: f64 = 82.0;
-/// Below an area: its numbers and the axis label.
+/// Height below an area, for its numbers and the axis label.
 const BELOW: f64 = 48.0;
-/// The widths of the lowest and of the uppermost line.
+/// Widths of the lowest and of the uppermost line.
 const LINE_WIDTHS: (f64, f64) = (3.2, 1.7);
-/// Between the markers of two subjects at the same place.
+/// Distance between the markers of two subjects at the same point.
 const BESIDE: f64 = 7.0;
 const MARKER_RADIUS: f64 = 4.6;
-/// Markers a line has, about.
+/// Approximate number of markers per line.
 const MARKERS: usize = 8;
 
-/// Where the lines of a figure go, in pixels.
+/// Area for the lines of a figure, in pixels.
 pub struct Area {
     pub left: f64,
     pub right: f64,
@@ -29,7 +29,7 @@ pub struct Area {
     pub bottom: f64,
 }
 
-/// An empty figure with its legend, and the area for the lines.
+/// Returns an empty figure with its legend, and the area for the lines.
 pub fn plot_area(
     title: &str,
     subtitle: &str,
@@ -51,7 +51,7 @@ pub fn plot_area(
     (scene, area)
 }
 
-/// Draws the lines. Those further up are thinner, so that the ones that they cover show beside them.
+/// Draws the lines. Upper lines are thinner, so that the lines beneath them stay visible.
 pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &Axis) {
     for (index, line) in lines.iter().enumerate() {
         let look = data.look(&line.subject);
@@ -63,7 +63,7 @@ pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &
     }
     for (index, line) in lines.iter().enumerate() {
         let look = data.look(&line.subject);
-        // Each line has its markers elsewhere, so that those of lines that cover each other stay apart.
+        // Each line has its markers at different points, so that the markers of overlapping lines don't collide.
         let step = line.points.len().div_ceil(MARKERS).max(1);
         let first = index * step / lines.len();
         for point in line.points.iter().skip(first).step_by(step) {
@@ -72,7 +72,7 @@ pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &
     }
 }
 
-/// Draws lines with an interval and a marker at each point. Points of different subjects stand beside each other.
+/// Draws lines with an interval and a marker at each point. Points of different subjects are side by side.
 pub fn draw_with_intervals(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &Axis) {
     let aside = |index: usize| BESIDE * (index as f64 - (lines.len() as f64 - 1.0) / 2.0);
     for (index, line) in lines.iter().enumerate() {

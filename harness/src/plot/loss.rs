@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is lost over the size of a load, a delay's factor or a ring's MiB: a line a subject, and dashed what is foretold of it.
+//! Loss over the size of a load (a delay's factor or a ring's MiB): one line per subject, the predicted loss dashed.
 
 use super::axis::Axis;
 use super::data::{Data, Line, LinePoint};
@@ -13,7 +13,7 @@ use crate::store::CellName;
 const FORETOLD: &str = "foretold";
 const FORETOLD_WIDTH: f64 = 1.2;
 
-/// Draws `cells`, which differ in that size only. None without data.
+/// Draws `cells`, which differ only in that size. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines_of = |metric: &str| -> Vec<Line> {
         let subjects = data.metadata.subjects.iter();

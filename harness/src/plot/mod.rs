@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The figures of a result folder, NAME.svg, drawn from its saved data only.
+//! Draws the figures of a result folder, NAME.svg, from its saved data only.
 
 mod axis;
 mod columns;
@@ -30,19 +30,19 @@ use crate::summary::main_metric;
 use data::Data;
 use scene::Scene;
 
-/// One figure that is to be drawn.
+/// One planned figure.
 #[derive(Clone, Debug, PartialEq)]
 struct Plan {
     name: String,
     title: String,
     kind: FigureKind,
     metric: String,
-    /// The loads that it shows; they differ in the size only.
+    /// Loads in the figure; they differ only in the size.
     cells: Vec<CellName>,
 }
 
-/// Draws the figures that the experiment asks for, or, if it asks for none, all that the data give. Gives the files
-/// that it has written; a figure without data is left out.
+/// Draws the figures that the experiment lists, or all that the data allow if it lists none. Returns the written files; a
+/// figure without data is omitted.
 pub fn draw_all(folder: &Path) -> Result<Vec<PathBuf>> {
     let data = Data::read(folder)?;
     let store = Store::open(folder);
@@ -92,8 +92,8 @@ fn plans(data: &Data) -> Vec<Plan> {
     }
 }
 
-/// A figure as it was asked for. Sizes go into one figure of dots or of losses, but into one figure each of the other kinds: the
-/// first one has the plain name.
+/// Plans a figure from the experiment. Figures of dots or losses combine all sizes; the other kinds have one figure per
+/// size, and the first has the plain name.
 fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
     let (workload, path) = (figure.workload.to_string(), figure.path.to_string());
     let wanted = |cell: &&CellName| {
@@ -130,7 +130,7 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
         .collect()
 }
 
-/// All figures that the data give: for each workload and path one of each kind.
+/// Plans all figures that the data allow: one of each kind per workload and path.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     let (growing, single): (Vec<CellName>, Vec<CellName>) = cells
         .iter()
@@ -166,7 +166,7 @@ fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     plans
 }
 
-/// What a scan costs over the number of its targets, where it was measured with several.
+/// Plans figures of a scan's cost over the number of its targets, where several numbers were measured.
 fn plans_of_scans(cells: &[CellName]) -> Vec<Plan> {
     let over_targets = |cell: &CellName| {
         let same = |other: &&CellName| other.workload == cell.workload && other.path == cell.path;

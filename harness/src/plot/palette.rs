@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How subjects look: colours that colour-blind readers tell apart, and a marker and a dash for all others.
+//! Appearance of subjects: colours that colour-blind readers can distinguish, plus a marker and a dash.
 
 use crate::subject::UNFILTERED;
 
@@ -8,15 +8,15 @@ pub type Rgb = (u8, u8, u8);
 
 pub const BLACK: Rgb = (0, 0, 0);
 pub const WHITE: Rgb = (255, 255, 255);
-/// Axes and their numbers.
+/// Colour of axes and their numbers.
 pub const AXIS: Rgb = (68, 68, 68);
-/// Small print.
+/// Colour of small print.
 pub const FAINT: Rgb = (102, 102, 102);
 pub const GRID: Rgb = (226, 226, 226);
-/// Reference lines.
+/// Colour of reference lines.
 pub const REFERENCE: Rgb = (119, 119, 119);
 
-// Okabe and Ito, "Color Universal Design", 2008. Without its yellow, which white paper swallows.
+// Okabe and Ito, "Color Universal Design", 2008, without its yellow, which is invisible on white paper.
 const ORANGE: Rgb = (230, 159, 0);
 const SKY_BLUE: Rgb = (86, 180, 233);
 const BLUISH_GREEN: Rgb = (0, 158, 115);
@@ -29,8 +29,8 @@ const OCHRE: Rgb = (181, 137, 0);
 const NAVY: Rgb = (20, 50, 110);
 const STEEL: Rgb = (96, 125, 170);
 
-/// What is known by its name looks the same in the figures of all results. Warm colours for Rust, cold ones for C, so
-/// that a pair of twins is seen as one. A peer has one colour, and another marker when it is tuned.
+/// Known names, which look the same in the figures of all results. Warm colours for Rust, cold colours for C, so that a pair
+/// of twins is recognisable. A peer has one colour, and another marker when tuned.
 const KNOWN: [(&str, Rgb, Marker); 30] = [
     (UNFILTERED, BLACK, Marker::Circle),
     ("accept", FAINT, Marker::Diamond),
@@ -63,7 +63,7 @@ const KNOWN: [(&str, Rgb, Marker); 30] = [
     ("suricata-tuned", BROWN, Marker::Up),
     ("nfqws", BLUISH_GREEN, Marker::Circle),
 ];
-/// Others, in turn.
+/// Colours of unknown names, in turn.
 const OTHERS: [Rgb; 7] = [
     BLUISH_GREEN,
     REDDISH_PURPLE,
@@ -93,7 +93,7 @@ const MARKERS: [Marker; 6] = [
     Marker::Cross,
 ];
 
-/// Lengths of strokes and gaps in turn; empty for a solid line.
+/// Alternating lengths of strokes and gaps; empty for a solid line.
 pub type Dash = &'static [f64];
 
 pub const SOLID: Dash = &[];
@@ -101,26 +101,26 @@ pub const DASHED: Dash = &[7.0, 4.0];
 const DOTTED: Dash = &[2.0, 3.0];
 const SPARSE: Dash = &[2.0, 8.0];
 const DASH_DOT: Dash = &[8.0, 3.0, 2.0, 3.0];
-/// Reference lines.
+/// Dashes of reference lines.
 pub const REFERENCE_DASHES: [Dash; 3] = [DOTTED, DASH_DOT, SPARSE];
 const DASHES: [Dash; 4] = [SOLID, DASHED, DOTTED, DASH_DOT];
 
-/// How one subject looks in all figures of a result.
+/// Appearance of one subject in all figures of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
     pub colour: Rgb,
     pub marker: Marker,
     pub dash: Dash,
-    /// Copies of a subject have its colour, but a hollow marker.
+    /// Whether the marker is hollow: copies of a subject share its colour.
     pub hollow: bool,
 }
 
-/// The name without `@QUEUES` and `#COPY`.
+/// Returns the name without `@QUEUES` and `#COPY`.
 pub fn base_name(subject: &str) -> &str {
     subject.split(['@', '#']).next().unwrap_or(subject)
 }
 
-/// How many queues `name@2` has; 1 for a name without.
+/// Returns the number of queues in `name@2`; 1 for a name without it.
 pub fn queues(subject: &str) -> u16 {
     let name = subject.split('#').next().unwrap_or(subject);
     let number = name
@@ -133,7 +133,7 @@ fn known(base: &str) -> Option<&'static (&'static str, Rgb, Marker)> {
     KNOWN.iter().find(|(name, _, _)| *name == base)
 }
 
-/// The look of `subject` among `subjects`, of which it is one.
+/// Returns the appearance of `subject`, which is an element of `subjects`.
 pub fn look(subject: &str, subjects: &[String]) -> Look {
     let base = base_name(subject);
     let hollow = subject.contains('#');
@@ -141,7 +141,7 @@ pub fn look(subject: &str, subjects: &[String]) -> Look {
         Some((name, colour, marker)) => (*colour, *marker, usize::from(*name == "accept") * 2),
         None => other(base, subjects),
     };
-    // A copy, and each number of queues, has another dash.
+    // A copy, and each number of queues, has a different dash.
     let turn = turn + usize::from(hollow) + queues(subject).ilog2() as usize;
     Look {
         colour,
@@ -151,8 +151,8 @@ pub fn look(subject: &str, subjects: &[String]) -> Look {
     }
 }
 
-/// The look of what has none of its own, by its place among such: first the colours that no known subject has. Each further
-/// use of the same colours has another dash.
+/// Returns the appearance of an unknown subject, by its index among the unknown subjects: first the colours that no known
+/// subject has. Each reuse of the colours has a different dash.
 fn other(base: &str, subjects: &[String]) -> (Rgb, Marker, usize) {
     let (mut others, mut taken) = (Vec::new(), Vec::new());
     for name in subjects.iter().map(|name| base_name(name)) {

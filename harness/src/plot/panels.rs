@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A value over the seconds of a load, an area a subject: where lines over each other could not be read.
+//! A value over the seconds of a load, one area per subject: for lines that would cover each other.
 
 use super::axis::Axis;
 use super::data::{band_in_words, Data, Line, LinePoint};
@@ -12,20 +12,20 @@ use crate::summary::main_metric;
 const WIDTH: f64 = 1060.0;
 const COLUMNS: usize = 2;
 const HEIGHT: f64 = 140.0;
-/// Above an area: the name of its subject.
+/// Height above an area, for the name of its subject.
 const NAME: f64 = 30.0;
 const NAME_SIZE: f64 = 13.5;
 const VALUE_SIZE: f64 = 12.5;
-/// Left of the areas: the numbers and the axis label.
+/// Width left of the areas, for the numbers and the axis label.
 const LEFT: f64 = 82.0;
 const GAP: f64 = 26.0;
-/// Below the last row of areas: the numbers and the axis label.
+/// Height below the last row of areas, for the numbers and the axis label.
 const BELOW: f64 = 52.0;
 const BAND_ALPHA: f64 = 0.22;
-/// More points than this lie so near that their line is a band itself.
+/// Number of points above which they are so close that their line looks like a band.
 const MANY_POINTS: usize = 400;
 
-/// None without data.
+/// Draws the figure; None without data.
 pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let (lines, unit) = data.series_lines(cell);
     if lines.is_empty() {
@@ -115,7 +115,7 @@ fn draw_baseline(
     }
 }
 
-/// The subject with its marker, and its median at the other end.
+/// Draws the subject's name with its marker, and its median at the other end.
 fn draw_name(
     scene: &mut Scene,
     data: &Data,

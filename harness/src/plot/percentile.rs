@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Latency over the percentile, each nine as wide as the one before.
+//! Latency over the percentile; each further nine has the same width.
 
 use super::axis::Axis;
 use super::data::{lines_in_words, Data, Line};
@@ -9,10 +9,10 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// A curve goes on to where few requests are left, but no further than this.
+/// Highest percentile of a curve, even if more requests are left.
 const HIGHEST: f64 = 99.99;
 
-/// None without data.
+/// Draws the figure; None without data.
 pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let (mut lines, unit) = data.percentile_lines(cell);
     for line in &mut lines {

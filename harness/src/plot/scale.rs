@@ -11,11 +11,11 @@ use crate::store::{CellName, Summary};
 const WIDTH: f64 = 1060.0;
 const BY_SIZE_HEIGHT: f64 = 300.0;
 const BY_QUEUES_HEIGHT: f64 = 190.0;
-/// Left of an area: its numbers and the axis label.
+/// Width left of an area, for its numbers and the axis label.
 const LEFT: f64 = 82.0;
-/// Below an area: its numbers and the axis label.
+/// Height below an area, for its numbers and the axis label.
 const BELOW: f64 = 52.0;
-/// Above an area of the lower row: its name.
+/// Height above an area of the lower row, for its name.
 const NAME: f64 = 24.0;
 const NAME_SIZE: f64 = 13.0;
 const GAP: f64 = 14.0;
@@ -28,17 +28,17 @@ struct Line<'a> {
     points: Vec<(f64, &'a Summary)>,
 }
 
-/// What one figure shows.
+/// Contents of one figure.
 struct Figure<'a> {
     data: &'a Data,
-    /// The smallest first.
+    /// Loads, smallest first.
     cells: Vec<&'a CellName>,
     subjects: Vec<&'a str>,
     metric: &'a str,
     unit: &'a str,
 }
 
-/// Draws `cells`, which differ in the size only. None without data.
+/// Draws `cells`, which differ only in the size. None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let figure = Figure::new(data, cells, metric)?;
     let (by_size, by_queues) = (figure.is_by_size(), figure.is_by_queues());
@@ -99,7 +99,8 @@ impl<'a> Figure<'a> {
         self.subjects.iter().any(|subject| queues(subject) > 1)
     }
 
-    /// What is seen, and nothing else: without the sizes, a program with all its numbers of queues is one line.
+    /// Returns the legend entries of everything drawn. Without the sizes, a program with all its numbers of queues is one
+    /// line.
     fn entries(&self) -> Vec<Entry> {
         let entry = |subject: &str| {
             let look = self.data.look(subject);
@@ -135,7 +136,7 @@ impl<'a> Figure<'a> {
         format!("Markers and bars: median and {intervals}.{dashed}{copies}")
     }
 
-    /// The names of what was measured with several numbers of queues.
+    /// Returns the names of programs that were measured with several numbers of queues.
     fn programs(&self) -> Vec<&'a str> {
         let mut programs: Vec<&str> = Vec::new();
         for subject in self.subjects.iter().filter(|subject| queues(subject) > 1) {
@@ -146,7 +147,7 @@ impl<'a> Figure<'a> {
         programs
     }
 
-    /// What has no queue, or was measured with one only.
+    /// Returns the subjects without a queue or with a single number of queues.
     fn without_queues(&self) -> Vec<&'a str> {
         let programs = self.programs();
         let subjects = self.subjects.iter().copied();
@@ -154,7 +155,7 @@ impl<'a> Figure<'a> {
         subjects.filter(level).collect()
     }
 
-    /// A vertical axis for all values.
+    /// Returns a vertical axis for all values.
     fn axis(&self, (bottom, top): (f64, f64)) -> Axis {
         let all = self.cells.iter().flat_map(|cell| {
             let summary = |subject: &&str| self.data.summary(cell, subject, self.metric);
@@ -188,7 +189,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// A row of small areas, one for each size, with the same vertical axis.
+    /// Draws a row of small areas, one per size, with the same vertical axis.
     fn draw_by_queues(&self, scene: &mut Scene, (left, right): (f64, f64), top: f64) {
         let bottom = top + BY_QUEUES_HEIGHT;
         let mut counts: Vec<u16> = self.subjects.iter().map(|name| queues(name)).collect();
@@ -202,7 +203,7 @@ impl<'a> Figure<'a> {
             let from = left + (width + GAP) * index as f64;
             let edges = (from, from + width);
             let x = Axis::at_values(&counts, edges);
-            // The numbers stand at the first area of a row only.
+            // Only the first area of a row has the numbers.
             match index {
                 0 => y.draw_left(scene, edges, &frame::short_title(self.metric, self.unit)),
                 _ => y.draw_grid(scene, edges),
@@ -222,7 +223,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// What has no number of queues is a level through the whole area.
+    /// Draws a subject without a number of queues as a level through the whole area.
     fn draw_levels(&self, scene: &mut Scene, cell: &CellName, edges: (f64, f64), y: &Axis) {
         for subject in self.without_queues() {
             if let Some(summary) = self.data.summary(cell, subject, self.metric) {
@@ -249,7 +250,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// What the sizes of a load are of.
+/// Returns the label of a load's sizes.
 fn size_label(workload: &str) -> &'static str {
     match workload {
         "udp-flood" | "tcp-stream" => "payload of a datagram or write (bytes)",
@@ -259,7 +260,7 @@ fn size_label(workload: &str) -> &'static str {
     }
 }
 
-/// A copy of a subject shows the noise of a run. Among many lines it would be one of them only.
+/// Whether the subject is no copy. A copy shows the noise of a run and would only clutter many lines.
 fn original(subject: &str) -> bool {
     !subject.contains('#')
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A figure as a list of shapes, and the SVG that plotters makes of it.
+//! A figure as a list of shapes, and its SVG, made by plotters.
 //!
 //! Lengths are in pixels of the figure at its normal size, y downwards.
 
@@ -15,9 +15,9 @@ use super::font;
 use super::palette::{Dash, Look, Marker, Rgb, SOLID, WHITE};
 pub use super::text::{Anchor, Point, Text};
 
-/// plotters counts in whole units, so a pixel has several of them.
+/// plotters uses whole units, so a pixel has several units.
 const UNITS_PER_PIXEL: f64 = 10.0;
-/// plotters takes a font's size for 1.24 times its em.
+/// plotters treats a font's size as 1.24 times its em.
 const SIZE_PER_EM: f64 = 1.24;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ enum Shape {
     Text(Text),
 }
 
-/// What is drawn, the last shape on top.
+/// Shapes of a figure, the last on top.
 pub struct Scene {
     pub width: f64,
     pub height: f64,
@@ -57,7 +57,7 @@ impl Scene {
         }
     }
 
-    /// Texts in the order they were drawn in.
+    /// Returns the texts in drawing order.
     #[cfg(test)]
     pub fn texts(&self) -> impl Iterator<Item = &Text> {
         self.shapes.iter().filter_map(|shape| match shape {
@@ -70,7 +70,7 @@ impl Scene {
         self.path(&[from, to], width, colour, SOLID);
     }
 
-    /// A line through all points.
+    /// Draws a line through all points.
     pub fn path(&mut self, points: &[Point], width: f64, colour: Rgb, dash: Dash) {
         for points in strokes(points, dash) {
             self.shapes.push(Shape::Line {
@@ -98,7 +98,7 @@ impl Scene {
         });
     }
 
-    /// The marker of a subject, about 2 `radius` wide, with a white rim that sets it off from lines.
+    /// Draws the marker of a subject, about 2 `radius` wide, with a white rim that separates it from lines.
     pub fn marker(&mut self, at: Point, radius: f64, look: &Look) {
         self.marker_shape(at, radius + 1.2, look.marker, WHITE);
         self.marker_shape(at, radius, look.marker, look.colour);
@@ -139,18 +139,18 @@ impl Scene {
         }
     }
 
-    /// The figure as an SVG of its normal size.
+    /// Returns the figure as an SVG of its normal size.
     pub fn svg(&self) -> String {
         let mut svg = String::new();
         let units = |pixels: f64| (pixels * UNITS_PER_PIXEL) as u32;
         let size = (units(self.width), units(self.height));
         let mut backend = SVGBackend::with_string(&mut svg, size);
-        // A picture without a ground would be black on black for some readers.
+        // Without a background the picture would be black on black for some readers.
         let corner = (unit(self.width), unit(self.height));
         in_memory(backend.draw_rect((0, 0), corner, &style(WHITE, 1.0, 0.0), true));
         self.draw_on(&mut backend);
         drop(backend);
-        // plotters gives the size in units.
+        // plotters writes the size in units.
         let written = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
         let wanted = format!("<svg width=\"{}\" height=\"{}\"", self.width, self.height);
         svg.replacen(&written, &wanted, 1)
@@ -187,7 +187,7 @@ impl Scene {
 }
 
 fn draw_text(backend: &mut SVGBackend, text: &Text) -> Result<(), DrawingErrorKind<io::Error>> {
-    // plotters sets a text's middle at half of its small letters.
+    // plotters centres a text at half of its x-height.
     let down = text.size * (font::HALF_CAPITAL - font::HALF_X_HEIGHT);
     let (x, y) = text.at;
     let (at, turn) = match text.upright {
@@ -214,7 +214,7 @@ fn draw_text(backend: &mut SVGBackend, text: &Text) -> Result<(), DrawingErrorKi
     backend.draw_text(&text.text, &style, units(&at))
 }
 
-/// The result of drawing into memory, where nothing can fail.
+/// Unwraps the result of drawing into memory, which can't fail.
 fn in_memory(done: Result<(), DrawingErrorKind<io::Error>>) {
     done.expect("drawing into memory");
 }
@@ -239,7 +239,7 @@ fn style(rgb: Rgb, alpha: f64, width: f64) -> ShapeStyle {
     }
 }
 
-/// Cuts a line into the strokes of a dash.
+/// Splits a line into the strokes of a dash.
 fn strokes(points: &[Point], dash: Dash) -> Vec<Vec<Point>> {
     if dash.is_empty() || points.len() < 2 {
         return vec![points.to_vec()];
@@ -259,7 +259,7 @@ fn strokes(points: &[Point], dash: Dash) -> Vec<Vec<Point>> {
             }
             from = (from.0 + dx * left / length, from.1 + dy * left / length);
             stroke.push(from);
-            // Every second piece is a gap.
+            // Every second part is a gap.
             let done = std::mem::replace(&mut stroke, vec![from]);
             if turn % 2 == 0 {
                 strokes.push(done);

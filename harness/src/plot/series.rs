@@ -11,7 +11,7 @@ use crate::statistics::median;
 use crate::store::CellName;
 use crate::summary::main_metric;
 
-/// None without data.
+/// Draws the figure; None without data.
 pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let (lines, unit) = data.series_lines(cell);
     if lines.is_empty() {
@@ -70,7 +70,7 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     Some(scene)
 }
 
-/// The legend says the value: a line at 0.02 beside one at 12 can't be read off.
+/// Returns a legend entry with the value: a line at 0.02 beside a line at 12 can't be read from the axis.
 fn entry(data: &Data, cell: &CellName, line: &Line, metric: &str, unit: &str) -> Entry {
     let value = match data.summary(cell, &line.subject, metric) {
         Some(summary) => summary.median,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Figures of a made-up result: that they are there, say what they show, and that no text covers another.
+//! Figures of an artificial result: that they exist, have the right content, and that no text covers another.
 
 mod made;
 
@@ -40,7 +40,7 @@ fn names(files: &[PathBuf]) -> Vec<String> {
     files.iter().map(name).collect()
 }
 
-/// All figures of a folder, by name.
+/// Returns all figures of a folder, by name.
 fn scenes(folder: &Folder) -> Vec<(String, Scene)> {
     let data = Data::read(&folder.0).unwrap();
     let plans = plans(&data);
@@ -59,7 +59,7 @@ fn says(scene: &Scene, wanted: &str) -> bool {
     scene.texts().any(|text| text.text == wanted)
 }
 
-/// No text leaves the picture or touches another one.
+/// Checks that no text leaves the picture or touches another text.
 fn check_texts(name: &str, scene: &Scene) {
     let texts: Vec<_> = scene
         .texts()
@@ -124,11 +124,11 @@ fn values_that_no_axis_shows_stand_in_numbers() {
     ));
     let flood = scene(&folder, "udp-flood-loopback-dots");
     assert!(says(&flood, "52.4") && says(&flood, "lost, %"));
-    // Without a firewall there is no CPU time of one.
+    // Without a firewall there is no CPU time of a firewall.
     assert_eq!(flood.texts().filter(|text| text.text == "–").count(), 2);
 }
 
-/// There a guest's nanosecond is an instruction, and no load goes by seconds.
+/// There a guest's nanosecond is an instruction, and no load has a duration in seconds.
 #[test]
 fn loads_in_a_virtual_machine_name_no_seconds() {
     let folder = twins().write("vm");
@@ -217,7 +217,7 @@ fn sizes_and_queues_make_a_figure_of_their_own() {
     for (name, scene) in &drawn {
         check_texts(name, scene);
     }
-    // Sizes of the other kinds have a figure each, and the first one has the plain name.
+    // Other kinds have one figure per size, and the first has the plain name.
     let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
     let sizes = [
         "latency",
@@ -229,7 +229,8 @@ fn sizes_and_queues_make_a_figure_of_their_own() {
     assert_eq!(names[1..], sizes);
 }
 
-/// A made-up result whose floods were filtered by policies of three sizes; `accept` falls with the size.
+/// Returns an artificial result whose floods were filtered by policies of three sizes; the values of `accept` fall with the
+/// size.
 fn grown(name: &str, figures: Value) -> Folder {
     let mut made = twins();
     made.figures = figures;
@@ -273,14 +274,14 @@ fn growth_is_drawn_over_the_sizes() {
             assert!(says(scene, wanted), "{name}: {wanted}");
         }
     }
-    // One falls by a thousand, so that axis grows by powers; the other starts at zero.
+    // One value falls by a factor of a thousand, so that axis is logarithmic; the other axis starts at zero.
     assert!(says(&drawn[0].1, "25.2 to 0.025 kpps"));
     assert!(!says(&drawn[0].1, "0") && says(&drawn[1].1, "0.0"));
-    // There is no CPU time of a firewall without one.
+    // Without a firewall there is no CPU time of a firewall.
     assert!(says(&drawn[0].1, "none") && !says(&drawn[1].1, "none"));
 }
 
-/// A delay of no factor at all is among them, and what is foretold of one subject.
+/// The data contain a delay with factor zero, and a predicted loss of one subject.
 #[test]
 fn losses_are_drawn_over_the_factors() {
     let mut made = twins();
@@ -379,7 +380,7 @@ fn each_subject_has_an_area_of_its_own_where_values_span_much() {
     let scene = scene(&folder, "areas");
     check_texts("areas", &scene);
     assert!(TWINS.iter().all(|subject| says(&scene, subject)));
-    // 0.023 beside 12: by powers, with the value in numbers.
+    // 0.023 beside 12: a logarithmic axis, with the value as a number.
     assert!(says(&scene, "0.1") && says(&scene, "0.023 Gbit/s"));
     let note = "Lines: median of 3 rounds; bands: from the smallest to the largest. Dashed: median of none. \
                 Grey: published (31.2 Gbit/s).";
@@ -397,7 +398,7 @@ fn what_is_not_drawn_is_in_no_legend() {
     let folder = made.write("legend");
     let scene = scene(&folder, "queues");
     check_texts("queues", &scene);
-    // One line over both numbers of queues, a level for what has none, and no size that there isn't.
+    // One line over both numbers of queues, a level for subjects without queues, and no missing size.
     assert!(says(&scene, "rust-raw-fast") && says(&scene, "accept"));
     assert!(!says(&scene, "rust-raw-fast@2") && !says(&scene, "0 bytes"));
 }

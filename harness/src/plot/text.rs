@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A piece of text on a figure, and the room that it takes.
+//! A text on a figure, and the space that it occupies.
 
 use super::font;
 use super::palette::{Rgb, BLACK};
 
-/// A place in pixels of the figure at its normal size, y downwards.
+/// A position in pixels of the figure at its normal size, y downwards.
 pub type Point = (f64, f64);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,19 +17,19 @@ pub enum Anchor {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
     pub text: String,
-    /// Its start, middle or end, at half the height of its capitals.
+    /// Position of its start, middle or end, at half the height of its capitals.
     pub at: Point,
-    /// The em.
+    /// Size of the em.
     pub size: f64,
     pub anchor: Anchor,
     pub bold: bool,
     pub colour: Rgb,
-    /// Reads upwards.
+    /// Whether the text reads upwards.
     pub upright: bool,
 }
 
 impl Text {
-    /// Black, regular, from its start on.
+    /// Returns a black, regular text that starts at `at`.
     pub fn new(text: impl Into<String>, at: Point, size: f64) -> Text {
         Text {
             text: text.into(),
@@ -61,7 +61,7 @@ impl Text {
         }
     }
 
-    /// Left, top, right and bottom of what it covers.
+    /// Returns the left, top, right and bottom of the covered area.
     pub fn bounds(&self) -> (f64, f64, f64, f64) {
         let width = font::width(&self.text, self.size, self.bold);
         let before = match self.anchor {

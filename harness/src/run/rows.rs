@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what was measured to the rows of the CSV files.
+//! Converts measurements to the rows of the CSV files.
 
 use crate::runner::Outcome;
 use crate::schedule::Cell;
@@ -7,7 +7,7 @@ use crate::store::{CellName, PercentileRow, Round, Sample, SeriesRow};
 use crate::subject::Subject;
 use crate::summary::main_metric;
 
-/// What the rows of one run have in common.
+/// Columns that all rows of one run share.
 pub struct SampleOf<'a> {
     pub round: u32,
     pub position: u32,
@@ -81,7 +81,7 @@ impl SampleOf<'_> {
         }
     }
 
-    /// All that a run gave.
+    /// Adds all rows of a run.
     pub fn keep(&self, outcome: &Outcome, rows: &mut Round) {
         let main = main_metric(&self.cell.workload.to_string());
         let unit = outcome

@@ -15,7 +15,7 @@ use crate::results::Results;
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::store::{SeriesRow, RAW};
 
-/// Counts its runs and gives their number as throughput; some fail.
+/// A fake runner: reports its number of runs as throughput; some runs fail.
 struct Fake {
     runs: Arc<AtomicU32>,
     fails: fn(u32) -> bool,
@@ -57,7 +57,7 @@ impl Runner for Fake {
     }
 }
 
-/// A result folder that is gone with its value, and the runs that were made for it.
+/// A result folder that is deleted on drop, and the runs made for it.
 struct Bench {
     folder: PathBuf,
     runs: Arc<AtomicU32>,
@@ -104,7 +104,7 @@ impl Bench {
     }
 }
 
-/// No run fails.
+/// Failure rule: no run fails.
 fn never(_: u32) -> bool {
     false
 }
@@ -153,7 +153,7 @@ fn experiment(rounds: u32) -> Experiment {
 fn a_run_leaves_samples_in_the_order_of_the_schedule() {
     let bench = Bench::new("whole");
     bench.run(experiment(3), false, never).unwrap();
-    // Three for the warm-up, six a round.
+    // Three runs for the warm-up, six per round.
     assert_eq!(bench.runs(), 3 + 3 * 6);
     let samples = bench.samples();
     let order: Vec<&str> = samples
@@ -202,7 +202,7 @@ fn metadata_and_report_name_the_runner_that_was_used() {
 #[test]
 fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
     let bench = Bench::new("resume");
-    // It fails in the second round: three runs in a row, and the round is not kept.
+    // Three consecutive runs fail in the second round, and the round is not kept.
     let error = bench
         .run(experiment(3), false, |run| run >= 3 + 6 + 2)
         .unwrap_err();
@@ -212,7 +212,7 @@ fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
     );
     assert_eq!(Metadata::read(&bench.folder).unwrap().rounds_done, 1);
     assert_eq!(bench.samples().len(), 6);
-    // What a kill in the middle of writing leaves behind.
+    // Data that a kill in the middle of writing leaves in the file.
     let file = bench.folder.join("samples.csv");
     let text = fs::read_to_string(&file).unwrap() + "2,1,accept,tcp-str";
     fs::write(&file, text).unwrap();
@@ -268,7 +268,7 @@ fn another_configuration_is_not_resumed() {
         "{error}"
     );
     assert_eq!(bench.samples().len(), 6);
-    // Pairs and words may change: they touch no sample.
+    // Pairs and words may change: they affect no sample.
     let mut same = experiment(1);
     same.compare.clear();
     same.title = "Y".into();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A program that makes traffic: started, listened to, and killed when it does not end in time.
+//! A program that makes traffic: started, read from, and killed when it does not end in time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{self, ChildStdin, Command, ExitStatus, Stdio};
@@ -12,12 +12,12 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use testbed::netns::Namespace;
 
-/// How often something is polled that does not report changes by itself.
+/// Polling interval for states that report no changes.
 const LOOK_UP: Duration = Duration::from_millis(10);
-/// How much of a program's output an error quotes, in characters.
+/// Number of characters of a program's output that an error quotes.
 const QUOTED: usize = 300;
 
-/// What a program gave.
+/// Status and output of an ended program.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -25,7 +25,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// A running program. It is killed when this is dropped.
+/// A running program, killed on drop.
 pub struct Child {
     name: String,
     child: process::Child,
@@ -34,7 +34,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `command`; `cure` says what to do when there is no such program.
+    /// Starts `command`; `cure` is the advice if the program is missing.
     pub fn spawn(mut command: Command, cure: &str) -> anyhow::Result<Child> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command
@@ -53,7 +53,7 @@ impl Child {
         })
     }
 
-    /// Waits until standard output has a line for which `wanted` holds.
+    /// Waits until standard output has a line for which `wanted` is true.
     pub fn wait_for_line(
         &mut self,
         at_most: Duration,
@@ -66,12 +66,12 @@ impl Child {
         }
     }
 
-    /// Takes in standard error until `wanted` holds for a line, it ends, or the time is over.
+    /// Reads standard error until `wanted` is true for a line, the output ends, or the time is over.
     pub fn listen_to_stderr(&mut self, at_most: Duration, wanted: impl FnMut(&str) -> bool) {
         self.stderr.read_until(Instant::now() + at_most, wanted);
     }
 
-    /// Writes a line to its standard input, which stays open.
+    /// Writes a line to the program's standard input, which stays open.
     pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
         let stdin: &mut ChildStdin = self.child.stdin.as_mut().expect("stdin is piped");
         writeln!(stdin, "{line}")
@@ -79,16 +79,16 @@ impl Child {
             .map_err(|_| self.failure("ended too early"))
     }
 
-    /// Asks it to end, as Ctrl-C does.
+    /// Requests the program's end with SIGINT, like Ctrl-C.
     pub fn interrupt(&self) -> anyhow::Result<()> {
-        // Until it is waited for, its number is no other's.
+        // Its number can't be reused until it is waited for.
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGINT).with_context(|| format!("SIGINT to {}", self.name))
     }
 
-    /// Waits for its end until `deadline`; then it is killed, and that is an error.
+    /// Waits for the program's end until `deadline`; after that, kills it and returns an error.
     pub fn wait(mut self, deadline: Instant) -> anyhow::Result<Ended> {
-        // Both pipes end with the program, so no timer has to wake up while the load is measured.
+        // Both pipes end with the program, so no timer has to run during the measurement.
         let ends = [&mut self.stdout, &mut self.stderr]
             .map(|lines| lines.read_until(deadline, |_| false))
             .into_iter()
@@ -100,7 +100,7 @@ impl Child {
         }
     }
 
-    /// Ends it now, for a server that serves forever.
+    /// Kills the program now, for a server that serves forever.
     pub fn stop(mut self) -> anyhow::Result<Ended> {
         self.child.kill()?;
         let status = self.child.wait()?;
@@ -111,7 +111,7 @@ impl Child {
         Ok(self.ended(status))
     }
 
-    /// Its exit status, unless it goes on beyond the deadline with its pipes closed.
+    /// Returns the exit status; None if the program runs beyond the deadline with closed pipes.
     fn reap(&mut self, deadline: Instant) -> anyhow::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;
@@ -130,9 +130,9 @@ impl Child {
         }
     }
 
-    /// Kills it and says what went wrong, with the end of its output.
+    /// Kills the program and returns an error with the end of its output.
     fn failure(&mut self, what: &str) -> anyhow::Error {
-        // It may have ended by itself: then there is nothing to kill.
+        // The program may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let deadline = Instant::now() + Duration::from_secs(1);
@@ -146,14 +146,14 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both fail only when it has been waited for.
+        // Both calls fail only after it has been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Ended {
-    /// The error of a program that did not end with status 0.
+    /// Returns an error if the program's status is not 0.
     pub fn check(self, name: &str) -> anyhow::Result<Ended> {
         if self.status.success() {
             return Ok(self);
@@ -163,7 +163,7 @@ impl Ended {
     }
 }
 
-/// The end of what a program printed, for an error message; standard error if there is any.
+/// Returns the end of a program's output, for an error message; standard error if it is not empty.
 fn last_words(stderr: &str, stdout: &str) -> String {
     let said = [stderr, stdout]
         .into_iter()
@@ -177,7 +177,7 @@ fn last_words(stderr: &str, stdout: &str) -> String {
     format!(": {}", last.replace('\n', " | "))
 }
 
-/// Lines that a thread reads, so that no pipe fills up, and what has been taken in of them.
+/// Lines that a thread reads, so that no pipe fills up, and the text consumed so far.
 struct Lines {
     lines: Receiver<String>,
     text: String,
@@ -229,7 +229,7 @@ impl Lines {
     }
 }
 
-/// Waits until something in `namespace` listens on a TCP port: tools report that too early or not at all.
+/// Waits until a socket in `namespace` listens on a TCP port: tools report it too early or not at all.
 pub fn wait_for_listener(
     namespace: &Namespace,
     port: u16,
@@ -256,8 +256,8 @@ fn listens(port: u16) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// One line of /proc/net/tcp: number, local address:port, remote address:port, state, all but the first hex.
-/// State 0A is TCP_LISTEN (include/net/tcp_states.h).
+/// Whether a line of /proc/net/tcp is a listener on `port`. Fields: number, local address:port, remote address:port, state,
+/// all but the first in hex. State 0A is TCP_LISTEN (include/net/tcp_states.h).
 fn is_listener(line: &str, port: u16) -> bool {
     let fields: Vec<&str> = line.split_whitespace().take(4).collect();
     let [_, local, _, "0A"] = fields[..] else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! ethr (github.com/microsoft/ethr), the tool of the published experiment.
 //!
-//! Only its TCP bandwidth fits here. Its connection test keeps each connection open for two seconds at the
-//! server, which runs out of file descriptors within one second; its UDP test does not count what was lost.
+//! Only its TCP bandwidth test is usable here. Its connection test keeps each connection open for two seconds at the server,
+//! which exhausts its file descriptors within one second; its UDP test does not count losses.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use super::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::load::GRACE;
 
 const CURE: &str = "run make ethr, or give it with --ethr PATH";
-/// What `make ethr` leaves in the folder of programs.
+/// Name of the program that `make ethr` installs in the folder of programs.
 const PROGRAM: &str = "ethr";
-/// Its server writes a row at the end of each second, a little after the client may have ended.
+/// Time after the load until the server has written its last row, which it writes at the end of each second.
 const LAST_ROW: Duration = Duration::from_millis(1500);
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -27,17 +27,17 @@ pub struct Ethr {
     abilities: Abilities,
 }
 
-/// What differs between its versions, all of which may call themselves UNKNOWN.
+/// Differences between versions, all of which may report UNKNOWN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Abilities {
-    /// `-dp 2`: two decimal places, 0.1 % of 12 Gbit/s and not 1 %.
+    /// `-dp 2`: two decimal places, a resolution of 0.1 % at 12 Gbit/s instead of 1 %.
     two_places: bool,
-    /// The client starts with a second of the server, so that every row is of a whole second.
+    /// Whether the client starts with a second of the server, so that every row covers a whole second.
     aligned: bool,
 }
 
 impl Ethr {
-    /// `path` is what --ethr gives; without it the folder of programs is searched, then PATH.
+    /// Finds the program: `path` is the argument of --ethr; without it, the folder of programs is searched, then PATH.
     pub fn find(path: Option<PathBuf>, bin_dir: &Path) -> anyhow::Result<Ethr> {
         let built = Some(bin_dir.join(PROGRAM)).filter(|file| file.is_file());
         let program = path.or(built).unwrap_or_else(|| PROGRAM.into());
@@ -58,7 +58,7 @@ impl Ethr {
     fn server_arguments(&self, load: &Load) -> Vec<String> {
         let address = load.address.to_string();
         let mut words = vec!["-s"];
-        // It makes ADDR:PORT of -ip, which is no address for IPv6.
+        // ethr joins ADDR:PORT from -ip, which is no address for IPv6.
         if load.address.is_ipv4() {
             words.extend(["-ip", &address]);
         } else {
@@ -84,7 +84,7 @@ impl Ethr {
         if self.abilities.two_places {
             words.extend(["-dp", "2"]);
         }
-        // The log with the rows; its other words go to standard output.
+        // The log contains the rows; all other output is on standard output.
         words.extend(["-o", "/dev/stderr"]);
         words.into_iter().map(str::to_string).collect()
     }
@@ -153,7 +153,7 @@ impl Runner for Ethr {
 }
 
 impl Ethr {
-    /// Without its partial first and last second something must be left.
+    /// Returns the minimum number of seconds, so that rows remain without the partial first and last second.
     fn fewest_seconds(&self) -> usize {
         if self.abilities.aligned {
             1
@@ -176,12 +176,12 @@ fn parse_abilities(help: &str) -> Abilities {
     };
     Abilities {
         two_places: has("-dp"),
-        // -1 came with the alignment of both ends.
+        // Option -1 was introduced together with the alignment of both ends.
         aligned: has("-1"),
     }
 }
 
-/// One line of its log; other fields than these differ between the kinds (log.go: logTestResults).
+/// One line of its log. The other fields depend on the line's kind (log.go: logTestResults).
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line {
@@ -194,10 +194,10 @@ struct Line {
     bits_per_second: String,
 }
 
-/// A row of results: (second of the day at which it was written, Gbit/s).
+/// Parses a result row: (second of the day at which it was written, Gbit/s).
 fn row(line: &str) -> Option<(u64, f64)> {
     let line: Line = serde_json::from_str(line).ok()?;
-    // A sum is written only of several sessions, and here is one.
+    // A sum row appears only with several sessions; here is one session.
     if line.kind != "TestResult" || line.remote_addr.starts_with('[') {
         return None;
     }
@@ -207,7 +207,7 @@ fn row(line: &str) -> Option<(u64, f64)> {
     ))
 }
 
-/// `2026-01-31T23:59:58Z`
+/// Parses a time such as `2026-01-31T23:59:58Z`.
 fn second_of_day(time: &str) -> Option<u64> {
     let (_, clock) = time.strip_suffix('Z')?.split_once('T')?;
     let mut numbers = clock.split(':').map(|number| number.parse::<u64>().ok());
@@ -215,7 +215,7 @@ fn second_of_day(time: &str) -> Option<u64> {
     Some((next()? * 60 + next()?) * 60 + next()?)
 }
 
-/// `0`, `930`, `23.4M`, `11.77G` (utils.go: numberToUnit, powers of 1000).
+/// Parses `0`, `930`, `23.4M`, `11.77G` (utils.go: numberToUnit, powers of 1000).
 fn bits(text: &str) -> Option<f64> {
     let text = text.trim();
     let (number, unit) = match text.char_indices().last()? {
@@ -228,9 +228,9 @@ fn bits(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * unit)
 }
 
-/// (end of the second counted from the start, Gbit/s) of the server's whole seconds.
+/// Returns (end of the second counted from the start, Gbit/s) of the server's whole seconds.
 ///
-/// The server writes no row for a second in which nothing came, so a missing one is a zero.
+/// The server writes no row for a second without data, so a missing row counts as zero.
 fn series(
     server: &str,
     client: &Ended,
@@ -244,7 +244,7 @@ fn series(
     let first = rows.first().map_or(0, |(second, _)| *second);
     let mut values = vec![0.0; seconds];
     for (second, value) in &rows {
-        // Past midnight the second of the day starts again.
+        // After midnight the second of the day restarts.
         let index = (second + SECONDS_PER_DAY - first) % SECONDS_PER_DAY;
         if let Some(place) = values.get_mut(index as usize) {
             *place = *value;
@@ -252,12 +252,12 @@ fn series(
     }
     let all = values.into_iter().enumerate();
     let all = all.map(|(index, value)| ((index + 1) as f64, value));
-    // Unaligned, the first row is of a part of a second, and the last whole second ends before the load.
+    // Unaligned, the first row covers part of a second, and the last whole second ends before the load.
     let skipped = usize::from(!abilities.aligned);
     Ok(all.skip(skipped).collect())
 }
 
-/// What it says went wrong. On standard output, because it may end before that is in its log.
+/// Returns the errors on standard output, which may be missing in its log.
 fn errors(stdout: &str) -> String {
     let errors = stdout.lines().filter(|line| line.starts_with("Error"));
     errors.map(|line| format!(": {line}")).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! iperf3, with the numbers of its receiving side.
+//! iperf3, with the results of its receiver.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::load::GRACE;
 
 const PROGRAM: &str = "iperf3";
 const CURE: &str = "install the Debian package iperf3";
-/// A last interval shorter than this, in seconds, is what was left over: its rate says nothing.
+/// Length in seconds below which a last interval is a remainder without a meaningful rate.
 const SHORTEST_INTERVAL: f64 = 0.5;
 
 pub struct Iperf3 {
@@ -87,7 +87,7 @@ impl Runner for Iperf3 {
         command.args(client_arguments(load));
         let deadline = Instant::now() + load.duration + GRACE;
         let client = Child::spawn(command, CURE)?.wait(deadline)?.stdout;
-        // It tells of failures in its JSON, and not always by its exit status.
+        // iperf3 reports failures in its JSON, and not always in its exit status.
         parse(&client).context("iperf3 client")?;
         let server = server.wait(deadline)?.stdout;
         let outcome = match load.workload {
@@ -102,7 +102,7 @@ impl Runner for Iperf3 {
     }
 }
 
-/// What is read of its JSON, the same on both sides.
+/// Parsed fields of its JSON, the same at both ends.
 #[derive(Deserialize)]
 struct Report {
     error: Option<String>,
@@ -121,7 +121,7 @@ struct End {
     sum_received: Option<Sum>,
 }
 
-/// Counts over a time. Of UDP, `packets` counts up to the highest number that arrived, lost ones with it.
+/// Counts over a time. For UDP, `packets` is the highest number that arrived, so it includes lost packets.
 #[derive(Deserialize)]
 struct Sum {
     end: f64,

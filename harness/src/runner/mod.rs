@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A runner makes the traffic that a subject is measured under and says what arrived.
+//! A runner makes the traffic under which a subject is measured, and reports what arrived.
 //!
-//! All runners stand behind one trait, so that an experiment names a workload and not a tool.
+//! All runners implement one trait, so that an experiment names a workload and not a tool.
 
 mod child;
 pub mod ethr;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use testbed::netns::Namespace;
 
-/// What traffic is made. The names are those of the experiment files and of every CSV.
+/// Kind of traffic. The names are those of the experiment files and of every CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
@@ -22,59 +22,59 @@ pub enum Workload {
     TcpStream,
     /// One request and one response at a time over one TCP connection.
     TcpLatency,
-    /// TCP connections opened and closed one after the other.
+    /// TCP connections opened and closed one at a time.
     TcpConnect,
-    /// TCP connections opened to a whole network, as many at the same time as it bears.
+    /// TCP connections to a whole network, as many at a time as it can handle.
     TcpProbe,
-    /// TLS connections made and closed one after the other.
+    /// TLS connections made and closed one at a time.
     TlsConnect,
     /// One TCP connection that begins with a ClientHello and then sends as fast as it can.
     HelloStream,
-    /// Queries of DNS and their answers.
+    /// DNS queries and their responses.
     DnsQuery,
     /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
     UdpFlood,
-    /// Exchanges over generic netlink: nlctrl is asked for a family; by a new socket each time.
+    /// Exchanges over generic netlink: a request for a family to nlctrl; the second opens a new socket each time.
     Family,
     FamilyConnect,
-    /// Bytes to the lab's module and back; by a new socket each time.
+    /// Bytes to the lab's module and back; the second opens a new socket each time.
     Echo,
     EchoConnect,
     /// A dump, read to its end. The size is the number of parts.
     Dump,
-    /// Dumps that are not: an echo while a reader of one reads no further; one whose reader leaves; one that is interrupted.
+    /// Incomplete dumps: an echo while a reader of a dump pauses; a reader that leaves; an interrupted dump.
     DumpSlow,
     DumpGone,
     DumpInterrupted,
-    /// A request that lacks its attribute, and the extended ACK that says so.
+    /// A request without its attribute, and the extended ACK that reports this.
     Refuse,
-    /// Exchanges between two processes: bytes there, 8 bytes back.
+    /// Exchanges between two processes: a message of the size in one direction, 8 bytes in the other.
     Call,
-    /// A packet there, a verdict back; 64 packets there, 64 verdicts back.
+    /// A packet in one direction, a verdict in the other; 64 packets, then 64 verdicts.
     Verdict,
     Verdicts,
-    /// What a published experiment asks a server: three calls, six, and a call that a clock's tick answers, of which
-    /// only the way back counts.
+    /// Server requests of a published experiment: three calls, six calls, and a call answered at a clock's tick, where only
+    /// the response's path counts.
     Ping,
     Calculator,
     Timer,
-    /// A packet of the size through a ring of the kernel's, to a reader that hashes every byte.
+    /// A packet of the size through a kernel ring, to a reader that hashes every byte.
     Packet,
-    /// Frames of 700 bytes up to the size, as fast as the sender goes, to a ring of capture.
+    /// Frames of 700 bytes up to the size, as fast as the sender can, to a ring of capture.
     Frames,
-    /// Frames of 700 to 1500 bytes at a pace; the size is the factor of the delays behind each tenth.
+    /// Frames of 700 to 1500 bytes at a fixed rate; the size is the factor of the delays after each tenth frame.
     FramesDelayed,
-    /// Frames as of `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
+    /// Frames like `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
     FramesRing,
-    /// Frames up to the size, at a pace, while another program on the reader's CPU touches memory at random.
+    /// Frames up to the size at a fixed rate, while another program on the reader's CPU accesses memory at random.
     FramesNeighbour,
-    /// Frames as of `Frames`, which are written to a file; frames of the size, at a pace, which are.
+    /// Frames like `Frames`, recorded to a file; the second has frames of exactly the size at a fixed rate.
     FramesFile,
     FramesFilePaced,
 }
 
 impl Workload {
-    /// Whether rings and recorders read it.
+    /// Whether the subjects are rings or recorders.
     pub fn is_frames(self) -> bool {
         use Workload::{Frames, FramesDelayed, FramesNeighbour, FramesRing};
         let frames = [Frames, FramesDelayed, FramesRing, FramesNeighbour];
@@ -86,13 +86,13 @@ impl Workload {
         matches!(self, Workload::FramesFile | Workload::FramesFilePaced)
     }
 
-    /// Whether its clients show names: both ways of its packets are filtered.
+    /// Whether its clients send names: packets of both directions are filtered.
     pub fn shows_names(self) -> bool {
         use Workload::{DnsQuery, HelloStream, TlsConnect};
         matches!(self, TlsConnect | HelloStream | DnsQuery)
     }
 
-    /// Where its server listens.
+    /// Returns the port of its server.
     pub fn port(self) -> u16 {
         match self {
             Workload::DnsQuery => 53,
@@ -100,12 +100,12 @@ impl Workload {
         }
     }
 
-    /// Whether a runner makes it, and a subject filters it.
+    /// Whether a runner makes it and a subject filters it.
     pub fn is_traffic(self) -> bool {
         !self.is_exchange() && !self.is_frames()
     }
 
-    /// Whether it is an exchange of messages, which a subject makes itself, and not traffic that a subject filters.
+    /// Whether it is an exchange of messages, which the subject makes itself, and not traffic that a subject filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{
             Calculator, Call, Dump, DumpGone, DumpInterrupted, DumpSlow, Echo, EchoConnect, Family,
@@ -133,20 +133,19 @@ impl Workload {
     }
 }
 
-/// One load: a workload with its size, aimed at a server address.
+/// One load: a workload with its size and server address.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub workload: Workload,
     pub duration: Duration,
-    /// Where the server listens; in `Place::server`'s namespace. Of tcp-probe it is the way to the
-    /// network whose addresses are asked.
+    /// Address of the server, in the namespace `Place::server`. For tcp-probe, the gateway to the scanned network.
     pub address: IpAddr,
     pub port: u16,
-    /// Bytes of a datagram's payload, of a request and of its response, or of one stream write.
+    /// Payload bytes of a datagram, of a request and of its response, or of one stream write.
     pub payload_bytes: usize,
 }
 
-/// Where the two ends run. Over loopback both are the same namespace.
+/// Namespaces of the two ends. Over loopback both are the same.
 pub struct Place<'a> {
     pub server: &'a Namespace,
     pub client: &'a Namespace,
@@ -160,7 +159,7 @@ pub struct Metric {
     pub value: f64,
 }
 
-/// What one run of a load gave, measured at the receiver.
+/// Result of one run of a load, measured at the receiver.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub metrics: Vec<Metric>,
@@ -168,20 +167,20 @@ pub struct Outcome {
     pub series: Vec<(f64, f64)>,
     /// (percentile 0..100, microseconds), for latency workloads.
     pub percentiles: Vec<(f64, f64)>,
-    /// Raw output to keep beside the results: (file name, contents).
+    /// Raw output to store with the results: (file name, contents).
     pub raw: Vec<(String, String)>,
-    /// What was not as it should be, in words.
+    /// Problems during the run, in words.
     pub incidents: Vec<String>,
 }
 
 /// A source of traffic that can't be sliced: `ethr`, `iperf3` or `scanner`.
 pub trait Runner {
     fn name(&self) -> &'static str;
-    /// The tool's own version text, for metadata.json.
+    /// Returns the tool's own version text, for metadata.json.
     fn version(&self) -> String;
     fn supports(&self, workload: Workload) -> bool;
-    /// The full command lines that `run` would start, for metadata.json.
+    /// Returns the full command lines that `run` would start, for metadata.json.
     fn command_lines(&self, load: &Load) -> Vec<String>;
-    /// Runs one load to its end. It ends by itself within the load's duration plus ten seconds.
+    /// Runs one load to its end, within the load's duration plus ten seconds.
     fn run(&self, place: &Place, load: &Load) -> anyhow::Result<Outcome>;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The project's own port scanner as a client: it opens connections to a whole network, each to another address.
+//! The project's own port scanner as a client: it opens connections to a whole network, each to a different address.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,17 +16,17 @@ use crate::load::{serve_arguments, ProbeServer, GRACE, READY};
 pub const PROGRAM: &str = "scanner";
 const CURE: &str = "build it with make build, or name its folder with --bin-dir";
 const STAY: &str = "this program must stay where it is while it runs";
-/// A server that needs longer to listen will not listen at all.
+/// Time limit for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
-/// The exit code of a scan that SIGINT has ended.
+/// Exit code of a scan that SIGINT has ended.
 const EXIT_INTERRUPTED: i32 = 4;
 
-/// Whom it asks over loopback: all but the network's own address and its broadcast address.
+/// Targets over loopback: all but the network's own address and its broadcast address.
 const LOOPBACK: [&str; 3] = ["127.0.0.0/8", "--exclude", "127.0.0.0,127.255.255.255"];
-/// Whom it asks behind any other address: a network that the server's namespace takes as its own.
+/// Targets for any other server address: a network that the server's namespace treats as local.
 const BEHIND: &str = "10.128.0.0/9";
 
-/// Limits of a namespace that would otherwise be measured: the server's backlog, and the client's ports.
+/// Limits of a namespace that would otherwise dominate the measurement: the server's backlog, and the client's ports.
 const LIMITS: [(&str, &str); 3] = [
     ("net/core/somaxconn", "65535"),
     ("net/ipv4/tcp_max_syn_backlog", "65535"),
@@ -36,12 +36,12 @@ const LIMITS: [(&str, &str); 3] = [
 pub struct Scanner {
     program: PathBuf,
     version: String,
-    /// The program that has the hidden command `load`, which is the server.
+    /// This program, whose hidden command `load` is the server.
     harness: PathBuf,
 }
 
 impl Scanner {
-    /// The scanner of a folder, and the file of this program. Fails if it is not there.
+    /// Returns the scanner of a folder, with this program's file. Fails if it is missing.
     pub fn find(folder: &Path, harness: PathBuf) -> anyhow::Result<Scanner> {
         let program = folder.join(PROGRAM);
         if !program.is_file() {
@@ -70,7 +70,7 @@ impl Scanner {
     }
 }
 
-/// Tells the server that the scanner has ended and takes its report, which is its last line.
+/// Notifies the server that the scanner has ended, and returns its report, which is its last line.
 fn end(mut server: Child, deadline: Instant) -> anyhow::Result<(ProbeServer, String)> {
     server.tell("ended")?;
     let stdout = server.wait(deadline)?.check("load server")?.stdout;
@@ -89,9 +89,9 @@ fn arguments(load: &Load) -> Vec<String> {
         false => &[BEHIND],
     };
     let port = load.port.to_string();
-    // Without retries a packet that is lost is a connection that is lost.
+    // Without retries a lost packet is a lost connection.
     let words = ["--ports", &port, "--retries", "0"];
-    // What the summary counts is not told one by one.
+    // Targets that the summary counts are not printed individually.
     let output = ["--output", "json", "--show", "error", "--quiet"];
     let all = targets.iter().copied().chain(words).chain(output);
     all.map(str::to_string).collect()
@@ -117,7 +117,8 @@ impl Runner for Scanner {
         vec![server, format!("{} {client}", self.program.display())]
     }
 
-    /// Raises limits of both namespaces and leads a network from one to the other: they must be the load's own.
+    /// Raises limits of both namespaces and routes a network from the client to the server: the namespaces must belong to
+    /// this load.
     fn run(&self, place: &Place, load: &Load) -> anyhow::Result<Outcome> {
         if !self.supports(load.workload) {
             bail!("scanner makes tcp-probe only: choose another runner");
@@ -134,7 +135,7 @@ impl Runner for Scanner {
         command.args(arguments(load));
         let mut client = Child::spawn(command, CURE)?;
         let deadline = Instant::now() + load.duration + GRACE;
-        // Its standard error ends with it: nothing has to wake up while it runs.
+        // Its standard error ends with the program: no timer has to run during the measurement.
         client.listen_to_stderr(load.duration, |_| false);
         client.interrupt()?;
         let client = finished(client.wait(deadline)?)?;
@@ -168,7 +169,7 @@ fn raise_limits(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leads the network from the client to the server's address, where it is the server's own.
+/// Routes the network from the client to the server's address, and makes it local to the server.
 fn lead(place: &Place, way: Ipv4Addr) -> anyhow::Result<()> {
     let ip = ["-batch", "-"];
     let route = format!("route replace {BEHIND} via {way}\n");
@@ -177,7 +178,7 @@ fn lead(place: &Place, way: Ipv4Addr) -> anyhow::Result<()> {
     place.server.feed("ip", &ip, &local)
 }
 
-/// Refuses one that ended otherwise than by itself or because it was asked to.
+/// Fails unless the program ended by itself or by SIGINT.
 fn finished(ended: Ended) -> anyhow::Result<Ended> {
     match ended.status.code() {
         Some(EXIT_INTERRUPTED) => Ok(ended),
@@ -185,13 +186,13 @@ fn finished(ended: Ended) -> anyhow::Result<Ended> {
     }
 }
 
-/// The last line of its output.
+/// Last line of its output.
 #[derive(Deserialize)]
 struct Line {
     summary: Summary,
 }
 
-/// What is read of it. Targets that were being asked at the end are not in it.
+/// Parsed fields of the summary. Targets in progress at the end are not included.
 #[derive(Deserialize)]
 struct Summary {
     done: u64,
@@ -221,8 +222,8 @@ fn parse(stdout: &str) -> anyhow::Result<Summary> {
 }
 
 impl Summary {
-    /// `at_most` is when it was asked to end: it then counts no more, and takes a while to dissolve what
-    /// was in flight.
+    /// `at_most` is the time until SIGINT: the scanner then counts no more, but needs time to discard the connections in
+    /// flight.
     fn metrics(&self, at_most: Duration) -> [Metric; 7] {
         let seconds = self.seconds.min(at_most.as_secs_f64());
         let metric = |name, unit, value| Metric { name, unit, value };
@@ -238,7 +239,7 @@ impl Summary {
         ]
     }
 
-    /// All targets are open in truth, and the server knows of each connection.
+    /// Reports deviations: all targets are open, and the server has accepted each connection.
     fn incidents(&self, accepted: u64) -> Vec<String> {
         let States {
             open,

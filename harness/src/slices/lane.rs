@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One subject while all run: its ground, its program, its traffic.
+//! One subject during a load with slices: its namespaces, its program, its traffic.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::subject::Subject;
 use testbed::proc;
 use testbed::queue::{self, QueueTotal};
 
-/// A subject and its ground.
+/// A subject and its namespaces.
 pub struct Lane<'a> {
     subject: &'a Subject,
     guest: Option<Guest>,
-    // Dropped last: the namespaces outlive what runs in them.
+    // Dropped last: the namespaces outlive the processes in them.
     ground: Ground,
 }
 
-/// The program of a subject that has one.
+/// The subject's program and its method of resting.
 struct Guest {
     program: Program,
     rest: Rest,
@@ -38,7 +38,7 @@ impl Guest {
 }
 
 impl<'a> Lane<'a> {
-    /// Makes the ground and starts the program, which rests until its first slice.
+    /// Makes the namespaces and starts the program, which rests until its first slice.
     pub fn start(site: &Site, subject: &'a Subject, cell: &Cell) -> Result<Lane<'a>> {
         let ground = Ground::new(site, cell.route)?;
         site.load_rules(&ground, subject, cell)?;
@@ -67,7 +67,7 @@ impl<'a> Lane<'a> {
         self.subject.name()
     }
 
-    /// Whether it is left out while the others are measured further.
+    /// Whether the subject may fail while the other subjects continue.
     pub fn is_optional(&self) -> bool {
         self.subject.is_optional()
     }
@@ -80,7 +80,7 @@ impl<'a> Lane<'a> {
         self.guest.as_ref().map(|guest| &guest.program)
     }
 
-    /// Stops the program; adds what is known of the whole load.
+    /// Stops the program and adds the metrics of the whole load.
     pub fn end(mut self, outcome: &mut SlicedOutcome, index: usize) -> Result<()> {
         let Some(mut guest) = self.guest.take() else {
             return Ok(());
@@ -125,7 +125,7 @@ impl<'a> Sending<'a> {
             port: cell.workload.port(),
             payload_bytes: cell.payload_bytes,
         };
-        // A connection needs a program that runs.
+        // Connecting requires a running program.
         let _running = lane.running()?;
         let traffic = load::open(&aim, &lane.ground.place())?;
         Ok(Sending { lane, traffic })
@@ -143,7 +143,7 @@ impl<'a> Sending<'a> {
         self.traffic.receiver_drops()
     }
 
-    /// Sends for `settle` without counting, then for `duration`. The program rests before and behind both.
+    /// Sends for `settle` without counting, then for `duration`. The program rests before and after both.
     pub fn slice(&mut self, settle: Duration, duration: Duration) -> Result<Slice> {
         if !settle.is_zero() {
             self.burst(settle)?;
@@ -171,13 +171,13 @@ impl<'a> Sending<'a> {
     }
 }
 
-/// While this lives, the program runs; then it rests.
+/// Keeps the program running until drop; then the program rests.
 struct Running<'a>(Option<&'a Guest>);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if let Some(guest) = self.0 {
-            // One that has ended or does not stop is found by the next reading.
+            // The next reading reports a program that has ended or does not stop.
             let _ = guest.rest.begin(guest.program.pid());
         }
     }
@@ -191,7 +191,7 @@ impl Lane<'_> {
         Ok(Running(self.guest.as_ref()))
     }
 
-    /// Nanoseconds of CPU and what the queues count, of a program at rest.
+    /// Returns the CPU time in nanoseconds and the queue counts of a program at rest.
     fn reading(&self) -> Result<Option<(u64, QueueTotal)>> {
         let reading = |guest: &Guest| {
             let cpu = guest.rest.begin(guest.program.pid())?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A load in slices: all subjects run at the same time, each in namespaces of its own, and one sender switches between
-//! them. A round is one slice of each.
+//! A load in slices: all subjects run at the same time in separate namespaces, and one sender switches between them. A round
+//! is one slice of each subject.
 //!
-//! A disturbance of the machine lasts longer than a slice, so it affects all subjects of a round, and the ratio of two
-//! of them does not show it.
+//! A disturbance of the machine lasts longer than a slice, so it affects all subjects of a round and cancels out in the
+//! ratio of two of them.
 
 mod lane;
 mod outcome;
@@ -24,10 +24,10 @@ use crate::subject::Subject;
 use lane::{Lane, Sending};
 pub use outcome::{Slice, SlicedOutcome};
 
-/// After so many failed slices in a row something is wrong that will not pass.
+/// Number of consecutive failed slices that ends the load, because the cause is permanent.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Measures all subjects under a load. An interruption ends it after a round, and what was measured is given.
+/// Measures all subjects under a load. An interruption ends it after a round; the completed rounds are returned.
 pub fn measure(
     site: &Site,
     subjects: &[Subject],
@@ -61,7 +61,8 @@ pub fn measure(
     Ok(outcome)
 }
 
-/// Runs one subject under a load for so long, and says how many packets passed it. `meanwhile` gets its process before.
+/// Runs one subject under a load for the duration and returns the number of packets that passed it. `meanwhile` first
+/// receives the lane.
 pub fn run_one(
     site: &Site,
     subject: &Subject,
@@ -80,7 +81,7 @@ pub fn run_one(
     Ok(packets)
 }
 
-/// Runs `work` on a thread that is bound to the sender's CPU. Subjects are started by this thread, which is not.
+/// Runs `work` on a thread that is bound to the sender's CPU. The calling thread, which starts the subjects, has no binding.
 fn on_sender<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let bound = || {
         load::bind_sender()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What slices gave: values of each slice, and what is known of the whole load only.
+//! Results of slices: values of each slice, and values of the whole load.
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
@@ -12,23 +12,23 @@ use crate::runner::{Metric, Workload};
 #[derive(Debug)]
 pub struct Slice {
     pub burst: Burst,
-    /// What the kernel handed to the firewall; None without one.
+    /// Packets that the kernel handed to the firewall; None without a firewall.
     pub packets: Option<u64>,
-    /// The CPU time of all threads of the firewall.
+    /// CPU time of all threads of the firewall.
     pub cpu_us: Option<f64>,
 }
 
-/// The values of a slice and where they belong.
+/// The values of a slice and its place.
 pub struct Placed {
     pub round: u32,
-    /// The slice's place within its round, from 1.
+    /// Position of the slice within its round, from 1.
     pub position: u32,
-    /// The place of the subject in the experiment.
+    /// Index of the subject in the experiment.
     pub index: usize,
     pub metrics: Vec<Metric>,
 }
 
-/// What one subject gave over the whole load.
+/// Result of one subject over the whole load.
 #[derive(Default)]
 pub struct Whole {
     sent: u64,
@@ -36,17 +36,17 @@ pub struct Whole {
     packets: u64,
     latencies: Option<Histogram<u64>>,
     pub receiver_drops: u64,
-    /// None without a firewall.
+    /// Packets that the queue dropped; None without a firewall.
     pub queue_drops: Option<u64>,
     pub memory_mib: Option<f64>,
 }
 
 pub struct SlicedOutcome {
     workload: Workload,
-    /// Rounds that are whole.
+    /// Number of complete rounds.
     pub rounds: u32,
     pub slices: Vec<Placed>,
-    /// By the subject's index.
+    /// Results by the subject's index.
     pub wholes: Vec<Whole>,
     pub incidents: Vec<String>,
     /// (subject, name, contents)
@@ -62,7 +62,7 @@ impl Slice {
         }
     }
 
-    /// The values of this slice, the workload's main metric first.
+    /// Returns the values of this slice, the workload's main metric first.
     pub fn metrics(&self, workload: Workload) -> Vec<Metric> {
         let burst = &self.burst;
         let rate = match burst.seconds > 0.0 {
@@ -112,7 +112,7 @@ impl Whole {
         Ok(())
     }
 
-    /// Sums, and the tail of all requests.
+    /// Returns the sums, and the tail of all requests.
     pub fn metrics(&self, workload: Workload) -> Vec<Metric> {
         let mut metrics = Vec::new();
         if workload == Workload::UdpFlood {
@@ -125,7 +125,7 @@ impl Whole {
             metrics.push(metric("lost_percent", "%", percent));
         }
         if self.receiver_drops > 0 {
-            // Then the losses are not those of the path alone, and the reader must see that.
+            // The losses then include this receiver's, which the reader must see.
             let drops = self.receiver_drops as f64;
             metrics.push(metric("receiver_drops", "packets", drops));
         }
@@ -141,7 +141,7 @@ impl Whole {
         metrics
     }
 
-    /// The latencies of all requests: (percentile, microseconds).
+    /// Returns the latencies of all requests: (percentile, microseconds).
     pub fn percentiles(&self) -> Vec<(f64, f64)> {
         self.latencies.as_ref().map_or(Vec::new(), curve)
     }

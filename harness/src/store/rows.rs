@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use crate::subject::original;
 use crate::synthetic::SyntheticPolicy;
 
-/// One load, as the rows name it.
+/// One load, as named in the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellName {
     pub workload: String,
     pub path: String,
     pub payload_bytes: usize,
-    /// What the filters among the subjects go by; None in loads without.
+    /// Policy of the subjects that filter; None in loads without a policy.
     pub policy: Option<SyntheticPolicy>,
 }
 
 impl fmt::Display for CellName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        // Of delays the size is a factor, and of rings theirs.
+        // The size of delays is a factor, and the size of rings is in MiB.
         let (size, unit) = match self.workload.as_str() {
             "frames-delayed" => ("factor", ""),
             "frames-ring" => ("ring", " MiB"),
@@ -39,14 +39,14 @@ impl fmt::Display for CellName {
     }
 }
 
-/// A kind of row and the file that holds it.
+/// A kind of row and its file.
 pub trait Row: Serialize + DeserializeOwned {
     const FILE: &'static str;
-    /// As they stand in the first line.
+    /// Column names, as in the first line.
     const COLUMNS: &'static [&'static str];
 }
 
-/// A row that belongs to a round; such files grow.
+/// A row that belongs to a round; files of such rows grow.
 pub trait RoundRow: Row {
     fn round(&self) -> u32;
     fn cell(&self) -> CellName;
@@ -72,15 +72,15 @@ macro_rules! row {
 row! {
     /// One measured value of one run.
     Sample in "samples.csv" {
-        /// From 1; [`super::UNTIMED`] for what belongs to none.
+        /// Round from 1; [`super::UNTIMED`] without a round.
         round: u32,
-        /// The run's place within its round, from 1.
+        /// Position of the run within its round, from 1.
         position: u32,
         subject: String,
         workload: String,
         path: String,
         payload_bytes: usize,
-        /// Empty in loads without, and missing in older files.
+        /// Empty in loads without a policy, and missing in older files.
         policy: Option<SyntheticPolicy>,
         metric: String,
         unit: String,
@@ -97,7 +97,7 @@ row! {
         path: String,
         payload_bytes: usize,
         policy: Option<SyntheticPolicy>,
-        /// Since the start of the load.
+        /// Seconds since the start of the load.
         second: f64,
         value: f64,
         unit: String,
@@ -113,7 +113,7 @@ row! {
         path: String,
         payload_bytes: usize,
         policy: Option<SyntheticPolicy>,
-        /// 0 to 100.
+        /// Percentile, 0 to 100.
         percentile: f64,
         value: f64,
         unit: String,
@@ -121,8 +121,7 @@ row! {
 }
 
 row! {
-    /// The median of the rounds with its interval, and the median of their ratios to the baseline where it has a
-    /// meaning.
+    /// The median of the rounds with its interval, and the median of their ratios to the baseline where that is meaningful.
     Summary in "summary.csv" {
         subject: String,
         workload: String,
@@ -142,8 +141,7 @@ row! {
 }
 
 row! {
-    /// Two subjects against each other: the ratio a / b of paired rounds, the ratio of the A/A
-    /// pair, and the words.
+    /// Comparison of two subjects: the ratio a / b of paired rounds, the ratio of the A/A pair, and the finding.
     PairRow in "pairs.csv" {
         workload: String,
         path: String,
@@ -162,7 +160,7 @@ row! {
 }
 
 impl PairRow {
-    /// Whether it is an A/A pair: a copy, and what it is a copy of.
+    /// Whether it is an A/A pair: a copy and its original.
     pub fn is_of_copies(&self) -> bool {
         original(&self.a) == Some(&self.b)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Accepts every packet of a queue by the crate nfq, as its documentation shows it: peer-nfq QUEUE [tuned].
+//! Accepts every packet of a queue with the crate nfq, as in its documentation: peer-nfq QUEUE [tuned].
 
 use nfq::{Queue, Verdict};
 

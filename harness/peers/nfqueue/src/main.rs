@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Accepts every packet of a queue by the crate nfqueue, as its documentation shows it: peer-nfqueue QUEUE [tuned].
+//! Accepts every packet of a queue with the crate nfqueue, as in its documentation: peer-nfqueue QUEUE [tuned].
 
 use nfqueue::{CopyMode, Message, Queue, Verdict};
 
@@ -24,7 +24,7 @@ fn main() {
     queue.open();
     queue.bind(libc::AF_INET);
     queue.create_queue(number, accept);
-    // Its loop ends with a panic when the kernel tells that the buffer was full.
+    // Its loop panics when the kernel reports a full buffer.
     set_option(queue.fd(), libc::SOL_NETLINK, libc::NETLINK_NO_ENOBUFS, 1);
     if is_tuned {
         set_option(queue.fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Made-up result folders.
+//! Artificial result folders.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::store::{PercentileRow, Round, Sample, SeriesRow, Store};
 use crate::summary::summarize;
 
 const ROUNDS: u32 = 3;
-/// What falls apart under a stream: the value of the published programs, in Gbit/s.
+/// Throughput of the published programs whose stream collapses, in Gbit/s.
 const FALLEN: f64 = 0.0231;
 
-/// A result folder that goes with its test.
+/// A result folder that is deleted on drop.
 pub struct Folder(pub PathBuf);
 
 impl Drop for Folder {

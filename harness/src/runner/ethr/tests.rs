@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Recorded logs: ethr 86e0704 over loopback; in the stalled one a rule dropped everything after 3 seconds.
+//! Recorded logs: ethr 86e0704 over loopback; in the stalled log a rule dropped everything after 3 seconds.
 
 use std::process::ExitStatus;
 

@@ -25,7 +25,7 @@ fn value(outcome: &Outcome, name: &str) -> f64 {
 fn tcp_is_what_the_receiver_got() {
     let outcome = tcp_stream(&parse(TCP).unwrap()).unwrap();
     assert!((value(&outcome, "throughput") - 25.133518).abs() < 1e-6);
-    // The third interval is of half a millisecond.
+    // The third interval lasts half a millisecond.
     let ends: Vec<f64> = outcome.series.iter().map(|(end, _)| end.round()).collect();
     assert_eq!(ends, [1.0, 2.0]);
     assert!((outcome.series[0].1 - 25.029332).abs() < 1e-6);

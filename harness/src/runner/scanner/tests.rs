@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
 
-/// As the scanner prints it.
+/// Output in the scanner's format.
 fn summary(states: &str, more: &str) -> String {
     format!(
         "{{\"summary\":{{\"targets\":8388608,\"done\":1000,\"interrupted\":true,\"seconds\":2.5,\"per_second\":400.0,\
@@ -38,7 +38,7 @@ fn connections_are_open_targets_a_second() {
     // A scan that ended by itself.
     assert_eq!(summary.metrics(5 * second)[0].value, 400.0);
     assert!(summary.incidents(1000).is_empty());
-    // Some were connected and not yet counted at the end.
+    // Some targets were connected and not yet counted at the end.
     assert!(summary.incidents(1010).is_empty());
 }
 
