@@ -214,6 +214,7 @@ lint-spec:
 lint-docs:
 	@docs/modules --check
 	@docs/names
+	@docs/words
 
 lint-shell:
 	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)
