@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counts what a thread allocates. A test program has the allocator as its own:
+//! Counts a thread's allocations. A test program installs the allocator:
 //! `#[global_allocator] static ALLOCATOR: Counting = Counting;`
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts for the threads that ask for it.
+/// The system's allocator, with a count of allocations for threads that enable it.
 pub struct Counting;
 
 thread_local! {
@@ -16,7 +16,7 @@ fn count() {
     COUNTED.with(|counted| counted.set(counted.get().map(|count| count + 1)));
 }
 
-// SAFETY: it gives what the system's allocator gives.
+// SAFETY: it forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs something, and counts how often this thread allocated meanwhile. Panics if `Counting` is not the program's
+/// Runs `run` and returns the number of allocations of this thread meanwhile. Panics if `Counting` is not the program's
 /// allocator.
 pub fn counted<T>(run: impl FnOnce() -> T) -> (T, u64) {
     COUNTED.with(|counted| counted.set(Some(0)));

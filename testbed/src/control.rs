@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::wait::PATIENCE;
 
-/// A connection to a control socket, on which nothing waits for ever.
+/// A connection to a control socket, with time limits on reads and writes.
 pub struct Client(BufReader<UnixStream>);
 
 impl Client {
@@ -19,24 +19,24 @@ impl Client {
         Client::of(stream)
     }
 
-    /// A client by a connection that is there.
+    /// Creates a client from an open connection.
     pub fn of(stream: UnixStream) -> anyhow::Result<Client> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client(BufReader::new(stream)))
     }
 
-    /// The connection itself.
+    /// Returns the connection.
     pub fn stream(&self) -> &UnixStream {
         self.0.get_ref()
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
         self.0.get_mut().write_all(bytes.as_ref()).context("send")
     }
 
-    /// The next line, with its line end.
+    /// Reads the next line, including its line end.
     pub fn text(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         self.0.read_line(&mut line).context("a line")?;
@@ -44,32 +44,32 @@ impl Client {
         Ok(line)
     }
 
-    /// The next line, as JSON.
+    /// Reads the next line as JSON.
     pub fn line(&mut self) -> anyhow::Result<Value> {
         let line = self.text()?;
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
-    /// The answer to a request, whatever it is.
+    /// Sends a request; returns the reply, which may be an error.
     pub fn ask(&mut self, request: &str) -> anyhow::Result<Value> {
         self.send(format!("{request}\n"))?;
         self.line()
     }
 
-    /// The answer to a request, which must be no error.
+    /// Sends a request; returns the reply, which must not be an error.
     pub fn done(&mut self, request: &str) -> anyhow::Result<Value> {
         let answer = self.ask(request)?;
         ensure!(answer["ok"] == true, "{request}: {answer}");
         Ok(answer)
     }
 
-    /// The answer to a command without members, which must not be an error.
+    /// Sends a command without members; returns the reply, which must not be an error.
     pub fn command(&mut self, name: &str) -> anyhow::Result<Value> {
         self.done(&format!(r#"{{"command":"{name}"}}"#))
     }
 
-    /// Checks that the other end has closed, and has sent no more. What it left unread of what was sent resets the
-    /// connection.
+    /// Checks that the other end has closed the connection and sent no more data. A reset is accepted: the other end may
+    /// have left received data unread.
     pub fn check_closed(&mut self) -> anyhow::Result<()> {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -86,7 +86,7 @@ impl Client {
     }
 }
 
-/// The text of an answer that is an error.
+/// Returns the text of an error reply.
 pub fn error_of(answer: &Value) -> anyhow::Result<&str> {
     ensure!(answer["ok"] == false, "no error: {answer}");
     answer["error"].as_str().context("an error without a text")

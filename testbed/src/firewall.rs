@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A running firewall, which ends with the value.
+//! A running firewall, killed on drop.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -18,43 +18,43 @@ use crate::skip::skip;
 use crate::twin::Twin;
 use crate::wait::{until, wait_within, PATIENCE};
 
-/// After which no further packet of a connection that was closed is expected.
+/// Quiet time after which a closed connection sends no more packets.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Situations that the failure contract is about.
+/// Number of situations in the failure contract.
 const SITUATIONS: usize = 6;
 
-/// A firewall that has reported that it is ready. Dropping it kills it.
+/// A firewall that has reported that it is ready. Killed on drop.
 pub struct Firewall {
     child: Child,
-    /// The process of the firewall itself, also when it runs under another program.
+    /// Process id of the firewall itself, even if it runs under another program.
     pub pid: u32,
     lines: Receiver<String>,
     stderr: Option<JoinHandle<String>>,
     /// The first line: `ready: …`, or the start object with --json.
     pub ready: String,
-    /// The lines of the failure contract that follow it.
+    /// The lines of the failure contract, which follow the `ready` line; empty with --json.
     pub contract: Vec<String>,
 }
 
-/// How a firewall ended.
+/// The end of a firewall.
 pub struct Ended {
-    /// None if a signal ended it.
+    /// Exit code; None if a signal ended it.
     pub code: Option<i32>,
-    /// What ended it, if it did not exit.
+    /// The signal that ended it, if any.
     pub signal: Option<i32>,
-    /// What it wrote to stdout since it was last asked.
+    /// Lines of stdout that were not read before.
     pub lines: Vec<String>,
-    /// All of stderr.
+    /// The whole of stderr, without the warning below.
     pub stderr: String,
-    /// The warning that no rule leads to some queue. Most tests get it; it is not in stderr.
+    /// The warning that no rule leads to a queue, which most tests cause.
     pub unfed: Option<String>,
 }
 
-/// How what it says of queues without a rule begins.
+/// Start of the warning about queues without a rule.
 const UNFED: &str = "warning: no rule leads packets to queue ";
 
-/// Takes that line out of what was said on stderr.
+/// Separates that warning from the rest of stderr.
 fn take_unfed(text: &str) -> (String, Option<String>) {
     let (unfed, stderr): (Vec<&str>, Vec<&str>) = text
         .split_inclusive('\n')
@@ -66,7 +66,7 @@ fn take_unfed(text: &str) -> (String, Option<String>) {
 }
 
 impl Firewall {
-    /// Starts a twin with --json inside a namespace, as the user of tests if no other is given.
+    /// Starts a twin with --json inside a namespace, as user `USER` if the arguments name none.
     pub fn start(
         namespace: &Namespace,
         twin: Twin,
@@ -77,8 +77,8 @@ impl Firewall {
         Firewall::start_under(namespace, &[], twin, &arguments)
     }
 
-    /// Starts a twin under another program: `wrapper` is that program and its arguments, behind which the firewall's
-    /// command line is put.
+    /// Starts a twin under another program. `wrapper` is that program and its arguments; the firewall's command line is
+    /// appended.
     pub fn start_under(
         namespace: &Namespace,
         wrapper: &[&str],
@@ -94,7 +94,7 @@ impl Firewall {
         let mut stderr = child.stderr.take().expect("stderr is piped");
         let stderr = thread::spawn(move || {
             let mut text = String::new();
-            // What is not text is not what a firewall says; the case then misses it.
+            // Output that is not UTF-8 is discarded; the test then fails for lack of it.
             let _ = stderr.read_to_string(&mut text);
             text
         });
@@ -109,7 +109,7 @@ impl Firewall {
         };
         match firewall.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
-                // As text it is followed by a table, which is a part of the object with --json.
+                // In text format a table follows; with --json the start object contains it.
                 let is_text = line.starts_with("ready: ");
                 firewall.ready = line;
                 for _ in 0..if is_text { SITUATIONS } else { 0 } {
@@ -131,19 +131,19 @@ impl Firewall {
         Ok(firewall)
     }
 
-    /// The start object of --json.
+    /// Parses the start object of --json.
     pub fn start_line(&self) -> anyhow::Result<Start> {
         serde_json::from_str(&self.ready).with_context(|| format!("a start line: {}", self.ready))
     }
 
-    /// The next line of stdout.
+    /// Returns the next line of stdout.
     pub fn line(&self) -> anyhow::Result<String> {
         self.lines
             .recv_timeout(PATIENCE)
             .context("no further line from the firewall")
     }
 
-    /// Asks for the ledger now (SIGUSR1).
+    /// Requests a ledger (SIGUSR1).
     pub fn ledger(&self) -> anyhow::Result<Stats> {
         proc::signal(self.pid, libc::SIGUSR1);
         let stats = Stats::parse(&self.line()?)?;
@@ -151,10 +151,10 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Asks until everything that was offered has been received and answered, the workers have found that there is no
-    /// more, and nothing new has come for a while: a connection still sends packets after its ends have closed it.
+    /// Requests ledgers until all offered packets have been received and answered, the workers are idle, and no packet has
+    /// arrived for a while: a connection still sends packets after its ends have closed it.
     pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
-        // --profile paper has a worker that never sleeps.
+        // With --profile paper a worker never sleeps.
         let never_sleeps = self.start_line()?.spin_us.is_none();
         let mut stats = self.ledger()?;
         let mut since = Instant::now();
@@ -179,7 +179,7 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// The workers' threads, one a queue: those that were started last.
+    /// Returns the workers' threads, one per queue: the threads started last.
     pub fn workers(&self) -> anyhow::Result<Vec<u32>> {
         let mut threads = proc::threads(self.pid)?;
         let others = threads
@@ -188,24 +188,24 @@ impl Firewall {
         Ok(threads.split_off(others))
     }
 
-    /// Whether all workers sleep in poll: then they have heard of overruns, too.
+    /// Whether all workers sleep in poll: then they have also read overrun reports.
     pub fn is_idle(&self) -> anyhow::Result<bool> {
         let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
         Ok(self.workers()?.into_iter().all(asleep))
     }
 
-    /// Stops it when it has nothing to do any more; gives the last ledger.
+    /// Stops the firewall once it is idle; returns the last ledger.
     pub fn finish(self) -> anyhow::Result<Stats> {
         self.settled_ledger()?;
         self.stop()
     }
 
-    /// Whether it has not ended.
+    /// Whether it still runs.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Stops it by SIGTERM: it must end with 0 and print nothing on stderr. Gives the last ledger.
+    /// Stops the firewall by SIGTERM: it must exit with 0 and print nothing on stderr. Returns the last ledger.
     pub fn stop(mut self) -> anyhow::Result<Stats> {
         proc::signal(self.pid, libc::SIGTERM);
         let ended = self.end()?;
@@ -222,19 +222,19 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Kills it as a crash would.
+    /// Kills the firewall, like a crash.
     pub fn kill(mut self) -> anyhow::Result<()> {
         proc::signal(self.pid, libc::SIGKILL);
         self.end().map(drop)
     }
 
-    /// Sends a signal and waits for the end, whatever it is.
+    /// Sends a signal and waits for any kind of end.
     pub fn end_by(mut self, signal: i32) -> anyhow::Result<Ended> {
         proc::signal(self.pid, signal);
         self.end()
     }
 
-    /// Waits for an end that comes by itself.
+    /// Waits until the firewall ends by itself.
     pub fn wait(mut self) -> anyhow::Result<Ended> {
         self.end()
     }
@@ -268,7 +268,7 @@ impl Drop for Firewall {
     }
 }
 
-/// Runs a twin to its end, for starts that fail. It is killed if it does not end by itself.
+/// Runs a twin to its end, for starts that fail. Kills it if it does not end by itself.
 pub fn run_to_end<A: AsRef<OsStr>>(
     namespace: &Namespace,
     wrapper: &[&str],
@@ -325,7 +325,7 @@ fn command_under<A: AsRef<OsStr>>(
             command
         }
     };
-    // In front: an option at the end may be meant to lack its value.
+    // Before the arguments: the last option may intentionally lack its value.
     if is_start(arguments) {
         command.args(["--user", USER]);
     }
@@ -333,7 +333,7 @@ fn command_under<A: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// Whether a command line starts a firewall without saying as which user.
+/// Whether a command line starts a firewall without naming a user.
 fn is_start<A: AsRef<OsStr>>(arguments: &[A]) -> bool {
     let words: Vec<_> = arguments
         .iter()

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// A folder among the temporary files, which goes away with the value and all that is in it. Its path is that of the one
-/// before, which has gone: what two firewalls say of their files one after the other can be compared.
+/// A temporary folder, removed on drop with its content. The path of a removed folder is reused, so that messages of two
+/// firewalls about their files can be compared.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A folder that everybody may read.
+    /// Creates a folder that all users may read.
     pub fn new() -> anyhow::Result<Folder> {
         Folder::with_mode(0o755)
     }
 
-    /// A folder that everybody may write to: the user whom a firewall becomes makes files in it.
+    /// Creates a folder that all users may write to: the user that a firewall becomes creates files in it.
     pub fn shared() -> anyhow::Result<Folder> {
         Folder::with_mode(0o777)
     }
@@ -41,21 +41,21 @@ impl Folder {
         }
     }
 
-    /// Where it is.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The path of a file in it, which need not be there.
+    /// Returns the path of a file in the folder, which need not exist.
     ///
     /// # Panics
-    /// If the folder for temporary files has a name that is not in UTF-8.
+    /// If the path of the folder for temporary files is not UTF-8.
     pub fn file(&self, name: &str) -> String {
         let path = self.0.join(name).into_os_string();
         path.into_string().expect("a path in UTF-8")
     }
 
-    /// Writes a file that everybody may read; gives its path.
+    /// Writes a file that all users may read; returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> anyhow::Result<String> {
         let file = self.file(name);
         fs::write(&file, content).with_context(|| file.clone())?;
@@ -63,7 +63,7 @@ impl Folder {
         Ok(file)
     }
 
-    /// Puts a file in place at once, so that nobody reads a part of it; gives its path.
+    /// Replaces a file atomically; returns its path.
     pub fn replace(&self, name: &str, content: impl AsRef<[u8]>) -> anyhow::Result<String> {
         let (aside, file) = (self.write("aside", content)?, self.file(name));
         fs::rename(aside, &file)?;
@@ -73,7 +73,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left of it is in the way of nobody.
+        // A leftover does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

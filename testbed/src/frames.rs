@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets into and out of an interface as frames (packet(7)), past the network stack: whatever is sent is what arrives.
+//! Sends and receives packets at an interface as frames (packet(7)), bypassing the network stack, so that they arrive
+//! unchanged.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -14,19 +15,19 @@ use crate::place::run;
 use crate::wait::PATIENCE;
 
 const HEADER_BYTES: usize = 14;
-/// Room for what comes in while nobody receives.
+/// Receive buffer for frames that arrive while nothing reads them, in bytes.
 const RECEIVE_BUFFER: i32 = 8 << 20;
 const ETH_P_ALL: u16 = 0x0003;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// An interface of a namespace.
+/// A packet socket at an interface of a namespace.
 pub struct Link {
     socket: OwnedFd,
     own: [u8; 6],
 }
 
-/// The hardware address of an interface.
+/// Returns the hardware address of an interface.
 pub fn hardware_address(namespace: &Namespace, interface: &str) -> anyhow::Result<[u8; 6]> {
     let output = run(namespace, "ip", &["-oneline", "link", "show", interface])?;
     let text = String::from_utf8(output.stdout)?;
@@ -53,8 +54,7 @@ impl Link {
                 libc::SOCK_RAW,
                 i32::from(ETH_P_ALL.to_be()),
             )?;
-            // SAFETY: the name is NUL-terminated; all zeros is a valid sockaddr_ll, of which the kernel reads as many
-            // bytes as it has.
+            // SAFETY: the name is NUL-terminated; all zeros is a valid sockaddr_ll, of which the kernel reads its size.
             unsafe {
                 let mut address: libc::sockaddr_ll = zeroed();
                 address.sll_family = libc::AF_PACKET as u16;
@@ -103,7 +103,8 @@ impl Link {
         Ok(())
     }
 
-    /// The IP packets that come in and are wanted: until so many as expected have, and then none for a while.
+    /// Receives incoming IP packets for which `wanted` holds, until `expected` packets have arrived and then none for
+    /// `quiet`.
     pub fn receive(
         &self,
         wanted: impl Fn(&[u8]) -> bool,
@@ -120,7 +121,7 @@ impl Link {
         let mut end = Instant::now() + if expected > 0 { PATIENCE } else { quiet };
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // SAFETY: one pollfd, which lives through the call.
+            // SAFETY: one pollfd, which outlives the call.
             if unsafe { libc::poll(&mut poll, 1, left.as_millis() as i32) } != 1 {
                 return Ok(packets);
             }

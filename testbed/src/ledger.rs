@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The JSON reports of a firewall. A key too many or too few is an error.
+//! The JSON reports of a firewall. Missing and additional keys are errors.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct Start {
     pub deadline_ms: u32,
     #[serde(rename = "default")]
     pub default_verdict: String,
-    // Only with a policy.
+    // Present only with a policy.
     pub malformed: Option<String>,
     pub conntrack: Option<String>,
     pub policy: Option<String>,
@@ -36,7 +36,7 @@ pub struct Start {
     pub contract: Vec<Situation>,
 }
 
-/// What will happen when something fails.
+/// A situation of the failure contract.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Situation {
@@ -45,7 +45,7 @@ pub struct Situation {
     pub really: String,
 }
 
-/// What a policy reads and does.
+/// Properties that a policy requires.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
@@ -74,7 +74,7 @@ pub struct Stats {
     pub policy: Option<Policy>,
 }
 
-/// What a policy did in all queues.
+/// Counts of a policy over all queues.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
@@ -87,7 +87,7 @@ pub struct Policy {
     pub logs: Vec<Log>,
 }
 
-/// The replies of `reject`.
+/// Counts of the replies of `reject`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Replies {
@@ -115,7 +115,7 @@ pub struct Log {
     pub packets: u64,
 }
 
-/// The ledger of a queue, or the sum of all.
+/// The ledger of a queue, or the sum of all queues.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
@@ -132,7 +132,7 @@ pub struct Ledger {
     pub overruns: u64,
     pub send_retries: u64,
     pub stalled: u64,
-    /// Zeros if they are not known.
+    /// Zeros if unknown.
     #[serde(deserialize_with = "known_or_zero")]
     pub kernel: Kernel,
     #[serde(deserialize_with = "known_or_zero")]
@@ -141,7 +141,7 @@ pub struct Ledger {
     pub reconciled: bool,
 }
 
-/// The members that are null where the firewall can't read the kernel's figures.
+/// Deserializes a member that is null if the firewall can't read the kernel's figures; null becomes the default.
 fn known_or_zero<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -150,7 +150,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The kernel's own figures of a queue.
+/// The kernel's figures of a queue.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
@@ -162,7 +162,7 @@ pub struct Kernel {
 }
 
 impl Stats {
-    /// Reads a line of --json. Fails with the line if it is no ledger.
+    /// Parses a line of --json. Fails with the line if it is no ledger.
     pub fn parse(line: &str) -> anyhow::Result<Stats> {
         let stats: Stats =
             serde_json::from_str(line).with_context(|| format!("a ledger line: {line}"))?;
@@ -172,7 +172,7 @@ impl Stats {
 }
 
 impl Ledger {
-    /// Packets with a verdict, by its name.
+    /// Returns the packets with a verdict, by its name.
     ///
     /// # Panics
     /// If there is no verdict of that name.
@@ -180,12 +180,12 @@ impl Ledger {
         self.verdicts[name]
     }
 
-    /// Packets with any verdict.
+    /// Returns the packets with any verdict.
     pub fn verdict_sum(&self) -> u64 {
         self.verdicts.values().sum()
     }
 
-    /// The malformed packets by reason, without the zeros.
+    /// Returns the malformed packets by reason, without zero counts.
     pub fn malformed_reasons(&self) -> BTreeMap<&str, u64> {
         let counted = self.malformed.iter().filter(|(_, count)| **count > 0);
         counted
@@ -193,8 +193,8 @@ impl Ledger {
             .collect()
     }
 
-    /// Checks what must hold for every ledger of a firewall that is at rest: all taken packets have their verdict,
-    /// the kernel's count is accounted for, and the firewall's own arithmetic says the same.
+    /// Checks the invariants of an idle firewall's ledger: every received packet has a verdict, all packets of the kernel's
+    /// count are accounted for, and the firewall's own check agrees.
     pub fn check_reconciled(&self) -> anyhow::Result<()> {
         let kernel = &self.kernel;
         ensure!(
@@ -213,7 +213,7 @@ impl Ledger {
         );
         let accounted =
             self.received + self.without_id + kernel.user_drop + kernel.waiting + kernel.unseen;
-        // The kernel may have given ids to packets for which its queue was full.
+        // The kernel may have assigned ids to packets for which its queue was full.
         ensure!(
             (accounted..=accounted + kernel.queue_full).contains(&kernel.offered),
             "offered {} != accounted {accounted}: {self:?}",
@@ -222,7 +222,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The same, and nothing was lost or odd.
+    /// Checks the same, and that no packet was lost, refused or malformed.
     pub fn check_clean(&self) -> anyhow::Result<()> {
         self.check_reconciled()?;
         let odd = self.lost

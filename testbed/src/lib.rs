@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The place that firewalls are tried in: namespaces, the twins as running programs, traffic for them, and what the
-//! kernel says of both. It belongs to neither twin; tests, scanner and harness share it.
+//! Test environment for firewalls: namespaces, the twins as running programs, traffic for them, and the kernel's figures on
+//! both. Independent of both twins; shared by tests, scanner and harness.
 //!
-//! A firewall, a namespace or a queue that is made here goes with its value, and with the process that made it.
+//! A firewall, namespace or queue created here ends on drop, and with the process that created it.
 
 pub mod allocation;
 pub mod control;

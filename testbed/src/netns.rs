@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Network namespaces without a name: they vanish with their last process and file descriptor.
 //!
-//! A namespace is held by an open file descriptor only. Whatever ends this process, SIGKILL too,
-//! ends the namespace with its rules, links and queues; nothing is left under /run/netns to clean
-//! up.
+//! Only an open file descriptor holds a namespace. However this process ends, even by SIGKILL, the namespace ends with its
+//! rules, links and queues; nothing under /run/netns needs cleaning up.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,25 +25,25 @@ pub const VETH_IPV4: (IpAddr, IpAddr) = (
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)),
 );
-/// The same for IPv6.
+/// The same addresses for IPv6.
 pub const VETH_IPV6: (IpAddr, IpAddr) = (
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2)),
 );
-/// Bytes; that of Ethernet, so that packets over the pair have the size they have on a wire.
+/// MTU in bytes; Ethernet's, so that packets over the pair have realistic sizes.
 pub const VETH_MTU: u32 = 1500;
 
-/// A network namespace of its own, or the machine's.
+/// An own network namespace, or the machine's.
 pub struct Namespace {
-    /// None: the namespace that this process was started in; nothing needs to be entered.
+    /// None: the namespace in which this process was started; nothing needs to be entered.
     file: Option<File>,
 }
 
 impl Namespace {
-    /// Makes an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN; where TWINWALL_WITHOUT_ROOT
-    /// is set (`make check`) with a [`Skip`](crate::skip::Skip).
+    /// Creates an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN; if TWINWALL_WITHOUT_ROOT is
+    /// set (`make check`), the error is a [`Skip`](crate::skip::Skip).
     pub fn new() -> anyhow::Result<Namespace> {
-        // unshare(2) moves the calling thread only, so a thread that ends at once does it.
+        // unshare(2) moves only the calling thread, so a short-lived thread calls it.
         let file = on_thread(|| -> anyhow::Result<File> {
             match unshare(CloneFlags::CLONE_NEWNET) {
                 Err(Errno::EPERM) if std::env::var_os("TWINWALL_WITHOUT_ROOT").is_some() => {
@@ -59,20 +58,20 @@ impl Namespace {
         Ok(Namespace { file: Some(file) })
     }
 
-    /// The namespace that this process was started in.
+    /// Returns the namespace in which this process was started.
     pub fn host() -> Namespace {
         Namespace { file: None }
     }
 
-    /// Runs `work` on a thread inside the namespace and gives back what it gives. Sockets and files
-    /// that it opens stay in the namespace when they leave it.
+    /// Runs `work` on a thread inside the namespace and returns its result. Sockets and files that it opens stay in the
+    /// namespace.
     ///
-    /// Inside, /proc/net belongs to the *process*: read /proc/thread-self/net instead. A child that
-    /// is spawned inside by [`Namespace::command`] dies with this thread, so spawn it outside.
+    /// Inside, /proc/net belongs to the *process*: read /proc/thread-self/net instead. A child spawned inside by
+    /// [`Namespace::command`] dies with this thread, so spawn it outside.
     ///
     /// # Panics
-    /// When `work` panics, and when setns(2) refuses, which it can't to one who made the namespace
-    /// unless the process has dropped CAP_SYS_ADMIN since.
+    /// If `work` panics, or if setns(2) fails, which happens only if the process has dropped CAP_SYS_ADMIN since it created
+    /// the namespace.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         on_thread(|| {
             if let Some(file) = &self.file {
@@ -82,8 +81,8 @@ impl Namespace {
         })
     }
 
-    /// A command whose child starts in the namespace and is killed when the thread that spawned it
-    /// ends (PR_SET_PDEATHSIG), so that no end of this process leaves it behind.
+    /// Returns a command whose child starts in the namespace and is killed when the thread that spawned it ends
+    /// (PR_SET_PDEATHSIG), so that it never outlives this process.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env("PATH", path_with_sbin());
@@ -98,7 +97,7 @@ impl Namespace {
             if let Some(file) = &file {
                 setns(file, CloneFlags::CLONE_NEWNET)?;
             }
-            // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
+            // SAFETY: PR_SET_PDEATHSIG needs a signal number and touches no memory.
             match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
                 0 => Ok(()),
                 _ => Err(io::Error::last_os_error()),
@@ -109,9 +108,9 @@ impl Namespace {
         command
     }
 
-    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`]
-    /// (prefix lengths 24 and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. Both pass packets on.
-    /// Needs `ip` (iproute2).
+    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix lengths 24 and
+    /// 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. On return both interfaces transmit packets. Needs
+    /// `ip` (iproute2).
     pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
         let target = match &b.file {
             Some(file) => format!(
@@ -143,9 +142,9 @@ impl Namespace {
         Ok(())
     }
 
-    /// Waits until an interface of a pair that was set up passes packets on. The kernel gives it its queue in a work item
-    /// once both ends are up, seconds later if many interfaces are made (net/core/link_watch.c); before that the queue
-    /// is `noop`, which throws every packet away and calls it sent. Needs `ip`.
+    /// Waits until an interface of a pair transmits packets. The kernel attaches its queue in a work item once both ends are
+    /// up, seconds later if many interfaces are created (net/core/link_watch.c); before, the queue is `noop`, which discards
+    /// every packet and reports it as sent. Needs `ip`.
     pub fn wait_for(&self, interface: &str) -> anyhow::Result<()> {
         until(&format!("{interface} passes packets on"), PATIENCE, || {
             let output = self
@@ -158,12 +157,12 @@ impl Namespace {
         })
     }
 
-    /// Runs lines of `ip -batch` inside.
+    /// Runs lines of `ip -batch` inside the namespace.
     fn ip(&self, lines: &str) -> anyhow::Result<()> {
         self.feed("ip", &["-batch", "-"], lines)
     }
 
-    /// Runs a program inside with a text as its input, to its end. Fails with what it printed.
+    /// Runs a program inside the namespace to its end, with `text` as its input. Fails with its stderr.
     pub fn feed(&self, program: &str, arguments: &[&str], text: &str) -> anyhow::Result<()> {
         let mut child = self
             .command(program)
@@ -187,7 +186,7 @@ impl Namespace {
     }
 }
 
-/// A plain user's PATH may lack the folders of iptables; sudo's doesn't.
+/// Adds the folders of iptables, which a plain user's PATH may lack (sudo's doesn't).
 fn path_with_sbin() -> String {
     format!(
         "{}:/usr/sbin:/sbin",
@@ -195,14 +194,13 @@ fn path_with_sbin() -> String {
     )
 }
 
-/// Runs `work` on a thread that ends with it; a panic goes on in the caller.
+/// Runs `work` on a thread of its own; forwards a panic to the caller.
 fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Raises `lo` in the calling thread's namespace (SIOCSIFFLAGS, netdevice(7)): no program is needed
-/// for it.
+/// Sets `lo` up in the calling thread's namespace (SIOCSIFFLAGS, netdevice(7)), without an external program.
 fn loopback_up() -> io::Result<()> {
     let socket = socket(
         AddressFamily::Inet,
@@ -216,7 +214,7 @@ fn loopback_up() -> io::Result<()> {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: the kernel reads one ifreq, which `request` is, and it outlives the call.
+    // SAFETY: the kernel reads one ifreq, which outlives the call.
     match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &request) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

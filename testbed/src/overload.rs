@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More packets than there is room for, without a race: they are sent while the firewall is stopped.
+//! Causes an overload without a race: packets are sent while the firewall is stopped.
 
 use crate::netns::Namespace;
 
@@ -7,7 +7,7 @@ use crate::firewall::Firewall;
 use crate::proc;
 use crate::traffic::{udp_client, udp_send};
 
-/// Sends datagrams of 18 bytes to 127.0.0.1 while the firewall is stopped (SIGSTOP), and lets it go on.
+/// Sends `count` datagrams of 18 bytes to 127.0.0.1 while the firewall is stopped (SIGSTOP), and then continues it.
 pub fn send_while_stopped(
     namespace: &Namespace,
     firewall: &Firewall,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A queue that belongs to this process: what a firewall meets when another program was there first.
+//! Occupies a queue by this process, to test a firewall whose queue another program owns.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -10,7 +10,7 @@ use anyhow::{bail, ensure};
 
 use crate::packets::socket;
 
-/// Owns a queue as long as it lives.
+/// Owner of a queue, until dropped.
 pub struct Owner {
     socket: OwnedFd,
 }
@@ -54,7 +54,7 @@ impl Owner {
         Ok(Owner { socket })
     }
 
-    /// The netlink port, by which the kernel knows the owner.
+    /// Returns the netlink port, which identifies the owner to the kernel.
     pub fn port(&self) -> u32 {
         // SAFETY: sockaddr_nl is plain data, for which all zeros is valid; the kernel writes at most `bytes` bytes.
         unsafe {

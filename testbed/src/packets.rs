@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sockets that std doesn't have, and packets made by hand.
+//! Sockets that std lacks, and hand-made packets.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -13,9 +13,9 @@ use anyhow::Context;
 use crate::place::PORT;
 use crate::wait::PATIENCE;
 
-/// socket(2), in the calling thread's namespace.
+/// Calls socket(2) in the calling thread's namespace.
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
-    // SAFETY: socket(2) takes numbers only; what it gives is ours alone.
+    // SAFETY: socket(2) only reads numbers; the descriptor is new and owned from here on.
     unsafe {
         match libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) {
             fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
@@ -24,7 +24,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     }
 }
 
-/// A socket address as the kernel takes it, and its length.
+/// Converts a socket address to the kernel's format; returns it with its length.
 fn kernel_address(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: all zeros is valid for every sockaddr, and a sockaddr_storage has room and alignment for each.
     unsafe {
@@ -57,26 +57,26 @@ fn checked(result: i32) -> io::Result<()> {
     }
 }
 
-/// bind(2).
+/// Calls bind(2).
 pub fn bind(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     let (address, bytes) = kernel_address(address);
     // SAFETY: the kernel reads `bytes` bytes of the address, which is larger.
     checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) })
 }
 
-/// connect(2).
+/// Calls connect(2).
 pub fn connect(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     let (address, bytes) = kernel_address(address);
     // SAFETY: the kernel reads `bytes` bytes of the address, which is larger.
     checked(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), bytes) })
 }
 
-/// SO_RCVBUFFORCE, socket(7).
+/// Sets the receive buffer's size in bytes (SO_RCVBUFFORCE, socket(7)).
 pub fn force_receive_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
     force_buffer(socket, libc::SO_RCVBUFFORCE, bytes)
 }
 
-/// SO_SNDBUFFORCE, socket(7).
+/// Sets the send buffer's size in bytes (SO_SNDBUFFORCE, socket(7)).
 pub fn force_send_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
     force_buffer(socket, libc::SO_SNDBUFFORCE, bytes)
 }
@@ -94,7 +94,7 @@ fn force_buffer(socket: &impl AsRawFd, option: i32, bytes: i32) -> io::Result<()
     })
 }
 
-/// The packets that a socket had no room for: SO_MEMINFO, of which SK_MEMINFO_DROPS is the last of nine words
+/// Returns the number of packets dropped because the socket was full: SK_MEMINFO_DROPS, the last of nine words of SO_MEMINFO
 /// (linux/sock_diag.h).
 pub fn socket_drops(fd: RawFd) -> anyhow::Result<u32> {
     const SO_MEMINFO: i32 = 55;
@@ -115,15 +115,15 @@ pub fn socket_drops(fd: RawFd) -> anyhow::Result<u32> {
     Ok(words[SK_MEMINFO_DROPS])
 }
 
-/// Sends packets with IP headers of our own making. For IPv4 the kernel fills in total length and checksum (raw(7));
-/// for IPv6 it takes the bytes as they are.
+/// Sends packets with hand-made IP headers. For IPv4 the kernel fills in total length and checksum (raw(7)); for IPv6 it
+/// sends the bytes unchanged.
 pub struct RawSender {
     socket: OwnedFd,
     to: SocketAddr,
 }
 
 impl RawSender {
-    /// A raw socket in a namespace. Needs CAP_NET_RAW there.
+    /// Opens a raw socket in a namespace. Needs CAP_NET_RAW there.
     pub fn new(namespace: &Namespace, to: IpAddr) -> io::Result<RawSender> {
         let domain = if to.is_ipv4() {
             libc::AF_INET
@@ -137,7 +137,7 @@ impl RawSender {
         })
     }
 
-    /// Sends a packet from its IP header on. Fails if the kernel took none or a part of it.
+    /// Sends a packet, from its IP header on. Fails if the kernel did not accept all of it.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         let (address, address_bytes) = kernel_address(self.to);
         // SAFETY: the kernel reads the packet and `address_bytes` bytes of the address.
@@ -160,19 +160,19 @@ impl RawSender {
     }
 }
 
-/// Sees every IPv4 packet of a protocol that is delivered, malformed behind the IP header or not.
+/// Receives every delivered IPv4 packet of a protocol, even if the part after the IP header is malformed.
 pub struct RawReceiver {
     socket: OwnedFd,
 }
 
 impl RawReceiver {
-    /// A raw socket for an IP protocol in a namespace. Needs CAP_NET_RAW there.
+    /// Opens a raw socket for an IP protocol in a namespace. Needs CAP_NET_RAW there.
     pub fn new(namespace: &Namespace, protocol: u8) -> io::Result<RawReceiver> {
         let socket = namespace.enter(|| socket(libc::AF_INET, libc::SOCK_RAW, protocol.into()))?;
         Ok(RawReceiver { socket })
     }
 
-    /// How many packets there are when so many as expected have come, and then none for a while.
+    /// Counts packets until `expected` have arrived and then none for `quiet`.
     pub fn count(&self, expected: usize, quiet: Duration) -> io::Result<usize> {
         let mut packets = 0;
         let mut buffer = vec![0_u8; 65536];
@@ -183,7 +183,7 @@ impl RawReceiver {
         };
         loop {
             let limit = if packets < expected { PATIENCE } else { quiet };
-            // SAFETY: one pollfd, which lives through the call.
+            // SAFETY: one pollfd, which outlives the call.
             if unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) } != 1 {
                 return Ok(packets);
             }
@@ -197,7 +197,7 @@ impl RawReceiver {
     }
 }
 
-/// An IPv4 packet from 127.0.0.1 to itself (RFC 791); `fragment_offset` in units of 8 bytes.
+/// Builds an IPv4 packet from 127.0.0.1 to itself (RFC 791); `fragment_offset` in units of 8 bytes.
 pub fn ipv4(protocol: u8, fragment_offset: u16, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend(((20 + payload.len()) as u16).to_be_bytes());
@@ -210,7 +210,7 @@ pub fn ipv4(protocol: u8, fragment_offset: u16, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 packet from ::1 to itself (RFC 8200), with a version and a payload length that may be wrong.
+/// Builds an IPv6 packet from ::1 to itself (RFC 8200); version and payload length may be wrong.
 pub fn ipv6(version: u8, next_header: u8, payload_length: u16, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![version << 4, 0, 0, 0];
     packet.extend(payload_length.to_be_bytes());
@@ -221,7 +221,7 @@ pub fn ipv6(version: u8, next_header: u8, payload_length: u16, payload: &[u8]) -
     packet
 }
 
-/// A TCP header without options (RFC 9293), a SYN, with a data offset (in words) that may be wrong.
+/// Builds a TCP header without options (RFC 9293), a SYN; the data offset (in words) may be wrong.
 pub fn tcp(data_offset: u8) -> Vec<u8> {
     let mut header = Vec::new();
     header.extend(40000_u16.to_be_bytes());
@@ -247,7 +247,7 @@ pub fn tcp(data_offset: u8) -> Vec<u8> {
     header
 }
 
-/// A UDP datagram (RFC 768) with a length field that may be wrong; no checksum.
+/// Builds a UDP datagram (RFC 768) without a checksum; the length field may be wrong.
 pub fn udp(length: u16, payload: &[u8]) -> Vec<u8> {
     let mut datagram = Vec::new();
     datagram.extend(40000_u16.to_be_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a case plays: namespaces, and the rules in them.
+//! Environment of a test case: namespaces with rules.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Output;
@@ -12,13 +12,13 @@ use crate::folder::Folder;
 use crate::skip::skip;
 use crate::twin::{root, Twin};
 
-/// Where servers in a namespace of one end listen.
+/// Address of servers in a namespace without peers.
 pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The port of all rules in rules/queue.
 pub const PORT: u16 = 9999;
 
-/// An empty namespace with loopback up. Skips the case if we are not root.
+/// Creates an empty namespace with loopback up. Skips the case unless run as root.
 pub fn namespace() -> anyhow::Result<Namespace> {
     // SAFETY: geteuid(2) can't fail and touches no memory.
     if unsafe { libc::geteuid() } != 0 {
@@ -27,14 +27,14 @@ pub fn namespace() -> anyhow::Result<Namespace> {
     Namespace::new()
 }
 
-/// A namespace with rules of rules/queue loaded, by the script that users load them with.
+/// Creates a namespace and loads rules of rules/queue by the users' script.
 pub fn namespace_with(rules: &str) -> anyhow::Result<Namespace> {
     let namespace = namespace()?;
     load(&namespace, rules)?;
     Ok(namespace)
 }
 
-/// Two namespaces joined by a veth pair: the client's, and the server's with the rules `veth-9999`.
+/// Creates two namespaces joined by a veth pair: the client's, and the server's with the rules `veth-9999`.
 pub fn veth() -> anyhow::Result<(Namespace, Namespace)> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
@@ -56,14 +56,14 @@ pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Loads rules of a case's own: lines of the filter table, as iptables-restore takes them.
+/// Loads a case's own rules: lines of the filter table, in the format of iptables-restore.
 pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result<()> {
     let text = format!("*filter\n{lines}\nCOMMIT\n");
-    // Only one iptables-legacy may run on the whole machine: it waits for the others.
+    // Only one iptables-legacy may run on the whole machine: --wait waits for others.
     namespace.feed(&format!("{tool}-restore"), &["--noflush", "--wait"], &text)
 }
 
-/// Runs a command inside; fails with what it printed if it fails.
+/// Runs a command inside the namespace; an error contains its stderr.
 pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::Result<Output> {
     let output = namespace
         .command(program)
@@ -79,7 +79,7 @@ pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::
     Ok(output)
 }
 
-/// A folder with a policy, in a namespace whose UDP to port 9999 goes to queue 0. The folder goes away with the value.
+/// A folder with a policy, and a namespace whose UDP to port 9999 goes to queue 0. The folder is removed on drop.
 pub struct Place {
     folder: Folder,
     pub namespace: Namespace,
@@ -92,7 +92,7 @@ impl Place {
         Ok(Place { folder, namespace })
     }
 
-    /// A path in the folder.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> String {
         self.folder.file(name)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What /proc says of processes: proc(5). Reading and parsing are apart.
+//! Reads properties of processes from /proc (proc(5)). Reading and parsing are separate.
 
 use std::fs;
 
@@ -8,28 +8,28 @@ use nix::unistd::{sysconf, SysconfVar};
 
 use crate::wait::{until, PATIENCE};
 
-/// The fields of a stat line behind the process's name: state first.
+/// Returns the fields of a stat line after the process's name: state first.
 fn parse_stat(text: &str) -> Option<Vec<&str>> {
     // The name may hold spaces and parentheses; the last parenthesis ends it.
     let (_, fields) = text.rsplit_once(')')?;
     Some(fields.split_whitespace().collect())
 }
 
-/// User and system time (utime, stime) of a stat line, in clock ticks.
+/// Returns user and system time (utime, stime) of a stat line, in clock ticks.
 fn parse_ticks(text: &str) -> Option<u64> {
     let fields = parse_stat(text)?;
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(number(11)? + number(12)?)
 }
 
-/// The value of a key in a status file.
+/// Returns the value of a key in a status file.
 fn parse_status<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(value.trim())
 }
 
-/// The number that a value in a status file begins with; a unit may follow.
+/// Returns the number at the start of a value in a status file; a unit may follow.
 fn parse_number(text: &str, key: &str) -> Option<u64> {
     parse_status(text, key)?
         .split_whitespace()
@@ -38,12 +38,12 @@ fn parse_number(text: &str, key: &str) -> Option<u64> {
         .ok()
 }
 
-/// A file of /proc as text. Fails with its name.
+/// Reads a file of /proc as text. An error contains its name.
 fn read(path: String) -> anyhow::Result<String> {
     fs::read_to_string(&path).context(path)
 }
 
-/// A field of a stat line behind the process's name, by its place from 0 on.
+/// Returns a field of a stat line after the process's name, by its index from 0.
 fn stat_field(path: String, index: usize) -> anyhow::Result<String> {
     let text = read(path.clone())?;
     let fields = parse_stat(&text).unwrap_or_default();
@@ -51,7 +51,8 @@ fn stat_field(path: String, index: usize) -> anyhow::Result<String> {
     Ok((*field).to_owned())
 }
 
-/// The state of a process: `R`, `S`, `T` (stopped), `t` (stopped by a tracer), `Z`, … Fails if there is no such process.
+/// Returns the state of a process: `R`, `S`, `T` (stopped), `t` (stopped by a tracer), `Z`, … Fails if there is no such
+/// process.
 pub fn state(pid: u32) -> anyhow::Result<char> {
     state_of(pid, pid)
 }
@@ -61,25 +62,25 @@ fn state_of(pid: u32, thread: u32) -> anyhow::Result<char> {
     field.chars().next().context("an empty state")
 }
 
-/// The process that is told of this one's end. Fails if there is no such process.
+/// Returns the parent of a process. Fails if there is no such process.
 pub fn parent(pid: u32) -> anyhow::Result<u32> {
     Ok(stat_field(format!("/proc/{pid}/stat"), 1)?.parse()?)
 }
 
-/// User and system time of all threads, in clock ticks. Fails if there is no such process.
+/// Returns user and system time of all threads, in clock ticks. Fails if there is no such process.
 pub fn ticks(pid: u32) -> anyhow::Result<u64> {
     let file = format!("/proc/{pid}/stat");
     parse_ticks(&read(file.clone())?).with_context(|| format!("{file}: not of the known form"))
 }
 
-/// User and system time of all threads, in seconds; the kernel counts in clock ticks (10 ms). Fails if there is no such
-/// process.
+/// Returns user and system time of all threads, in seconds; the resolution is a clock tick (10 ms). Fails if there is no
+/// such process.
 pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let ticks_per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
     Ok(ticks(pid)? as f64 / ticks_per_second as f64)
 }
 
-/// The largest resident memory that a process has had (VmHWM), in MiB. Fails if there is no such process.
+/// Returns a process's peak resident memory (VmHWM), in MiB. Fails if there is no such process.
 pub fn peak_memory_mib(pid: u32) -> anyhow::Result<f64> {
     let file = format!("/proc/{pid}/status");
     let kib = parse_number(&read(file.clone())?, "VmHWM");
@@ -98,20 +99,20 @@ pub fn is_traced(pid: u32) -> bool {
     threads.into_iter().all(is_traced)
 }
 
-/// All processes that can be seen.
+/// Returns all visible processes.
 fn processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.collect()
 }
 
-/// The processes whose parent is `pid`.
+/// Returns the processes whose parent is `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
     let is_child = |child: &u32| parent(*child).is_ok_and(|parent| parent == pid);
     processes().into_iter().filter(is_child).collect()
 }
 
-/// The thread numbers of a process, in order of their start.
+/// Returns the thread ids of a process, in ascending order.
 pub fn threads(pid: u32) -> anyhow::Result<Vec<u32>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -121,14 +122,14 @@ pub fn threads(pid: u32) -> anyhow::Result<Vec<u32>> {
     Ok(threads)
 }
 
-/// A value of a thread's status. Fails if there is no such thread or key.
+/// Returns a value of a thread's status. Fails if there is no such thread or key.
 pub fn status(pid: u32, thread: u32, key: &str) -> anyhow::Result<String> {
     let text = read(format!("/proc/{pid}/task/{thread}/status"))?;
     let value = parse_status(&text, key).with_context(|| format!("no {key} in status"))?;
     Ok(value.to_owned())
 }
 
-/// How often the threads of a process have gone to sleep by themselves.
+/// Returns the number of voluntary context switches of all threads of a process.
 pub fn sleeps(pid: u32) -> anyhow::Result<u64> {
     let mut sum = 0;
     for thread in threads(pid)? {
@@ -137,8 +138,8 @@ pub fn sleeps(pid: u32) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Whether a thread sleeps in poll(2) or epoll_wait(2), which goes on as restart_syscall(2) if the process was stopped meanwhile; not if a
-/// tracer holds it there.
+/// Whether a thread sleeps in poll(2) or epoll_wait(2), or in restart_syscall(2), which continues them after a stop; false
+/// if a tracer holds it there.
 pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     let asleep = state_of(pid, thread).is_ok_and(|state| state == 'S');
     let current = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
@@ -151,9 +152,9 @@ pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     asleep && matches!(number, Ok(Some(Ok(number))) if polls.contains(&number))
 }
 
-/// The first process that has the name and is `ancestor` or below it.
+/// Returns the first process of this name that is `ancestor` or its descendant.
 pub fn descendant(ancestor: u32, name: &str) -> Option<u32> {
-    // A name is cut to 15 bytes by the kernel.
+    // The kernel truncates names to 15 bytes.
     let name = &name[..name.len().min(15)];
     let named = |pid: u32| {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name)
@@ -169,7 +170,7 @@ pub fn descendant(ancestor: u32, name: &str) -> Option<u32> {
     pids.find(|pid| named(*pid) && below(*pid))
 }
 
-/// Stops a process (SIGSTOP) and waits until it is stopped: each thread is, at its own time.
+/// Stops a process (SIGSTOP) and waits until all its threads are stopped.
 pub fn stop(pid: u32) -> anyhow::Result<()> {
     signal(pid, libc::SIGSTOP);
     until("all threads are stopped", PATIENCE, || {
@@ -182,9 +183,9 @@ pub fn stop(pid: u32) -> anyhow::Result<()> {
     })
 }
 
-/// Sends a signal, to a process that may have ended.
+/// Sends a signal; the process may have ended.
 pub fn signal(pid: u32, signal: i32) {
-    // SAFETY: kill(2) touches no memory. A process that has ended meanwhile is what a caller then finds out.
+    // SAFETY: kill(2) touches no memory. An error (the process has ended) is ignored: the caller notices it later.
     unsafe { libc::kill(pid as i32, signal) };
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel says of the queues in a namespace. Reading and parsing are apart.
+//! Reads the kernel's figures on the queues of a namespace. Reading and parsing are separate.
 
 use std::fs;
 
@@ -10,34 +10,34 @@ use crate::netns::Namespace;
 /// One line of /proc/net/netfilter/nfnetlink_queue (seq_show in net/netfilter/nfnetlink_queue.c).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueRow {
-    /// From 0 on; what --queue-num says.
+    /// Queue number, from 0, as in --queue-num.
     pub number: u16,
     /// Netlink port of the owner.
     pub peer: u32,
-    /// Packets that wait for a verdict.
+    /// Packets waiting for a verdict.
     pub waiting: u32,
-    /// Lost because the queue was full.
+    /// Packets dropped because the queue was full.
     pub queue_dropped: u32,
-    /// Lost because the owner's socket was full.
+    /// Packets dropped because the owner's socket was full.
     pub user_dropped: u32,
-    /// How many packets were offered so far, modulo 2^32.
+    /// Packets offered so far, modulo 2^32.
     pub id_sequence: u32,
 }
 
-/// The sum over some queues.
+/// The sum over several queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotal {
-    /// Packets that the owner was handed: the kernel numbers a packet before it finds the owner's
-    /// socket full, so those that were lost there are taken off.
+    /// Packets passed to the owner: packets offered, without those dropped at the owner's full socket, which the kernel
+    /// numbers first.
     pub handed: u64,
-    /// Packets that were lost, because a queue or its owner's socket was full.
+    /// Packets dropped because a queue or its owner's socket was full.
     pub dropped: u64,
-    /// Packets that wait for a verdict.
+    /// Packets waiting for a verdict.
     pub waiting: u64,
 }
 
 impl QueueTotal {
-    /// Adds up rows.
+    /// Sums rows.
     pub fn of(rows: &[QueueRow]) -> QueueTotal {
         rows.iter()
             .fold(QueueTotal::default(), |sum, row| QueueTotal {
@@ -48,9 +48,9 @@ impl QueueTotal {
     }
 }
 
-/// The queues 0 to `count` - 1 in the namespace of a process; those that don't exist are left out.
+/// Returns the queues 0 to `count` - 1 in the namespace of a process; missing queues are omitted.
 pub fn queues(pid: u32, count: u16) -> Result<Vec<QueueRow>> {
-    // The process's own link: a thread's /proc/net would show the namespace of this program.
+    // The process's own path: a thread's /proc/net would show the namespace of this program.
     let file = format!("/proc/{pid}/net/netfilter/nfnetlink_queue");
     let text = fs::read_to_string(&file).context(file)?;
     Ok(parse_queues(&text)
@@ -59,7 +59,7 @@ pub fn queues(pid: u32, count: u16) -> Result<Vec<QueueRow>> {
         .collect())
 }
 
-/// All queues in a namespace.
+/// Returns all queues in a namespace.
 pub fn queues_in(namespace: &Namespace) -> Result<Vec<QueueRow>> {
     let file = "/proc/thread-self/net/netfilter/nfnetlink_queue";
     let text = namespace.enter(|| fs::read_to_string(file)).context(file)?;

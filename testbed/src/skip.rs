@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An error that is no failure: the machine lacks what a test needs.
+//! An error that marks a test as skipped: the machine lacks a requirement.
 
 use std::fmt;
 
-/// The reason why something could not be tried here, in one line.
+/// Reason for skipping, in one line.
 #[derive(Debug)]
 pub struct Skip(pub String);
 
@@ -15,9 +15,9 @@ impl fmt::Display for Skip {
 
 impl std::error::Error for Skip {}
 
-/// The error for what this machine or its kernel lacks: a runner of tests finds the [`Skip`] in it and counts the test as
-/// skipped, with the reason.
+/// Returns an error for a requirement that this machine or its kernel lacks. The test runner finds the [`Skip`] in it and
+/// counts the test as skipped, with the reason.
 pub fn skip(reason: impl Into<String>) -> anyhow::Error {
-    // One line, since it is printed in one.
+    // One line, since the runner prints it in one line.
     anyhow::Error::new(Skip(reason.into().replace('\n', " ")))
 }

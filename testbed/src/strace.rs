@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which system calls a firewall makes, as strace(1) saw them.
+//! System calls of a firewall, as recorded by strace(1).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// A file for strace's output that is removed with the value.
+/// A file for strace's output, removed on drop.
 pub struct Trace {
     path: PathBuf,
 }
 
-/// How often each system call was made.
+/// Number of calls, by system call.
 pub type Calls = BTreeMap<String, u64>;
 
 impl Trace {
-    /// `name` must be unlike that of other traces of this process.
+    /// Creates a path from `name`, which must be unique among the traces of this process.
     pub fn new(name: &str) -> Trace {
         let file = format!("twinwall-{}-{name}.strace", std::process::id());
         Trace {
@@ -23,7 +23,7 @@ impl Trace {
         }
     }
 
-    /// The program and arguments to start a firewall under.
+    /// Returns the program and arguments under which to start a firewall.
     pub fn wrapper(&self) -> Vec<&str> {
         let path = self
             .path
@@ -39,15 +39,15 @@ impl Trace {
         ]
     }
 
-    /// The calls of the worker, from its first poll on and up to its last: what it does for packets, and not what it
-    /// does to start or, being told to in the last poll, to end.
+    /// Returns the worker's calls from its first poll up to its last: its work on packets, without its start and its end,
+    /// which begins in the last poll.
     pub fn calls_between_polls(&self) -> anyhow::Result<Calls> {
         let text =
             std::fs::read_to_string(&self.path).with_context(|| self.path.display().to_string())?;
         calls_between_polls(&text).context("no thread of the firewall received and polled")
     }
 
-    /// The file that strace writes.
+    /// Returns the path of strace's output.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -59,8 +59,8 @@ impl Drop for Trace {
     }
 }
 
-/// A line is `PID name(arguments) = result`, or `PID name(arguments <unfinished ...>` and later
-/// `PID <... name resumed>`, of which only the first begins a call.
+/// Counts the calls in strace's output. A line is `PID name(arguments) = result`, or `PID name(arguments <unfinished ...>`
+/// and later `PID <... name resumed>`, of which only the first begins a call.
 fn calls_between_polls(text: &str) -> Option<Calls> {
     let calls: Vec<(&str, &str)> = text.lines().filter_map(begun_call).collect();
     let thread = busiest_receiver(&calls)?;
@@ -75,7 +75,7 @@ fn calls_between_polls(text: &str) -> Option<Calls> {
     Some(counts)
 }
 
-/// The main thread receives too, answers to configuration requests, but the worker receives most.
+/// Returns the thread with most receive calls: the worker (the main thread only receives replies to configuration requests).
 fn busiest_receiver<'a>(calls: &[(&'a str, &str)]) -> Option<&'a str> {
     let mut received = BTreeMap::<&str, u64>::new();
     for (thread, name) in calls {

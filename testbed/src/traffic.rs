@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Traffic by plain sockets. Servers run on threads that end with the case's process.
+//! Traffic through plain sockets. Servers run on threads that end with the case's process.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,14 +15,14 @@ use anyhow::{ensure, Context};
 use crate::place::PORT;
 use crate::wait::{until, PATIENCE};
 
-/// How long to wait for what should not arrive: long against the time that a packet takes on this machine.
+/// Time to wait for traffic that must not arrive: long compared with a packet's delay on this machine.
 pub const VAIN: Duration = Duration::from_millis(400);
-/// How long to wait for further datagrams when all that should arrive have arrived.
+/// Time to wait for surplus datagrams after all expected ones have arrived.
 const TOO_MANY: Duration = Duration::from_millis(50);
-/// Bytes of a stream's write.
+/// Bytes per write to a stream.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// A checksum that depends on every byte and its place, whatever the pieces that the bytes come in.
+/// A checksum over every byte and its position, independent of how the bytes are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum(u64);
 
@@ -37,7 +37,7 @@ impl Sum {
     }
 }
 
-/// Bytes that look like noise and repeat after 2^64 (xorshift).
+/// A pseudo-random byte sequence of period 2^64 - 1 words (xorshift).
 struct Noise(u64);
 
 impl Noise {
@@ -51,7 +51,7 @@ impl Noise {
     }
 }
 
-/// Makes a call again that was interrupted: one with a timeout is when the machine freezes its processes for a while.
+/// Repeats an interrupted call: calls with a timeout are interrupted if the machine freezes its processes for a while.
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -61,7 +61,7 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Sends `bytes` over one TCP connection; fails unless both ends have the same bytes.
+/// Sends `bytes` bytes over one TCP connection; fails unless they arrive unchanged.
 pub fn tcp_transfer(
     client: &Namespace,
     server: &Namespace,
@@ -126,7 +126,7 @@ pub fn tcp_connect_from(namespace: &Namespace, from: IpAddr, to: IpAddr) -> io::
         } else {
             libc::AF_INET6
         };
-        // std has no way to bind before connecting.
+        // std can't bind a stream before connecting.
         let socket = crate::packets::socket(domain, libc::SOCK_STREAM, 0)?;
         crate::packets::bind(&socket, SocketAddr::new(from, 0))?;
         crate::packets::connect(&socket, SocketAddr::new(to, PORT))?;
@@ -136,12 +136,12 @@ pub fn tcp_connect_from(namespace: &Namespace, from: IpAddr, to: IpAddr) -> io::
     })
 }
 
-/// A TCP server that answers each byte with the same byte.
+/// Starts a TCP server that echoes each byte.
 pub fn tcp_echo(namespace: &Namespace, address: IpAddr) -> io::Result<()> {
     let listener = namespace.enter(|| TcpListener::bind((address, PORT)))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that goes away ends its own connection only.
+            // A client that disconnects ends only its own connection.
             let _ = echo(stream);
         }
     });
@@ -164,21 +164,21 @@ pub fn tcp_ask(stream: &mut TcpStream) -> io::Result<()> {
     stream.read_exact(&mut [0])
 }
 
-/// A UDP server that counts what arrives, and answers it if asked to.
+/// A UDP server that counts datagrams, and echoes them if `answers` was set.
 pub struct UdpServer {
     count: Arc<AtomicU64>,
     socket: Arc<UdpSocket>,
 }
 
 impl UdpServer {
-    /// Binds the port of the rules at an address of a namespace. Fails if it is taken.
+    /// Binds the port of the rules at an address of a namespace. Fails if the port is in use.
     pub fn start(
         namespace: &Namespace,
         address: IpAddr,
         answers: bool,
     ) -> anyhow::Result<UdpServer> {
         let socket = Arc::new(namespace.enter(|| UdpSocket::bind((address, PORT)))?);
-        // Beyond net.core.rmem_max, so that a flood is lost nowhere else than where the case looks.
+        // Beyond net.core.rmem_max, so that no flood is lost at the server's socket.
         crate::packets::force_receive_buffer(&*socket, 256 << 20)?;
         let count = Arc::new(AtomicU64::new(0));
         let server = UdpServer {
@@ -189,7 +189,7 @@ impl UdpServer {
             let mut buffer = [0; 65536];
             while let Ok((read, from)) = socket.recv_from(&mut buffer) {
                 if answers {
-                    // An answer that can't be sent is missed by the one who asked.
+                    // The client notices a reply that can't be sent.
                     let _ = socket.send_to(&buffer[..read], from);
                 }
                 count.fetch_add(1, Ordering::Relaxed);
@@ -198,13 +198,13 @@ impl UdpServer {
         Ok(server)
     }
 
-    /// Datagrams that have arrived, also those that the server's own socket had no room for.
+    /// Returns the number of datagrams that arrived, including those dropped at the server's full socket.
     pub fn arrived(&self) -> anyhow::Result<u64> {
         let dropped = crate::packets::socket_drops(self.socket.as_raw_fd())?;
         Ok(self.count.load(Ordering::Relaxed) + u64::from(dropped))
     }
 
-    /// Waits until so many datagrams have arrived, and checks that no more come.
+    /// Waits until `expected` datagrams have arrived, and checks that no more arrive.
     pub fn check_arrived(&self, expected: u64) -> anyhow::Result<()> {
         let all = until("all datagrams arrive", PATIENCE, || {
             Ok(self.arrived()? >= expected)
@@ -220,12 +220,12 @@ impl UdpServer {
     }
 }
 
-/// A UDP socket that is connected to the port of the rules.
+/// Opens a UDP socket connected to the port of the rules.
 pub fn udp_client(namespace: &Namespace, address: IpAddr) -> io::Result<UdpSocket> {
     udp_client_to(namespace, (address, PORT).into())
 }
 
-/// A UDP socket that is connected to any port.
+/// Opens a UDP socket connected to any port.
 pub fn udp_client_to(namespace: &Namespace, to: SocketAddr) -> io::Result<UdpSocket> {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = namespace.enter(|| UdpSocket::bind(any))?;
@@ -234,7 +234,7 @@ pub fn udp_client_to(namespace: &Namespace, to: SocketAddr) -> io::Result<UdpSoc
     Ok(socket)
 }
 
-/// Sends datagrams without waiting for anything.
+/// Sends datagrams without waiting for replies.
 pub fn udp_send(client: &UdpSocket, count: u64, payload_bytes: usize) -> anyhow::Result<()> {
     let payload = vec![0x55; payload_bytes];
     for _ in 0..count {
@@ -243,7 +243,7 @@ pub fn udp_send(client: &UdpSocket, count: u64, payload_bytes: usize) -> anyhow:
     Ok(())
 }
 
-/// Sends requests one at a time, each after the answer to the one before.
+/// Sends requests one at a time, each after the reply to the previous one.
 pub fn udp_exchange(client: &UdpSocket, count: u64) -> anyhow::Result<()> {
     for number in 0..count {
         let request = number.to_be_bytes();
@@ -259,20 +259,20 @@ pub fn udp_exchange(client: &UdpSocket, count: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A sender of datagrams as fast as it can, until told to stop.
+/// A thread that sends datagrams as fast as it can, until it is stopped.
 pub struct UdpFlood {
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<u64>,
 }
 
 impl UdpFlood {
-    /// Begins at once, from a connected socket.
+    /// Starts at once, from a connected socket.
     pub fn start(client: UdpSocket) -> UdpFlood {
         UdpFlood::paced(client, Duration::ZERO)
     }
 
-    /// The same with a pause after each burst: a flood that a firewall without a turn for whole seconds does not fill the
-    /// kernel's queue with.
+    /// Starts a flood with a pause after each burst, so that a firewall that gets no CPU time for whole seconds does not
+    /// overflow the kernel's queue.
     pub fn paced(client: UdpSocket, pause: Duration) -> UdpFlood {
         const BURST: u64 = 64;
         let stop = Arc::new(AtomicBool::new(false));
@@ -280,7 +280,7 @@ impl UdpFlood {
         let thread = thread::spawn(move || {
             let mut sent = 0;
             while !told.load(Ordering::Relaxed) {
-                // A datagram that meets a full socket is none.
+                // A datagram refused by a full socket does not count.
                 sent += u64::from(client.send(&[0x55; 18]).is_ok());
                 if sent % BURST == 0 && !pause.is_zero() {
                     thread::sleep(pause);
@@ -291,7 +291,7 @@ impl UdpFlood {
         UdpFlood { stop, thread }
     }
 
-    /// Ends the flood; gives how many datagrams were sent.
+    /// Ends the flood; returns the number of datagrams sent.
     pub fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the sender does not panic")

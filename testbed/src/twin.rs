@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The two firewalls, as files.
+//! The two firewalls' program files.
 
 use std::path::{Path, PathBuf};
 
-/// One of the two.
+/// One of the two firewalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
     Rust,
     C,
 }
 
-/// In the order in which they are compared.
+/// Both twins, in the order of comparison.
 pub const TWINS: [Twin; 2] = [Twin::Rust, Twin::C];
-/// What --backend takes.
+/// Values of --backend.
 pub const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 
-/// Whom firewalls run as in experiments and tests (`--user`): numbers that are nobody's, so that no user of the machine
-/// is needed, and nobody else's processes or files are theirs.
+/// User and group of firewalls in experiments and tests (`--user`): ids that no account has, so that no account is needed,
+/// and the firewall owns no other processes or files.
 pub const USER: &str = "64123:64123";
 
 impl Twin {
-    /// As in the names of cases.
+    /// Returns the name in test cases.
     pub fn name(self) -> &'static str {
         match self {
             Twin::Rust => "rust",
@@ -28,7 +28,7 @@ impl Twin {
         }
     }
 
-    /// As the program calls itself.
+    /// Returns the program's name.
     pub fn program(self) -> &'static str {
         match self {
             Twin::Rust => "rust-firewall",
@@ -36,20 +36,20 @@ impl Twin {
         }
     }
 
-    /// Its file: [`built`].
+    /// Returns the program file, see [`built`].
     pub fn binary(self) -> PathBuf {
         built(self.program())
     }
 }
 
-/// A program that `make build` leaves in build/, or that lies in the folder that TWINWALL_BUILD names.
+/// Returns the path of a program built by `make build`, in build/ or in the folder that TWINWALL_BUILD names.
 pub fn built(program: &str) -> PathBuf {
     std::env::var_os("TWINWALL_BUILD")
         .map_or_else(|| root().join("build"), PathBuf::from)
         .join(program)
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Waiting with a limit: for a child, and for a condition.
+//! Waits with a limit: for a child, and for a condition.
 
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -17,11 +17,11 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// How long to wait for something that must come: far longer than it ever takes, since a busy machine gives a process
-/// no time for whole seconds, and a test that passes does not wait for it.
+/// Time limit for events that must occur: far longer than they ever take, since a busy machine may withhold CPU time for
+/// whole seconds, and a passing test does not wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until `condition` gives true; fails with `what` if it has not within the limit.
+/// Waits until `condition` returns true; fails with `what` after the limit.
 pub fn until(
     what: &str,
     limit: Duration,
