@@ -21,8 +21,8 @@ pub mod net;
 mod over_ipv6;
 pub mod queries;
 pub mod quic;
-mod strategies;
-mod tried;
+pub mod strategies;
+pub mod tried;
 pub mod wire;
 
 use client::{Client, Script};

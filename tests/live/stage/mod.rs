@@ -16,6 +16,7 @@ use crate::evasion::net::{Net, Sees};
 use crate::names;
 use ends::{Ends, NAMELESS};
 
+mod agree;
 mod corpus;
 mod ends;
 mod evasion;
@@ -30,7 +31,7 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let rows = [ROWS, names_kept::ROWS, evasion::ROWS].concat();
+    let rows = [ROWS, names_kept::ROWS, agree::ROWS, evasion::ROWS].concat();
     let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
     for_each_twin(&rows).into_iter().chain([corpus]).collect()
 }

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Random policies with names, each decided twice: by a twin that has all of it, and by the kernel for which a twin names. The same
+//! clients reach the server.
+
+use std::collections::BTreeMap;
+use std::env;
+
+use anyhow::{ensure, Context};
+use testbed::twin::Twin;
+use twinwall_judge::random::Random;
+use twinwall_tests::case::Row;
+
+use crate::evasion::client::Client;
+use crate::evasion::hello::{self, Opening};
+use crate::evasion::net::{Net, Sees};
+use crate::evasion::strategies::STRATEGIES;
+use crate::evasion::tried::{self, patience, Tried};
+use crate::evasion::wire::Version;
+use crate::evasion::By;
+
+pub const ROWS: &[Row] = &[("a-policy-whole-and-split", 300, agree)];
+
+/// Policies of a run; more with the environment's TWINWALL_SPLITS.
+const POLICIES: u64 = 8;
+/// Of the honest ways to send an opening, each of so many.
+const EVERY: usize = 7;
+
+const HOSTS: [&str; 3] = ["one.example", "two.one.example", "three.example"];
+const MATCHES: [&str; 9] = [
+    "",
+    "tcp dport 443",
+    "tcp dport { 80, 443 }",
+    "tcp dport 80",
+    "iifname \"left\"",
+    "ip daddr 10.9.3.0/24",
+    "ip saddr != 10.9.1.66",
+    "meta l4proto tcp",
+    "tcp dport 1-100 ip ttl > 3",
+];
+const NAMES: [&str; 10] = [
+    "tls sni \"one.example\"",
+    "tls sni @some",
+    "tls sni != @some",
+    "tls sni missing",
+    "tls alpn \"http/1.1\"",
+    "tls sni { \"three.example\", \"*.one.example\" } tls version 1.3",
+    "http host \"three.example\"",
+    "http host != \"one.example\"",
+    "http host @some",
+    "http method \"GET\"",
+];
+const VERDICTS: [&str; 6] = [
+    "drop",
+    "accept",
+    "drop",
+    "jump more",
+    "goto more",
+    "counter",
+];
+
+/// A rule, with a counter behind its names.
+fn rule(random: &mut Random, verdicts: &[&str]) -> String {
+    let (first, last) = (random.pick(&MATCHES), random.pick(&MATCHES));
+    let name = if random.percent(70) {
+        random.pick(&NAMES)
+    } else {
+        ""
+    };
+    // A match of a port that comes twice may exclude all packets, and nft says so.
+    let last = if first.is_empty() { last } else { "" };
+    format!(
+        "\t\t{first} {name} {last} counter {}\n",
+        random.pick(verdicts)
+    )
+}
+
+fn rules(random: &mut Random, verdicts: &[&str]) -> String {
+    (0..1 + random.below(4))
+        .map(|_| rule(random, verdicts))
+        .collect()
+}
+
+fn policy(random: &mut Random) -> String {
+    let (verdict, last) = match random.percent(50) {
+        true => ("accept", ""),
+        // What a server says is let through: rules with names are about what clients ask for.
+        false => ("drop", "\t\ttcp sport { 80, 443 } counter accept\n"),
+    };
+    let body = rules(random, &VERDICTS);
+    let one = format!(
+        "\t\t{} counter {}\n",
+        random.pick(&NAMES),
+        random.pick(&VERDICTS)
+    );
+    format!(
+        "table inet filter {{\n\tset some {{ type hostname; elements = {{ \"one.example\", \"*.one.example\" }} }}\n\
+         \tchain more {{\n{}\t}}\n\
+         \tchain forward {{\n\t\ttype filter hook forward priority 0; policy {verdict};\n{last}{body}{one}\t}}\n}}\n",
+        rules(random, &VERDICTS[..3])
+    )
+}
+
+/// What clients say.
+fn openings() -> Vec<(String, Opening)> {
+    let of = |host: &&str| {
+        [
+            (format!("TLS, {host}"), hello::tls(host, 0)),
+            (format!("HTTP, {host}"), hello::http(host, "\r\n")),
+        ]
+    };
+    HOSTS.iter().flat_map(of).collect()
+}
+
+/// Who reached the server.
+type Answers = BTreeMap<String, bool>;
+
+fn ask(net: &Net) -> anyhow::Result<Answers> {
+    let openings = openings();
+    let honest = STRATEGIES
+        .iter()
+        .filter(|strategy| strategy.honest)
+        .step_by(EVERY);
+    let jobs: Vec<_> = honest
+        .flat_map(|strategy| {
+            openings
+                .iter()
+                .map(move |(what, opening)| (strategy, what, opening))
+        })
+        .filter_map(|(strategy, what, opening)| {
+            Some((
+                strategy,
+                what,
+                opening,
+                (strategy.script)(opening, opening)?,
+            ))
+        })
+        .collect();
+    let tried = tried::try_all(net, &jobs, |link, (strategy, what, opening, script)| {
+        Tried::new(
+            &format!("{}, {what}", strategy.name),
+            "opening",
+            false,
+            |port| {
+                let client = Client {
+                    net,
+                    link,
+                    version: Version::V4,
+                    ports: (port, opening.port),
+                    patience: patience(false),
+                };
+                let answer = client.run(script)?;
+                Ok(Some(
+                    answer.is_some_and(|answer| answer.starts_with(opening.answer)),
+                ))
+            },
+        )
+    })?;
+    Ok(tried
+        .into_iter()
+        .map(|one| (one.way, one.completed))
+        .collect())
+}
+
+/// Who decides, and where.
+struct Side {
+    net: Net,
+    by: By,
+}
+
+impl Side {
+    fn new(by: By) -> anyhow::Result<Side> {
+        let net = Net::new(Sees::Both)?;
+        Ok(Side { net, by })
+    }
+
+    fn try_policy(&self, text: &str) -> anyhow::Result<Answers> {
+        let running = self.by.start(&self.net, text)?;
+        let answers = ask(&self.net)?;
+        running.finish()?;
+        Ok(answers)
+    }
+}
+
+/// Fails where two sides differ. A client whose packets got lost on a busy machine asks again.
+fn compare(whole: &Side, split: &Side, text: &str) -> anyhow::Result<usize> {
+    let mut differ = Vec::new();
+    for _ in 0..3 {
+        let (by_twin, by_kernel) = (whole.try_policy(text)?, split.try_policy(text)?);
+        let pairs = by_twin
+            .iter()
+            .filter(|(way, came)| by_kernel.get(*way) != Some(*came));
+        differ = pairs
+            .map(|(way, came)| format!("{way}: by the twin {came}, split {}", !came))
+            .collect();
+        if differ.is_empty() {
+            return Ok(by_twin.values().filter(|came| **came).count());
+        }
+    }
+    anyhow::bail!("{text}{}", differ.join("\n"))
+}
+
+fn agree(twin: Twin) -> anyhow::Result<()> {
+    let count = match env::var("TWINWALL_SPLITS") {
+        Ok(count) => count.parse().context("TWINWALL_SPLITS is no number")?,
+        Err(_) => POLICIES,
+    };
+    let (whole, split) = (Side::new(By::Twin(twin))?, Side::new(By::Stage(twin))?);
+    let mut came = Vec::new();
+    for seed in 1..=count {
+        let text = policy(&mut Random::new(seed));
+        came.push(compare(&whole, &split, &text).with_context(|| format!("seed {seed}"))?);
+    }
+    let clients = 2
+        * HOSTS.len()
+        * STRATEGIES
+            .iter()
+            .filter(|strategy| strategy.honest)
+            .count()
+            .div_ceil(EVERY);
+    println!("{count} policies, {clients} clients at most: {came:?} reached the server, alike");
+    // Policies that let nobody or everybody through would prove little.
+    ensure!(
+        came.iter().any(|came| (1..clients).contains(came)),
+        "{came:?}"
+    );
+    Ok(())
+}
