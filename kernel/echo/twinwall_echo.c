@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Answers generic netlink requests of any user: an echo, a dump of as many parts as were asked for,
- * refusals. It is the other end of the lab's measurements, and does as little as such a module can.
+ * Answers generic netlink requests of any user: an echo, a dump of a requested number of parts,
+ * refusals. It is the peer of the lab's measurements, and does as little as such a module can.
  *
- * There is no state but one counter, so requests need no lock, and a dump that nobody reads on
- * holds nothing back. Everything that a request can get wrong is refused by the policy, before our
- * code runs.
+ * A counter is the only state, so requests need no lock, and an unread dump blocks nothing. The
+ * policy refuses all invalid requests before this code runs.
  */
 #include <linux/atomic.h>
 #include <linux/module.h>
@@ -14,7 +13,7 @@
 #include "flaw.h"
 #include "twinwall_lab.h"
 
-/* Counted up by C_TOUCH; a dump that sees two values of it was interrupted. */
+/* Incremented by C_TOUCH; a dump that sees two values of it was interrupted. */
 static atomic_t generation = ATOMIC_INIT(1);
 
 /* For FLAW_DUMP_LOCK. */
@@ -22,7 +21,7 @@ static DEFINE_MUTEX(dump_lock);
 
 static struct genl_family family;
 
-/* Not const: the policy's pointers aren't. */
+/* Not const, since the policy's pointers aren't. */
 static struct netlink_range_validation parts_range = {
     .min = 1,
     .max = TWINWALL_LAB_PARTS_MOST,
@@ -69,7 +68,7 @@ static int echo(struct sk_buff *request, struct genl_info *info) {
     return genlmsg_reply(answer, info);
 }
 
-/* What a dump remembers between two reads, in its own callback's memory. */
+/* State of a dump between two reads, stored in its callback. */
 struct progress {
     u32 next;
     u32 end;
@@ -85,7 +84,7 @@ static int count_start(struct netlink_callback *callback) {
     const struct nlattr *parts = info->attrs[TWINWALL_LAB_A_PARTS];
     struct progress *progress = progress_of(callback);
 
-    /* A dump's start has no extended ACK in this kernel to name the attribute in. */
+    /* In this kernel the start of a dump has no extended ACK to name the attribute. */
     if (!parts)
         return -EINVAL;
     if (HAS_FLAW(DUMP_LOCK) && mutex_lock_interruptible(&dump_lock))
@@ -95,8 +94,8 @@ static int count_start(struct netlink_callback *callback) {
     return 0;
 }
 
-/* Fills one read's buffer. Returns its length, or 0 with the last parts, so that the end goes out
- * in the same read. */
+/* Fills one read's buffer. Returns its length, or 0 with the last parts, so that the end is sent in
+ * the same read. */
 static int count_fill(struct sk_buff *answer, struct netlink_callback *callback) {
     struct progress *progress = progress_of(callback);
 
@@ -125,7 +124,7 @@ static int count_done(struct netlink_callback *callback) {
 }
 
 static int touch(struct sk_buff *request, struct genl_info *info) {
-    /* 0 would mean to the dumps that they have seen no value yet. */
+    /* Dumps treat 0 as "no value seen yet". */
     if (atomic_inc_return(&generation) == 0)
         atomic_inc(&generation);
     return 0;
@@ -144,7 +143,7 @@ static struct genl_family family = {
     .policy = policy,
     .ops = operations,
     .n_ops = ARRAY_SIZE(operations),
-    /* All of ours came after the strict checks: the header's reserved fields must be 0. */
+    /* All commands are newer than the strict checks: the header's reserved fields must be 0. */
     .resv_start_op = TWINWALL_LAB_C_UNSPEC + 1,
     .parallel_ops = true,
     .module = THIS_MODULE,

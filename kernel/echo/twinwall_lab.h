@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later WITH Linux-syscall-note */
 /*
- * The generic netlink family of the lab: what kernel and programs agree on.
+ * The generic netlink family of the lab: its user interface.
  */
 #ifndef TWINWALL_LAB_H
 #define TWINWALL_LAB_H
@@ -8,9 +8,9 @@
 #define TWINWALL_LAB_FAMILY "twinwall_lab"
 #define TWINWALL_LAB_VERSION 1
 
-/* Bytes of TWINWALL_LAB_A_DATA. */
+/* Maximum bytes of TWINWALL_LAB_A_DATA. */
 #define TWINWALL_LAB_DATA_MOST 32768
-/* The largest TWINWALL_LAB_A_PARTS. */
+/* Maximum of TWINWALL_LAB_A_PARTS. */
 #define TWINWALL_LAB_PARTS_MOST 1000000
 
 enum twinwall_lab_command {
@@ -18,11 +18,11 @@ enum twinwall_lab_command {
     /* Request: A_DATA. Answer: the same command with the same A_DATA. */
     TWINWALL_LAB_C_ECHO,
     /*
-     * Dump; request: A_PARTS. Answer: so many messages with A_INDEX, from 0. They carry
-     * NLM_F_DUMP_INTR after a C_TOUCH that came between two reads.
+     * Dump; request: A_PARTS. Answer: that number of messages with A_INDEX, from 0. They carry
+     * NLM_F_DUMP_INTR after a C_TOUCH between two reads.
      */
     TWINWALL_LAB_C_COUNT,
-    /* Interrupts the dumps that run; needs CAP_NET_ADMIN. No attributes, no answer but the ACK. */
+    /* Interrupts running dumps; needs CAP_NET_ADMIN. No attributes, no answer but the ACK. */
     TWINWALL_LAB_C_TOUCH,
 };
 

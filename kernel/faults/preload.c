@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Makes one fault of a netlink socket come true in a program, to see what its library makes of it:
-// LD_PRELOAD=faults.so FAULT=NAME FAULT_AT=N. The Nth datagram that the program reads is
+// Simulates one fault of a netlink socket in a program, to test its library: LD_PRELOAD=faults.so
+// FAULT=NAME FAULT_AT=N. The Nth datagram that the program reads is
 // - full: not read; the call fails with ENOBUFS, as after a message that found no room in the
 // socket;
-// - short: read into 24 bytes, so that the kernel cuts it;
-// - interrupted: a dump's, and told to be of a changed list (NLM_F_DUMP_INTR);
-// - foreign: one with the sequence number of another request.
-// Looking ahead (MSG_PEEK) reads nothing.
+// - short: read into 24 bytes, so that the kernel truncates it;
+// - interrupted: marked as a part of a dump whose list has changed (NLM_F_DUMP_INTR);
+// - foreign: marked with the sequence number of a different request.
+// A look-ahead (MSG_PEEK) does not count as reading.
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/netlink.h>
@@ -38,7 +38,7 @@ static int is_netlink(int fd) {
 
 static int is_fault(const char *name) { return strcmp(fault, name) == 0; }
 
-/// Changes the first message.
+/// Modifies the first message.
 static void change(const struct msghdr *message, ssize_t length) {
     struct nlmsghdr *header = message->msg_iov[0].iov_base;
 
@@ -65,8 +65,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
         message->msg_iov[0].iov_len = SHORT_BYTES;
     length = real(fd, message, flags);
     if (room > 0) {
-        // Who asks for the whole length is told of one that does not fit into the buffer as the
-        // program knows it.
+        // MSG_TRUNC requests the whole length: return one that exceeds the program's buffer.
         if (message->msg_iov[0].iov_len < room && (flags & MSG_TRUNC) && length > SHORT_BYTES)
             length += room - SHORT_BYTES;
         message->msg_iov[0].iov_len = room;

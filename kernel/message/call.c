@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The caller's half: a request goes into the queue, and its caller sleeps until it is answered, or
+ * The caller's half: a request enters the queue, and its caller sleeps until it is answered, or
  * leaves.
  */
 #include <linux/cred.h>
@@ -32,7 +32,7 @@ void message_put(struct message *message) {
     kmem_cache_free(messages, message);
 }
 
-/* Ends a message that is in no list, and wakes its caller; the port's lock is held. */
+/* Completes a message that is in no list, and wakes its caller; the port's lock is held. */
 void message_complete(struct message *message, int error) {
     message->error = error;
     WRITE_ONCE(message->state, MESSAGE_DONE);
@@ -40,7 +40,7 @@ void message_complete(struct message *message, int error) {
         wake_up_process(message->caller);
 }
 
-/* Reads what the call is about. `room` is where its answer goes. */
+/* Creates a message from the call's data. `room` receives the parts for its answer. */
 static struct message *message_new(const struct twinwall_call *ask, struct iovec *room_parts,
                                    struct iov_iter *room) {
     struct message *message = kmem_cache_alloc(messages, GFP_KERNEL);
@@ -52,7 +52,7 @@ static struct message *message_new(const struct twinwall_call *ask, struct iovec
         return ERR_PTR(-ENOMEM);
     memset(message, 0, offsetof(struct message, small));
     message->one_way = ask->flags & TWINWALL_ONE_WAY;
-    /* The port has one; the caller another while it waits. */
+    /* One reference is the port's; the caller has another one while it waits. */
     refcount_set(&message->references, message->one_way ? 1 : 2);
     message->caller = current;
     message->pid = get_pid(task_tgid(current));
@@ -73,7 +73,7 @@ static struct message *message_new(const struct twinwall_call *ask, struct iovec
     return ERR_PTR(error);
 }
 
-/* Puts a message into the queue if there is room. -EAGAIN: there is none. */
+/* Queues a message if there is room; -EAGAIN if there is none. */
 static int enqueue(struct port *port, struct message *message) {
     int error = 0;
 
@@ -112,18 +112,17 @@ static int enqueue_when_room(struct port *port, struct message *message, u64 dea
         }
     }
     finish_wait(&port->room, &wait);
-    /* The room that this task was woken for may be another's now. */
+    /* Another task may use the room for which this task was woken. */
     if (error)
         wake_up_interruptible(&port->room);
     return error;
 }
 
-/* The caller leaves a message that isn't done; the port's lock is held. Returns what the call
- * returns. */
+/* Abandons a message that isn't done; the port's lock is held. Returns the call's result. */
 static int leave(struct port *port, struct message *message, int why) {
     message->left = true;
     if (message->state != MESSAGE_WAITING)
-        /* The server has it, so making the call again would not be the same. */
+        /* The server has the message, so repeating the call would have a different effect. */
         return why == -ERESTARTSYS ? -EINTR : why;
     if (!HAS_FLAW(KILLED_QUEUED)) {
         list_del(&message->node);
@@ -181,7 +180,7 @@ long message_call(struct port *port, struct twinwall_call __user *user, bool non
         error = payload_to_user(&message->answer, &room);
     if (!error && put_user((u64)message->answer.length, &user->answer_length))
         error = -EFAULT;
-    /* Now, and not when the server lets go of the message, which may be never. */
+    /* Unpins now: the server may never release the message. */
     payload_unpin(&message->answer);
     message_put(message);
     return error;

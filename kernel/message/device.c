@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The device: what an open file is asked, and that what it owns goes when the last descriptor of it
- * does.
+ * The device: its ioctls, and the release of what an open file owns once its last descriptor is
+ * closed.
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -40,7 +40,7 @@ static int device_release(struct inode *inode, struct file *file) {
     return 0;
 }
 
-/* For FLAW_FLUSH_RELEASES: called at each close of a descriptor. */
+/* For FLAW_FLUSH_RELEASES: called whenever a descriptor is closed. */
 static int device_flush(struct file *file, fl_owner_t id) {
     end_close(file->private_data);
     return 0;
@@ -106,11 +106,11 @@ static struct miscdevice device = {
     .minor = MISC_DYNAMIC_MINOR,
     .name = "twinwall-message",
     .fops = &operations,
-    /* Who may connect to a port is its server's to say. */
+    /* The server of a port decides who may connect. */
     .mode = 0666,
 };
 
-/* For FLAW_STRAY_BYTE: a name in memory that has no room for its last byte. */
+/* For FLAW_STRAY_BYTE: a name in memory without room for its last byte. */
 static char *stray;
 
 static int __init device_init(void) {

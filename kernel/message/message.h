@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the files of the module share. An open file (`struct end`) is a server or a client of a
- * port. A request is a `struct message` that lies in one of its port's two lists, first among those
- * that wait, then among those that are served; the port's lock guards the lists and the state of
- * every message in them.
+ * Declarations shared by the module's files. An open file (`struct end`) is a server or a client of
+ * a port. A request is a `struct message` in one of its port's two lists, first of the waiting,
+ * then of the served messages; the port's lock guards the lists and the state of their messages.
  *
- * A message has two owners, its caller and its port, and goes with the last. So each end can go at
- * any time: a caller that leaves marks the message, a server that goes completes it.
+ * A message has two owners, its caller and its port, and is freed with the last reference. So each
+ * end may leave at any time: a leaving caller marks the message, a leaving server completes it.
  *
- * Nobody waits for memory of somebody else. A caller's pages are pinned by the caller; the server
- * reads them without a lock, and writes them page by page under the port's lock, with its own
- * faults taken outside of it.
+ * No process waits for the memory of another process. The caller pins its own pages; the server
+ * reads them without a lock, and writes them piece by piece under the port's lock, with its own
+ * faults handled outside of it.
  */
 #ifndef MESSAGE_H
 #define MESSAGE_H
@@ -28,26 +27,26 @@
 #include "flaw.h"
 #include "twinwall_message.h"
 
-/* A message up to this many bytes lies in `struct message` itself. */
+/* Maximum bytes of a message stored in `struct message` itself. */
 #define SMALL_BYTES 256
 
-/* The bytes of a request or an answer: copied, or pinned where they lie in their owner. */
+/* The bytes of a request or an answer: copied, or pinned in their owner's memory. */
 struct payload {
-    size_t length;          /* what there is to read; of room for an answer, what was written */
+    size_t length;          /* length to read; for an answer's room, the length written */
     void *bytes;            /* copied: this or `small` of the message; NULL if pinned */
     struct bio_vec *pieces; /* pinned: a page or less each */
     unsigned int piece_count;
     unsigned int dirty_count;    /* pieces that were written */
-    struct user_struct *charged; /* who pays for it by RLIMIT_MEMLOCK, and how many pages */
+    struct user_struct *charged; /* user charged by RLIMIT_MEMLOCK, and number of pages */
     unsigned long charged_pages;
 };
 
 enum message_state {
     MESSAGE_WAITING,   /* in port->waiting */
     MESSAGE_TAKEN,     /* in no list: a receiver copies it */
-    MESSAGE_SERVED,    /* in port->served: its token is good */
-    MESSAGE_ANSWERING, /* in port->served: an answer is copied */
-    MESSAGE_DONE,      /* in no list: `error` or `answer` is there */
+    MESSAGE_SERVED,    /* in port->served: its token is valid */
+    MESSAGE_ANSWERING, /* in port->served: an answer is being copied */
+    MESSAGE_DONE,      /* in no list: `error` or `answer` is set */
 };
 
 struct message {
@@ -55,8 +54,7 @@ struct message {
     refcount_t references;
     enum message_state state;
     bool one_way;
-    bool left; /* the caller doesn't wait any more: its task and `answer.pieces` aren't to be
-                  touched */
+    bool left; /* the caller has left: its task and `answer.pieces` must not be used */
     int error;
     u64 token;
     size_t answer_room;
@@ -65,7 +63,7 @@ struct message {
     kuid_t uid;
     struct payload request;
     struct payload answer;
-    u8 small[SMALL_BYTES]; /* the request, and when that was delivered, the answer */
+    u8 small[SMALL_BYTES]; /* the request, and after its delivery, the answer */
 };
 
 struct port {
@@ -86,7 +84,7 @@ struct port {
     wait_queue_head_t room;
 };
 
-/* An open file. `port` is set once and `serves` before it. */
+/* An open file. `port` is set once, after `serves`. */
 struct end {
     struct mutex lock;
     struct port *port;
@@ -110,9 +108,9 @@ void port_put(struct port *port);
 int sleep_until(u64 deadline_ns);
 
 /*
- * Wakes one who waits, and all who poll; the port's lock is held. Who waits entered the queue
- * before looking at the port under its lock, so an empty queue means that nobody has looked in
- * vain.
+ * Wakes one waiting task and all that poll; the port's lock is held. A waiting task enters the
+ * queue before it checks the port under its lock, so an empty queue means that no task has missed
+ * the event.
  */
 static inline void port_wake(struct wait_queue_head *queue, __poll_t events) {
     if (waitqueue_active(queue))

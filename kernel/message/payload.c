@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The bytes of a message. Few are copied into the kernel and out again; many are pinned where they
- * lie, so that they are copied once, straight between the two processes.
+ * The bytes of a message. Small messages are copied into the kernel and out again; large ones are
+ * pinned in place, so that they are copied once, directly between the two processes.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -13,17 +13,17 @@
 
 #include "message.h"
 
-/* Pages that are pinned at a time. */
+/* Number of pages pinned per call. */
 #define BATCH_PAGES 16
 
-/* Where one copy of pinned pages begins to need fewer instructions than two: between 2048 and 4096.
- */
+/* Length from which one copy of pinned pages needs fewer instructions than two copies: between 2048
+ * and 4096. */
 static unsigned int pin_bytes = 3072;
 module_param(pin_bytes, uint, 0644);
 MODULE_PARM_DESC(pin_bytes,
                  "messages over this many bytes are pinned, and copied once; others twice");
 
-/* Reads the parts of a message. Their sum stays within TWINWALL_MESSAGE_BYTES_MOST. */
+/* Imports the parts of a message. -EMSGSIZE: their sum exceeds TWINWALL_MESSAGE_BYTES_MOST. */
 int parts_import(u64 address, u32 count, int direction, struct iovec *parts,
                  struct iov_iter *iter) {
     struct iovec *given = parts;
@@ -41,7 +41,7 @@ int parts_import(u64 address, u32 count, int direction, struct iovec *parts,
     return 0;
 }
 
-/* Lets the user pay for so many pages, as long as the message is on its way. */
+/* Charges the pages to the user (RLIMIT_MEMLOCK) while the message is in transit. */
 static int charge(struct payload *payload, unsigned long pages) {
     struct user_struct *user = current_user();
     unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -65,8 +65,7 @@ static void refund(struct payload *payload) {
     payload->charged = NULL;
 }
 
-/* Gives pinned pages back; those that were written, dirty: the file that they may belong to wants
- * them. */
+/* Unpins pages. Written pages are marked dirty, since they may belong to a file. */
 void payload_unpin(struct payload *payload) {
     unsigned int i;
 
@@ -95,7 +94,7 @@ static unsigned long pages_of(const struct iovec *part) {
     return part->iov_len ? DIV_ROUND_UP(offset + part->iov_len, PAGE_SIZE) : 0;
 }
 
-/* Pins one part. What was pinned stands in `pieces`, also after an error. */
+/* Pins one part. Pages pinned so far are in `pieces`, also after an error. */
 static int pin_part(struct payload *payload, const struct iovec *part, unsigned int flags) {
     unsigned long address = (unsigned long)part->iov_base;
     unsigned long end = address + part->iov_len;
@@ -123,7 +122,7 @@ static int pin_part(struct payload *payload, const struct iovec *part, unsigned 
     return 0;
 }
 
-/* Pins all parts, for as long as their owner waits: FOLL_LONGTERM, since that may be long. */
+/* Pins all parts while their owner waits; FOLL_LONGTERM, since that may be long. */
 static int pin(struct payload *payload, const struct iov_iter *iter, unsigned int flags) {
     unsigned long pages = 0, i;
     int error;
@@ -144,7 +143,8 @@ static int pin(struct payload *payload, const struct iov_iter *iter, unsigned in
     return 0;
 }
 
-/* Copies all of `from` into the kernel: `small`, or memory of its own, which the user pays for. */
+/* Copies all of `from` to `small` or to allocated memory, which is charged to the user if
+ * `charged`. */
 static int copy(struct payload *payload, struct iov_iter *from, u8 *small, bool charged) {
     size_t length = iov_iter_count(from);
     int error;
@@ -166,7 +166,7 @@ static int copy(struct payload *payload, struct iov_iter *from, u8 *small, bool 
     return 0;
 }
 
-/* Takes a request from its caller. After an error payload_free is still due. */
+/* Imports a request from its caller. After an error the caller must still call payload_free. */
 int payload_of_request(struct payload *payload, struct iov_iter *from, bool one_way, u8 *small) {
     size_t length = iov_iter_count(from);
 
@@ -175,25 +175,24 @@ int payload_of_request(struct payload *payload, struct iov_iter *from, bool one_
     if (one_way || length <= max_t(size_t, pin_bytes, SMALL_BYTES))
         return copy(payload, from, small, true);
     payload->length = length;
-    /* Never for writing: a request may lie in memory that its owner can only read. */
+    /* Not for writing: a request may be in memory that its owner can only read. */
     return pin(payload, from, HAS_FLAW(SOURCE_WRITABLE) ? FOLL_WRITE : 0);
 }
 
-/* Takes a caller's room for an answer. Room that is small isn't pinned: such an answer is copied.
- */
+/* Pins a caller's room for an answer. Small room isn't pinned: such an answer is copied. */
 int payload_of_room(struct payload *payload, struct iov_iter *to) {
     if (iov_iter_count(to) <= max_t(size_t, pin_bytes, SMALL_BYTES))
         return 0;
     return pin(payload, to, FOLL_WRITE);
 }
 
-/* Takes an answer from the server for a caller whose room isn't pinned; who waits for it has paid
- * by waiting. */
+/* Copies an answer of the server for a caller whose room isn't pinned. Not charged, since the
+ * caller waits for it. */
 int payload_of_answer(struct payload *payload, struct iov_iter *from, u8 *small) {
     return copy(payload, from, small, false);
 }
 
-/* Copies as much as `to` has room for. */
+/* Copies as much as fits in `to`. */
 int payload_to_user(const struct payload *payload, struct iov_iter *to) {
     size_t wanted = min(payload->length, iov_iter_count(to));
     unsigned int i;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ports: who serves them, who may connect, and what happens to those who wait when the server goes.
+ * Ports: their servers, permission to connect, and the release of waiting callers when the server
+ * ends.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -15,9 +16,9 @@
 
 #include "message.h"
 
-/* By number, those that have a server. */
+/* Ports that have a server, by number. */
 static DEFINE_XARRAY(ports);
-/* Held from finding a port to having a reference, and while a port goes. */
+/* Held from finding a port to taking a reference, and while a port is removed. */
 static DEFINE_MUTEX(ports_lock);
 
 void port_put(struct port *port) {
@@ -46,7 +47,8 @@ static struct port *port_new(const struct twinwall_bind *ask) {
     return port;
 }
 
-/* Makes an open file an end of a port; `end->lock` is held. The store is what others see last. */
+/* Makes an open file an end of a port; `end->lock` is held. Other tasks see the store to `port`
+ * last. */
 static void become(struct end *end, struct port *port, bool serves) {
     end->serves = serves;
     smp_store_release(&end->port, port);
@@ -108,7 +110,7 @@ long port_connect(struct end *end, struct twinwall_connect __user *user) {
     }
     mutex_unlock(&ports_lock);
     mutex_unlock(&end->lock);
-    /* With no lock held: whose memory it is says how long this takes. */
+    /* Without a lock: how long this takes depends on the memory of the caller. */
     if (!error && copy_to_user(user, &ask, sizeof(ask)))
         error = -EFAULT;
     return error;
@@ -123,8 +125,8 @@ static void complete_list(struct list_head *messages, int error, struct list_hea
 }
 
 /*
- * The server's file goes: nobody finds the port any more, and who waits for it is told. No ioctl of
- * that file runs, so no message is TAKEN or ANSWERING.
+ * Closes a port with its server's file: unregisters it and completes all its messages. No ioctl of
+ * that file is running, so no message is TAKEN or ANSWERING.
  */
 void port_close(struct port *port) {
     struct message *message, *next;
@@ -143,14 +145,14 @@ void port_close(struct port *port) {
         port->served_count = 0;
     }
     spin_unlock(&port->lock);
-    /* With no lock held: the last reference may free pages. */
+    /* Without a lock: the last reference may free pages. */
     list_for_each_entry_safe(message, next, &done, node) message_put(message);
     wake_up_interruptible_all(&port->room);
 }
 
 /*
- * Sleeps; the task's state is set already. Returns 0 when it was woken, -ETIMEDOUT after the
- * deadline (CLOCK_MONOTONIC, 0 for none), -ERESTARTSYS after a signal.
+ * Sleeps in the task's current state. Returns 0 when woken, -ETIMEDOUT after the deadline
+ * (CLOCK_MONOTONIC, 0 for none), -ERESTARTSYS after a signal.
  */
 int sleep_until(u64 deadline_ns) {
     ktime_t deadline = min_t(u64, deadline_ns, KTIME_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The server's half: it answers the request that it has, and takes the next.
+ * The server's half: it answers its current request, and receives the next.
  */
 #include <linux/cred.h>
 #include <linux/pid.h>
@@ -11,7 +11,7 @@
 
 #include "message.h"
 
-/* Takes the message of a token for answering. The token stays good with -EMSGSIZE. */
+/* Claims the message of a token for answering. With -EMSGSIZE the token stays valid. */
 static struct message *claim(struct port *port, u64 token, size_t length) {
     struct message *message, *found = ERR_PTR(-ENOENT);
 
@@ -30,7 +30,7 @@ static struct message *claim(struct port *port, u64 token, size_t length) {
     return found;
 }
 
-/* Copies an answer into the caller's pinned room, a page at a time, as long as the caller waits for
+/* Copies an answer into the caller's pinned room, piece by piece, as long as the caller waits for
  * it. */
 static int fill_room(struct port *port, struct message *message, struct iov_iter *from) {
     struct payload *answer = &message->answer;
@@ -60,7 +60,7 @@ static int fill_room(struct port *port, struct message *message, struct iov_iter
         spin_unlock(&port->lock);
         if (left)
             return -ECANCELED;
-        /* The server's memory isn't there yet: it is brought here, with no lock held. */
+        /* The server's memory isn't mapped yet: fault it in, without a lock. */
         if (fatal_signal_pending(current))
             return -EINTR;
         if (length < wanted && fault_in_iov_iter_readable(from, wanted - length) == wanted - length)
@@ -70,7 +70,8 @@ static int fill_room(struct port *port, struct message *message, struct iov_iter
     return 0;
 }
 
-/* Answers a message. Returns 0 or an error; `*used_up` says whether the token is still good. */
+/* Answers a message. Returns 0 or an error; out: `*used_up` receives whether the token is used up.
+ * */
 static int answer(struct port *port, const struct twinwall_receive *ask, bool *used_up) {
     struct iovec parts[TWINWALL_MESSAGE_PARTS_MOST];
     struct message *message;
@@ -84,7 +85,7 @@ static int answer(struct port *port, const struct twinwall_receive *ask, bool *u
     message = claim(port, ask->token, iov_iter_count(&from));
     if (IS_ERR(message))
         return PTR_ERR(message);
-    /* With `left` set this is not looked at: the caller gives its pieces back without asking. */
+    /* If `left` is set, this value is not used: the caller unpins its pieces without a notice. */
     if (message->answer_room > 0 && READ_ONCE(message->answer.pieces))
         error = fill_room(port, message, &from);
     else
@@ -107,7 +108,7 @@ static int answer(struct port *port, const struct twinwall_receive *ask, bool *u
     return error;
 }
 
-/* Takes the first message that waits. -EAGAIN: there is none. */
+/* Removes and returns the first waiting message; -EAGAIN if there is none. */
 static struct message *take(struct port *port) {
     struct message *message = ERR_PTR(-EAGAIN);
 
@@ -137,7 +138,7 @@ static struct message *take_when_there(struct port *port, u64 deadline_ns, bool 
         if (message != ERR_PTR(-EAGAIN))
             break;
         slept = sleep_until(deadline_ns);
-        /* What this task was woken for isn't left lying because its time was over just then. */
+        /* A message for which this task was woken must not be lost to a simultaneous time-out. */
         message = take(port);
         if (slept && message == ERR_PTR(-EAGAIN)) {
             message = ERR_PTR(slept);
@@ -148,7 +149,8 @@ static struct message *take_when_there(struct port *port, u64 deadline_ns, bool 
     return message;
 }
 
-/* Puts a message back that the receiver had no memory for, so that it isn't lost. */
+/* Returns a message to the queue that could not be copied to the receiver, so that it isn't lost.
+ * */
 static void put_back(struct port *port, struct message *message) {
     bool left;
 
@@ -165,7 +167,7 @@ static void put_back(struct port *port, struct message *message) {
         message_put(message);
 }
 
-/* A message was delivered: it is served from now on, unless nobody waits for an answer. */
+/* Marks a delivered message as served, unless nobody waits for an answer. */
 static int deliver(struct port *port, struct message *message) {
     bool left;
 
@@ -224,8 +226,7 @@ static int receive(struct port *port, struct twinwall_receive *ask,
             put_back(port, message);
             return error;
         }
-        /* A caller that left meanwhile wants nothing any more: its request is as if it had never
-         * been. */
+        /* The caller left meanwhile: its request is discarded. */
         error = deliver(port, message);
         if (error && put_user((u64)0, &user->token))
             return -EFAULT;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libtwinring-pcap.so: with LD_PRELOAD, a program of libpcap (tcpdump, dumpcap) gets its packets
- * from /dev/twinring. It stands between libpcap and libc: of a packet socket with a TPACKET_V3
- * ring, the ring is the module's, all else stays the socket's. TWINRING_POLICY names the policy
- * (default DAX). Without the module it says so and does nothing.
+ * libtwinring-pcap.so: with LD_PRELOAD, a program of libpcap (tcpdump, dumpcap) receives its
+ * packets from /dev/twinring. It intercepts calls between libpcap and libc: the TPACKET_V3 ring of
+ * a packet socket becomes the module's, all other functions stay with the socket. TWINRING_POLICY
+ * names the policy (default DAX). Without the module it prints a message and does nothing.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 #define RINGS 16
 #define POLLS 16
-/* libpcap refuses packets that end behind its frame; before the bytes stand headers. */
+/* Room for headers before the bytes: libpcap refuses packets that extend beyond its frame. */
 #define HEADERS 256
 #define TIMEOUT_MS 10
 
@@ -60,7 +60,7 @@ static void say(const char *format, ...) {
     va_end(words);
 }
 
-/* The function that ours stands before. */
+/* Looks up the intercepted function. */
 #define NEXT(name)                                                                                 \
     static __typeof__(&name) next;                                                                 \
     if (!next)                                                                                     \
@@ -95,7 +95,7 @@ static struct ring *ring_of(int socket) {
     return NULL;
 }
 
-/* libpcap takes blocks of a page, or of several where a packet may be longer. */
+/* libpcap uses blocks of one page, or of several if a packet may be longer. */
 int getpagesize(void) { return active ? TWINWALL_RING_BLOCK : (int)sysconf(_SC_PAGESIZE); }
 
 int socket(int domain, int type, int protocol) {
@@ -109,7 +109,7 @@ int socket(int domain, int type, int protocol) {
     return made;
 }
 
-/* With the ring the module hears the interface, and the socket hears nothing. */
+/* With a ring the module receives the interface's packets, and the socket receives none. */
 int bind(int fd, const struct sockaddr *address, socklen_t length) {
     struct ring *ring = ring_of(fd);
     struct sockaddr_ll to;
@@ -132,7 +132,7 @@ static void ring_close(struct ring *ring) {
     ring->set_up = false;
 }
 
-/* Whether the module has a ring such as libpcap asks for; it is made when it is mapped. */
+/* Whether the module supports the requested ring; it is created when it is mapped. */
 static bool take_request(struct ring *ring, const void *value) {
     memcpy(&ring->request, value, sizeof(ring->request));
     if (ring->request.tp_block_nr == 0) {
@@ -160,14 +160,14 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t lengt
         length >= sizeof(struct tpacket_req3) && take_request(ring, value))
         return 0;
     if (ring && ring->set_up && level == SOL_SOCKET && option == SO_ATTACH_FILTER) {
-        /* libpcap then filters what comes by itself. */
+        /* libpcap then filters the packets itself. */
         errno = ENOPROTOOPT;
         return -1;
     }
     return (int)syscall(SYS_setsockopt, fd, level, option, value, length);
 }
 
-/* What was counted since it was last asked, as AF_PACKET has it. */
+/* Returns the counts since the last call, like AF_PACKET. */
 int getsockopt(int fd, int level, int option, void *restrict value, socklen_t *restrict length) {
     struct ring *ring = ring_of(fd);
     struct twinwall_ring_statistics all;
@@ -189,7 +189,7 @@ static void *map(void *address, size_t length, int protection, int flags, int fd
     return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
 }
 
-/* Makes the ring. MAP_FAILED with errno where that goes wrong. */
+/* Creates the ring. MAP_FAILED with errno on errors. */
 static void *ring_map(struct ring *ring, size_t length, int protection) {
     bool is_ours = policy == TWINWALL_RING_HUGETLB || policy == TWINWALL_RING_BOTH;
     struct twinwall_ring_setup setup = {
@@ -235,7 +235,7 @@ void *mmap64(void *address, size_t length, int protection, int flags, int fd, of
     return mmap(address, length, protection, flags, fd, offset);
 }
 
-/* In place of the socket the module's file is waited for. */
+/* Polls the module's file instead of the socket. */
 int poll(struct pollfd *fds, nfds_t count, int timeout) {
     int sockets[POLLS], result;
 
@@ -255,7 +255,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout) {
     return result;
 }
 
-/* dumpcap asks so before it asks libpcap. */
+/* Checks the module's file in place of the socket: dumpcap calls select before libpcap. */
 int select(int count, fd_set *restrict readable, fd_set *restrict writable,
            fd_set *restrict special, struct timeval *restrict limit) {
     bool asked[RINGS] = {false};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The census: how many page-table entries lead to a ring, on either side. x86-64 only.
+ * The census: counts the page-table entries of a ring, on the kernel's and the program's side.
+ * x86-64 only.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -16,7 +17,7 @@ static void count(struct twinwall_ring_pages *pages, unsigned long size) {
         pages->giant++;
 }
 
-/* Each entry counts once, however many blocks it leads to. */
+/* Counts each entry once, however many blocks it maps. */
 void census_kernel(const struct ring *ring, struct twinwall_ring_pages *pages) {
     unsigned long last_begin = 0, last_size = 0;
     unsigned int i;
@@ -44,7 +45,8 @@ void census_kernel(const struct ring *ring, struct twinwall_ring_pages *pages) {
     }
 }
 
-/* The bytes of the entry for an address; 0: there is none. The caller holds the lock of the mm. */
+/* Returns the bytes mapped by the entry for an address; 0 without an entry. The caller holds the
+ * mm's lock. */
 static unsigned long user_entry(struct mm_struct *mm, unsigned long address) {
     pgd_t *pgd = pgd_offset(mm, address);
     p4d_t *p4d;
@@ -74,7 +76,7 @@ static unsigned long user_entry(struct mm_struct *mm, unsigned long address) {
     return present ? PAGE_SIZE : 0;
 }
 
-/* For writing, so that no table goes away or is joined meanwhile. */
+/* Locked for writing, so that no table is freed or collapsed meanwhile. */
 void census_user(unsigned long address, unsigned long bytes, struct twinwall_ring_pages *pages) {
     struct mm_struct *mm = current->mm;
     unsigned long at = address;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The device: what an open file is asked, and that its ring goes when the last descriptor and the
- * last mapping of it do, or lets go of its interface when that goes.
+ * The device: its ioctls, the release of a ring once its last descriptor and last mapping are gone,
+ * and its detachment from an interface that goes away.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -14,7 +14,7 @@
 
 #include "twinring.h"
 
-/* Those that hear an interface. Taken behind the lock of rtnetlink. */
+/* Guards `rings`, the rings attached to an interface. Taken after the rtnetlink lock. */
 static DEFINE_MUTEX(rings_lock);
 static LIST_HEAD(rings);
 
@@ -34,7 +34,7 @@ static int device_open(struct inode *inode, struct file *file) {
     return nonseekable_open(inode, file);
 }
 
-/* Hears the interface no more; rings_lock is held. No packet is under way behind it. */
+/* Detaches from the interface; rings_lock is held. On return no packet is being processed. */
 static void let_go(struct ring *ring) {
     if (list_empty(&ring->entry))
         return;
@@ -62,7 +62,7 @@ static int device_release(struct inode *inode, struct file *file) {
     return 0;
 }
 
-/* Begins to hear an interface. */
+/* Attaches to an interface. */
 static int hear(struct ring *ring, u32 interface) {
     struct net_device *device;
     int error = 0;
@@ -180,7 +180,7 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
     return result;
 }
 
-/* The mm's lock is held, which the census takes inside ours: so this one does not wait. */
+/* The mm's lock is held, but the census takes it inside ours: so this function must not wait. */
 static int device_mmap(struct file *file, struct vm_area_struct *area) {
     struct ring *ring = file->private_data;
     int error;
@@ -232,7 +232,7 @@ static const struct file_operations operations = {
     .release = device_release,
     .unlocked_ioctl = device_ioctl,
     .mmap = device_mmap,
-    /* Huge pages want a multiple of their size. */
+    /* Huge pages need an address that is a multiple of their size. */
     .get_unmapped_area = thp_get_unmapped_area,
     .poll = device_poll,
     .llseek = no_llseek,

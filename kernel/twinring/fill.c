@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The way of a packet: from an interface into a block. The blocks are the program's to write to, so
- * where the next packet goes, and how many there are, is known here.
+ * The path of a packet from an interface into a block. The program can write to the blocks, so the
+ * position and the number of packets are stored here.
  */
 #include <linux/if_vlan.h>
 #include <linux/ktime.h>
@@ -9,7 +9,7 @@
 #include "twinring.h"
 
 #define HEAD_BYTES sizeof(struct tpacket_block_desc)
-/* A packet's own header with the address behind it; then its bytes. */
+/* Offsets in a packet: its header, the address, its bytes. */
 #define ADDRESS_AT TPACKET_ALIGN(sizeof(struct tpacket3_hdr))
 #define DATA_AT ALIGN(ADDRESS_AT + sizeof(struct sockaddr_ll), 16)
 
@@ -23,7 +23,7 @@ static bool is_ours(const struct ring *ring, unsigned int number) {
     return !(smp_load_acquire(&block->hdr.bh1.block_status) & TP_STATUS_USER);
 }
 
-/* Gives the block at hand to the program, and goes on to the next. */
+/* Passes the current block to the program, and advances to the next. */
 static void retire(struct ring *ring, struct timespec64 now) {
     struct tpacket_block_desc *block = block_at(ring, ring->current_block);
     struct tpacket_hdr_v1 *head = &block->hdr.bh1;
@@ -46,7 +46,7 @@ static void retire(struct ring *ring, struct timespec64 now) {
     wake_up_interruptible(&ring->readers);
 }
 
-/* Gives the block at hand, however little is in it. */
+/* Passes the current block to the program, even if it is nearly empty. */
 void fill_flush(struct ring *ring) {
     struct timespec64 now;
 
@@ -73,7 +73,8 @@ void fill_init(struct ring *ring) {
     timer_setup(&ring->timer, timer_over, 0);
 }
 
-/* Where a packet of so many bytes goes, in a block that is ours; NULL: there is none. */
+/* Returns the place for a packet of `bytes` bytes in a block that the kernel owns; NULL if there is
+ * none. */
 static void *place(struct ring *ring, unsigned int bytes, struct timespec64 now) {
     if (ring->next && ring->next + bytes > TWINWALL_RING_BLOCK)
         retire(ring, now);
@@ -143,7 +144,7 @@ out:
     spin_unlock_bh(&ring->fill);
 }
 
-/* Is called with each packet of the interface, in an RCU section; the reference is ours. */
+/* Called for each packet of the interface, in an RCU section; consumes the reference. */
 int fill_packet(struct sk_buff *skb, struct net_device *device, struct packet_type *hook,
                 struct net_device *original) {
     struct ring *ring = container_of(hook, struct ring, hook);
@@ -152,7 +153,7 @@ int fill_packet(struct sk_buff *skb, struct net_device *device, struct packet_ty
     skb = skb_share_check(skb, GFP_ATOMIC);
     if (!skb)
         return 0;
-    /* What comes in has its link's header before its data. */
+    /* Incoming packets have their link-layer header before the data. */
     if (dev_has_header(device))
         skb_push(skb, skb->data - skb_mac_header(skb));
     if (ring->filter)
@@ -163,7 +164,7 @@ int fill_packet(struct sk_buff *skb, struct net_device *device, struct packet_ty
     return 0;
 }
 
-/* Whether the block that was given last is still the program's. */
+/* Whether the program still owns the block that was passed last. */
 bool fill_is_readable(struct ring *ring) {
     unsigned int last;
     bool readable;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The policies: where the memory of a ring comes from, and how the program gets to see it.
+ * The policies: allocation of a ring's memory, and its mapping into the program.
  */
 #include <linux/fs.h>
 #include <linux/gfp.h>
@@ -30,7 +30,7 @@ static void free_blocks(struct ring *ring) {
             free_pages((unsigned long)ring->block[i], BLOCK_ORDER);
 }
 
-/* Each block by itself, in pages that lie in a row. */
+/* Allocates each block separately, in contiguous pages. */
 static int make_blocks(struct ring *ring, gfp_t flags) {
     unsigned int i;
 
@@ -46,7 +46,7 @@ static int make_blocks(struct ring *ring, gfp_t flags) {
     return 0;
 }
 
-/* Where the blocks lie in an area. */
+/* Sets the blocks' addresses within the area. */
 static int divide(struct ring *ring) {
     unsigned int i;
 
@@ -66,7 +66,7 @@ static int make_vzalloc(struct ring *ring) {
     return divide(ring);
 }
 
-/* As AF_PACKET does. The policy is then the step that went well. */
+/* Allocates like AF_PACKET. Sets the policy to the step that succeeded. */
 static int make_rx_ring(struct ring *ring) {
     ring->policy = TWINWALL_RING_GFPNORETRY;
     if (make_blocks(ring, GFP_KERNEL | __GFP_NORETRY) == 0)
@@ -78,7 +78,7 @@ static int make_rx_ring(struct ring *ring) {
     return make_blocks(ring, GFP_KERNEL);
 }
 
-/* Whether each block is a row of pages in one huge page. */
+/* Whether each block is contiguous within one huge page. */
 static bool are_huge(const struct ring *ring) {
     unsigned int i;
 
@@ -156,7 +156,7 @@ static int make_by_policy(struct ring *ring, const struct twinwall_ring_setup *s
     return -EINVAL;
 }
 
-/* Makes the blocks of a ring, zeroed. Returns 0 or -errno, with nothing held. */
+/* Allocates the blocks of a ring, zeroed. Returns 0, or -errno with nothing allocated. */
 int pages_make(struct ring *ring, const struct twinwall_ring_setup *setup) {
     int error;
     unsigned int i;
@@ -176,7 +176,7 @@ int pages_make(struct ring *ring, const struct twinwall_ring_setup *setup) {
     return 0;
 }
 
-/* Gives back what pages_make made, if anything. Nobody may use it any more. */
+/* Frees the memory of pages_make, if any. Nothing may use it any more. */
 void pages_free(struct ring *ring) {
     if (!ring->blocks)
         return;
@@ -192,7 +192,7 @@ void pages_free(struct ring *ring) {
     ring->blocks = 0;
 }
 
-/* A page at a time, as AF_PACKET does. */
+/* Maps page by page, like AF_PACKET. */
 static int map_small(struct ring *ring, struct vm_area_struct *area) {
     unsigned long address = area->vm_start, offset;
     unsigned int i;
@@ -211,7 +211,7 @@ static int map_small(struct ring *ring, struct vm_area_struct *area) {
     return 0;
 }
 
-/* The first page of the block at an address of the mapping. */
+/* Returns the first page frame of the block at a fault's address; 0 beyond the blocks. */
 static unsigned long frame_of(struct vm_fault *fault) {
     struct ring *ring = fault->vma->vm_file->private_data;
     unsigned long block = fault->pgoff >> BLOCK_ORDER;
@@ -243,7 +243,7 @@ static const struct vm_operations_struct dax_operations = {
     .huge_fault = dax_huge_fault,
 };
 
-/* Only such an inode gets huge_fault, and the flag says nothing else of a device. */
+/* huge_fault is only called for inodes with S_DAX, which has no other meaning for a device. */
 static int map_dax(struct file *file, struct vm_area_struct *area) {
     if (area->vm_start % PMD_SIZE)
         return -EINVAL;
@@ -262,7 +262,7 @@ int pages_map(struct ring *ring, struct file *file, struct vm_area_struct *area)
     if (area->vm_pgoff || area->vm_end - area->vm_start != bytes_of(ring) ||
         !(area->vm_flags & VM_SHARED))
         return -EINVAL;
-    /* A child would have it without being its reader. */
+    /* A forked child would inherit the mapping without being the reader. */
     area->vm_flags |= VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP;
     return ring->policy == TWINWALL_RING_DAX ? map_dax(file, area) : map_small(ring, area);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the module share. */
+/* Declarations shared by the module's files. */
 #ifndef TWINRING_H
 #define TWINRING_H
 
@@ -11,16 +11,16 @@
 #include "flaw.h"
 #include "twinwall_ring.h"
 
-/* What an open file owns. */
+/* State of an open file. */
 struct ring {
-    /* Setup, mapping and census, one at a time. */
+    /* Serializes setup, mapping and census. */
     struct mutex lock;
-    unsigned int policy; /* as chosen in the end: never RX_RING */
-    unsigned int blocks; /* 0: not set up */
-    void **block;        /* where the kernel writes to each */
-    void *area;          /* all blocks in one: of vmalloc or vm_map_ram */
+    unsigned int policy; /* the policy in effect: never RX_RING */
+    unsigned int blocks; /* number of blocks; 0: not set up */
+    void **block;        /* the kernel's address of each block */
+    void *area;          /* all blocks in one mapping, by vmalloc or vm_map_ram */
     struct page **pinned;
-    struct list_head entry; /* in `rings`, as long as it hears an interface */
+    struct list_head entry; /* in `rings`, while attached to an interface */
     struct net_device *device;
     struct packet_type hook;
     struct bpf_prog *filter;
@@ -28,20 +28,20 @@ struct ring {
     unsigned int timeout_ms;
     wait_queue_head_t readers;
     bool gone;
-    /* What the way of a packet needs. What lies in a block can be changed by the program, so
-     * nothing but its status is read there. */
+    /* State of the packet path. The program can modify the content of a block, so only its status
+     * is read there. */
     spinlock_t fill;
     struct timer_list timer;
     unsigned int current_block;
     unsigned int next; /* offset of the next packet; 0: the block is not begun */
-    unsigned int last; /* offset of the packet before */
+    unsigned int last; /* offset of the previous packet */
     unsigned int count;
     u64 sequence;
-    u64 timed; /* the sequence that the timer was set for */
+    u64 timed; /* sequence number of the block for which the timer was set */
     struct timespec64 first_time;
     u64 packets;
     u64 drops;
-    bool losing; /* drops since the last block that was given */
+    bool losing; /* drops since the last passed block */
 };
 
 /* pages.c */

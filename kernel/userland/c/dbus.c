@@ -13,7 +13,7 @@
 
 const char *const dbus_operations[] = {"Add", "Subtract", "Multiply", "Divide"};
 
-/// One user, nothing that it starts.
+/// Configuration of a bus for a single user, without service activation.
 static const char configuration[] =
     "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\" "
     "\"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">"

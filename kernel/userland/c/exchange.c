@@ -40,7 +40,7 @@ static uint64_t clock_ns(clockid_t clock) {
     return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
 }
 
-/// CPU time of this process and of those at the other end.
+/// Returns the CPU time of this process and of its peers, in nanoseconds.
 static uint64_t cpu_ns(void) {
     uint64_t sum = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
@@ -58,7 +58,7 @@ static int by_value(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/// Makes an exchange: its nanoseconds, by its own account if it has one.
+/// Makes an exchange; returns its nanoseconds, as measured by the exchange itself if it can.
 static uint64_t time_one(const struct operation *operation) {
     if (operation->timed)
         return operation->timed();
@@ -67,7 +67,8 @@ static uint64_t time_one(const struct operation *operation) {
     return clock_ns(CLOCK_MONOTONIC) - start;
 }
 
-/// Makes so many, without a look at the clock between them if that can be: their nanoseconds.
+/// Makes `count` exchanges, if possible without reading the clock between them; returns their
+/// nanoseconds.
 static uint64_t time_all(const struct operation *operation, size_t count) {
     uint64_t sum = 0, start = clock_ns(CLOCK_MONOTONIC);
 
@@ -79,7 +80,7 @@ static uint64_t time_all(const struct operation *operation, size_t count) {
     return operation->timed ? sum : clock_ns(CLOCK_MONOTONIC) - start;
 }
 
-/// Times each exchange by itself, and prints percentiles.
+/// Times each exchange separately, and prints percentiles.
 static void print_each(const struct operation *operation, size_t count) {
     static const double percentiles[] = {1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9};
     uint64_t *times = malloc(count * sizeof(*times));
@@ -127,8 +128,8 @@ int exchange_main(int count, char **arguments, const struct operation *operation
     size_t bytes = number(arguments[2], "BYTES"), exchanges = number(arguments[3], "COUNT");
 
     operation->open(bytes);
-    /* Caches, the other end's first turn, memory that is touched for the first time. Beside one
-     * long exchange none of that counts. */
+    /* Warms up caches, the peer, and memory that is touched for the first time. A single long
+     * exchange needs no warm-up. */
     time_all(operation, exchanges > 1 ? exchanges / 10 + 1 : 0);
     uint64_t cpu = cpu_ns(), wall = time_all(operation, exchanges);
     cpu = cpu_ns() - cpu;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// What every program that exchanges messages has in common: `PROGRAM OPERATION BYTES COUNT
-/// [--each]` makes COUNT exchanges and prints one JSON object. An error is a line on stderr and
-/// exit code 1; an operation that the program hasn't is 2.
+/// Common parts of all programs that exchange messages: `PROGRAM OPERATION BYTES COUNT [--each]`
+/// makes COUNT exchanges and prints one JSON object. An error prints a line on stderr and returns
+/// exit code 1; an unknown operation returns 2.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/// One kind of exchange. What it needs is opened before the clock runs; the functions end the
-/// program if anything fails.
+/// One kind of exchange. `open` prepares it before the clock runs; the functions end the program on
+/// errors.
 struct operation {
     const char *name;
     void (*open)(size_t bytes);
     void (*once)(void);
     void (*close)(void);
-    /// In place of `once`: an exchange that measures itself, in nanoseconds. May be NULL.
+    /// Replaces `once`: an exchange that measures itself, in nanoseconds. May be NULL.
     uint64_t (*timed)(void);
 };
 
-/// The whole of main(). `operations` ends with a row without a name.
+/// Implements main(). `operations` ends with a row without a name.
 int exchange_main(int count, char **arguments, const struct operation *operations);
 
-/// Names the process at the other end, whose CPU time is added; 0 takes it back. At most two.
+/// Adds a peer, whose CPU time is counted, too; at most two. 0 removes all peers.
 void exchange_peer(pid_t pid);
 
-/// Ends the program with `error: WHAT: strerror(errno)`.
+/// Ends the program with `error: PROGRAM: WHAT: strerror(errno)`.
 void fail(const char *what) __attribute__((noreturn));
-/// The same with words in place of errno's.
+/// Ends the program with `error: PROGRAM: WHAT: WHY`.
 void fail_because(const char *what, const char *why) __attribute__((noreturn));

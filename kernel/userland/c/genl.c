@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The operations over generic netlink, the same for all libraries.
+// The operations over generic netlink, common to all libraries.
 #include "genl.h"
 
 #include <linux/genetlink.h>
@@ -15,9 +15,9 @@
 #include "exchange.h"
 #include "twinwall_lab.h"
 
-/// A family that every kernel has. GETFAMILY of it is an exchange without any module.
+/// A family that every kernel has. A GETFAMILY request for it needs no module.
 #define KERNEL_FAMILY "nlctrl"
-/// What is echoed beside a dump that nobody reads on.
+/// Bytes of the echo during an unread dump.
 #define ECHO_BYTES 53
 
 static uint8_t data[TWINWALL_LAB_DATA_MOST];
@@ -25,7 +25,7 @@ static size_t length;
 static uint16_t family;
 /// The socket that interrupts dumps.
 static int toucher;
-/// The process whose dump nobody reads on.
+/// The process that leaves its dump unread.
 static pid_t reader;
 
 static void open_socket(size_t bytes) {
@@ -60,7 +60,7 @@ static void echo_anew(void) {
     genl_close();
 }
 
-/// BYTES is the number of parts.
+/// Prepares a dump of `parts` parts, the BYTES argument.
 static void open_dump(size_t parts) {
     open_socket(parts);
     family = genl_family(TWINWALL_LAB_FAMILY);
@@ -71,13 +71,13 @@ static void dump(void) {
         fail_because("dump", "parts are missing");
 }
 
-/// The number of the family is all that is kept of this socket.
+/// Prepares a dump on new sockets: only the family's number is kept.
 static void open_dump_anew(size_t parts) {
     open_dump(parts);
     genl_close();
 }
 
-/// A reader that leaves: what a dump costs of which nobody wants more than the beginning.
+/// Begins a dump and closes the socket: measures a reader that reads only the beginning.
 static void leave_dump(void) {
     genl_open();
     genl_dump_begin(family, length);
@@ -91,7 +91,7 @@ static void open_interrupted(size_t parts) {
         fail("socket");
 }
 
-/// Interrupts the dumps that run: by a socket of its own, the same whatever the library.
+/// Interrupts running dumps, through a socket of its own that is the same for all libraries.
 static void touch(void) {
     struct {
         struct nlmsghdr header;
@@ -122,7 +122,7 @@ static void interrupted(void) {
 
 static void close_interrupted(void) { close(toucher); }
 
-/// Another process begins a dump and reads no further. What is measured is an echo of this one.
+/// Starts a process that begins a dump and reads no further. The echo of this process is measured.
 static void open_slow(size_t parts) {
     int told[2];
     char byte = 0;

@@ -36,7 +36,8 @@ static struct nlmsghdr *begin(uint16_t type, uint16_t flags, uint8_t command, ui
     return header;
 }
 
-/// Receives once and gives what came to `callback`: whether more is to come, as mnl_cb_run says.
+/// Receives once and passes the messages to `callback`; returns mnl_cb_run's result, which says
+/// whether more will come.
 static int read_once(mnl_cb_t callback, void *data) {
     ssize_t length = mnl_socket_recvfrom(nl, in, sizeof(in));
 
@@ -50,7 +51,8 @@ static void transmit(const struct nlmsghdr *header) {
         fail("mnl_socket_sendto");
 }
 
-/// Sends a request and gives all that is answered to `callback`.
+/// Sends a request and passes all answers to `callback`. If `result` is not NULL, it receives 0 or
+/// -errno.
 static void ask(const struct nlmsghdr *header, mnl_cb_t callback, void *data, int *result) {
     int more;
 
@@ -137,7 +139,7 @@ void genl_dump_begin(uint16_t family, uint32_t parts) {
         fail_because("dump", "over at once");
 }
 
-/// libmnl tells at the first part that says so, and leaves the others in the socket.
+/// libmnl reports the interruption at the first marked part, and leaves the others in the socket.
 void genl_dump_rest(void) {
     size_t count = 0;
     int more;
@@ -149,7 +151,8 @@ void genl_dump_rest(void) {
         fail_because("dump", "not told of the interruption");
 }
 
-/// libmnl gives errno and leaves the extended ACK in the buffer.
+/// Returns the missing attribute's type. libmnl only sets errno, and leaves the extended ACK in the
+/// buffer.
 static uint32_t missing_in_buffer(void) {
     const struct nlmsghdr *header = (const struct nlmsghdr *)in;
     const struct nlmsgerr *error = mnl_nlmsg_get_payload(header);

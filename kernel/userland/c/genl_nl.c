@@ -34,7 +34,7 @@ static struct nl_msg *begin(uint16_t family, int flags, uint8_t command, uint8_t
     return message;
 }
 
-/// Sends and frees a request. What is answered goes to `callback` as a valid message.
+/// Sends and frees a request. Passes each valid answer to `callback`.
 static int ask(struct nl_msg *message, nl_recvmsg_msg_cb_t callback, void *data) {
     int error;
 
@@ -45,7 +45,7 @@ static int ask(struct nl_msg *message, nl_recvmsg_msg_cb_t callback, void *data)
         fail_because("nl_send_auto", nl_geterror(error));
     error = nl_recvmsgs_default(nl);
 #ifndef NO_ACK
-    /* The ACK comes as a message of its own, behind the answer. */
+    /* The ACK is a separate message after the answer. */
     if (error == 0)
         error = nl_wait_for_ack(nl);
 #endif
@@ -115,7 +115,7 @@ static void ask_parts(uint16_t family, uint32_t parts) {
         fail_because("nl_send_auto", nl_geterror(error));
 }
 
-/// Gives parts to `callback` until NLMSG_DONE, or until it stops; a dump has no ACK.
+/// Passes parts to `callback` until NLMSG_DONE, or until it stops; a dump has no ACK.
 static int read_parts(nl_recvmsg_msg_cb_t callback, size_t *count) {
     nl_socket_modify_cb(nl, NL_CB_VALID, NL_CB_CUSTOM, callback, count);
     return nl_recvmsgs_default(nl);
@@ -129,7 +129,7 @@ size_t genl_dump(uint16_t family, uint32_t parts) {
     return count;
 }
 
-/// The rest of what was received is thrown away.
+/// Stops after the first part; libnl discards the rest of the received data.
 static int on_first_part(struct nl_msg *message, void *count) {
     on_part(message, count);
     return NL_STOP;
@@ -144,7 +144,7 @@ void genl_dump_begin(uint16_t family, uint32_t parts) {
         fail_because("dump", "no part");
 }
 
-/// libnl reads to the end, and tells then.
+/// libnl reads to the end before it reports the interruption.
 void genl_dump_rest(void) {
     size_t count = 0;
 
@@ -180,7 +180,7 @@ uint32_t genl_refused(uint16_t family) {
     nlmsg_free(message);
     if (error >= 0)
         error = nl_recvmsgs_default(nl);
-    /* What the callback stopped at is told as an error of libnl's own. */
+    /* libnl returns its own error for the message at which the callback stopped. */
     if (error != -NLE_INVAL)
         expect(error);
     return missing;

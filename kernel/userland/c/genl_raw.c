@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Generic netlink with nothing but send and recv.
+// Generic netlink with send and recv only.
 #include <errno.h>
 #include <linux/genetlink.h>
 #include <linux/netlink.h>
@@ -65,7 +65,7 @@ static size_t receive(void) {
     return length;
 }
 
-/// The one answer to the last request; an NLMSG_ERROR ends the program.
+/// Receives the single answer to the last request; an NLMSG_ERROR ends the program.
 static const struct nlmsghdr *answer(void) {
     size_t length = receive();
     const struct nlmsghdr *header = (const struct nlmsghdr *)in;
@@ -120,7 +120,7 @@ static void ask_parts(uint16_t family, uint32_t parts) {
     transmit(request);
 }
 
-/// Adds the parts that one receive gives: whether more follow.
+/// Receives once and adds the number of parts to the count; returns whether more parts follow.
 static bool read_parts(size_t *count) {
     size_t length = receive();
     const struct nlmsghdr *header = (const struct nlmsghdr *)in;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What is asked, the same in all ways: `call`, BYTES there and 8 bytes back; `verdict`, a packet of
-// BYTES there and a verdict with a mark back, as a second firewall would be asked; `verdicts`, 64
-// such packets in one request; and the services of service.h.
+// The operations, common to all transports: `call` sends BYTES and receives 8 bytes; `verdict`
+// sends a packet of BYTES and receives a verdict with a mark, like a query to a second firewall;
+// `verdicts` sends 64 such packets in one request; further operations are the services of
+// service.h.
 #include "ipc.h"
 
 #include <signal.h>
@@ -20,7 +21,7 @@
 
 enum method { METHOD_NAME, METHOD_VERSION, METHOD_PING, METHOD_TICK, METHOD_CALCULATE };
 
-/// What a service is asked; of the calculator, operations follow METHOD_CALCULATE.
+/// A request to a service; METHOD_CALCULATE plus the operation selects a calculator's operation.
 struct ask {
     uint32_t method;
     int32_t a, b;
@@ -55,7 +56,7 @@ static uint8_t *pages(size_t length) {
     return memory;
 }
 
-/// Both ends of the request, so that a part of it that didn't come shows.
+/// Answers with the first and last byte of the request, so that a missing part is noticed.
 static void answer_ends(const uint8_t *from, uint8_t *to) {
     uint64_t sum = from[0] + ((uint64_t)from[ipc_request_bytes - 1] << 32);
 
@@ -153,7 +154,7 @@ static void ask_verdicts(void) {
         service_check(((struct service_verdict *)answer)[i], number + i);
 }
 
-/// BYTES is 0: a service's messages have their own length.
+/// Prepares a service. BYTES is 0, since its messages have fixed lengths.
 static void open_service(size_t bytes) {
     if (bytes != 0)
         fail_because("BYTES", "0 for a service");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Exchanges between two processes, each way in a file of its own (ipc_*.c), which defines `way`. A
-/// child serves, the parent calls. Both know how long a request and an answer are; one of them is
-/// on its way at a time.
+/// Exchanges between two processes. Each transport is a file of its own (ipc_*.c), which defines
+/// `way`. A child serves, the parent calls. Both know the lengths of request and answer; only one
+/// message is in transit at a time.
 #pragma once
 
 #include <stddef.h>
@@ -10,23 +10,23 @@
 #include <sys/types.h>
 
 struct way {
-    /// In the parent, before there is a child.
+    /// Called in the parent, before the child is started.
     void (*open)(size_t request_bytes, size_t answer_bytes);
-    /// In the child: answers requests by `ipc_answer` until it is killed.
+    /// Called in the child: answers requests by `ipc_answer` until it is killed.
     void (*serve)(void);
-    /// In the parent, when there is a child; may be NULL.
+    /// Called in the parent, after the child was started; may be NULL.
     void (*connect)(void);
-    /// In the parent: sends a request and waits for its answer.
+    /// Called in the parent: sends a request and waits for its answer.
     void (*call)(const uint8_t *request, uint8_t *answer);
 };
 
 extern const struct way way;
 
-/// What the server makes of a request.
+/// Computes the server's answer to a request.
 void ipc_answer(const uint8_t *request, uint8_t *answer);
-/// The lengths of the exchange, as they were given to `open`.
+/// Lengths of request and answer, as passed to `open`.
 extern size_t ipc_request_bytes, ipc_answer_bytes;
-/// A buffer of the server for a request and one for an answer, in pages of their own.
+/// The server's buffers for a request and an answer, in pages of their own.
 extern uint8_t *ipc_request_room, *ipc_answer_room;
-/// The parent's process id.
+/// Process id of the parent.
 extern pid_t ipc_caller;

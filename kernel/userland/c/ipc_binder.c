@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// binder, by hand: the driver of Android's messages, a module of Debian's generic kernel. The
-// server is the context manager, so no handle has to be found. A request is copied once, into
-// memory of the server's that the kernel maps there; so is an answer.
+// binder without a library: the driver of Android's messages, a module of Debian's generic kernel.
+// The server is the context manager, so no handle has to be looked up. The kernel copies a request
+// once, to memory of the server that it maps; likewise an answer.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/android/binder.h>
@@ -16,14 +16,14 @@
 #include "ipc.h"
 
 #define DEVICE "/dev/binder"
-/// What the driver may have of messages in this process's memory: the largest request, with room.
+/// Message memory of the driver in this process: the largest request, with spare room.
 #define MAP_BYTES (2 << 20)
 /// The context manager's handle.
 #define MANAGER 0
-/// A second of tries.
+/// Number of tries, in total one second.
 #define MANAGER_TRIES 1000
 
-/// What is written in one call: the last message's memory back, and a message.
+/// Data written in one call: the release of the last message's memory, and a message.
 struct commands {
     uint32_t free_command;
     binder_uintptr_t free_buffer;
@@ -32,7 +32,7 @@ struct commands {
 } __attribute__((packed));
 
 static int fd, ready[2];
-/// The last message's memory, which has to be given back.
+/// Memory of the last message, still to be released.
 static binder_uintptr_t held;
 
 static void exchange_with_driver(const void *out, size_t out_bytes, void *in, size_t in_bytes,
@@ -49,9 +49,9 @@ static void exchange_with_driver(const void *out, size_t out_bytes, void *in, si
         *came = both.read_consumed;
 }
 
-/// Sends a message, if there is one, and waits for one of a kind.
+/// Sends a message unless `out` is NULL, and waits for a message of kind `wanted`.
 static struct binder_transaction_data receive(const struct commands *out, uint32_t wanted) {
-    /* The first message of an end comes without memory to be given back. */
+    /* Before an end's first message there is no memory to release. */
     size_t skipped = out == NULL || held != 0 ? 0 : offsetof(struct commands, command);
     size_t out_bytes = out == NULL ? 0 : sizeof(*out) - skipped, came;
     uint8_t in[256];
@@ -75,7 +75,7 @@ static struct binder_transaction_data receive(const struct commands *out, uint32
     }
 }
 
-/// A message of so many bytes; with it the last one's memory is given back.
+/// Builds a message of `length` bytes, and the release of the last message's memory.
 static struct commands message(uint32_t command, const uint8_t *bytes, size_t length) {
     return (struct commands){
         .free_command = BC_FREE_BUFFER,
@@ -87,7 +87,7 @@ static struct commands message(uint32_t command, const uint8_t *bytes, size_t le
     };
 }
 
-/// Each end opens the device itself: it belongs to the process that did.
+/// Opens the device. Each process does so itself, since the descriptor belongs to its opener.
 static void open_device(void) {
     struct binder_version version;
 
@@ -100,7 +100,7 @@ static void open_device(void) {
         fail("mmap of binder's memory");
 }
 
-/// The driver forgets a manager that has ended a little later.
+/// Becomes the context manager. Retries, since the driver forgets a former manager with a delay.
 static void become_manager(void) {
     const struct timespec pause = {.tv_nsec = 1000000};
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Shared memory: the caller copies its request in, the server reads it where it lies. What wakes is
-// a futex, an eventfd, or a message from one io_uring to the other (MSG_RING). Built once for each,
-// as WAY says.
+// Shared memory: the caller copies its request in, and the server reads it in place. Wake-up is by
+// a futex, an eventfd, or a message between io_urings (MSG_RING). Built once for each value of WAY.
 #include <liburing.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -32,7 +31,7 @@ struct shared {
 static struct shared *shared;
 static int events[2];
 static struct io_uring rings[2];
-/// The turns of its own that this process has waited for.
+/// Number of own turns that this process has waited for.
 static uint32_t seen;
 
 static void shared_open(size_t request_bytes, size_t answer_bytes) {
@@ -86,7 +85,7 @@ static void wake(int end) {
         struct io_uring_sqe *sqe = io_uring_get_sqe(own);
         io_uring_prep_msg_ring(sqe, rings[end].ring_fd, 0, 0, 0);
         sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-        /* One system call sends and waits: wait_turn then finds what came. */
+        /* One system call sends and waits; wait_turn then finds the completion. */
         if (io_uring_submit_and_wait(own, 1) < 0)
             fail("io_uring_enter");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sockets: UNIX stream and seqpacket, TCP over loopback; and two pipes. Built once for each, as WAY
-// says.
+// Sockets: UNIX stream and seqpacket, TCP over loopback; and two pipes. Built once for each value
+// of WAY.
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 #define WAY_TCP 3
 #define WAY_PIPE 4
 
-/// Room for the largest request, with what the kernel counts beside it.
+/// Buffer size for the largest request, including the kernel's overhead.
 #define BUFFER_BYTES (4 << 20)
 
 /// Read and write ends of the caller [0] and of the server [1].
@@ -25,7 +25,8 @@ static int in[2], out[2];
 static void set_buffers(int fd) {
     int bytes = BUFFER_BYTES;
 
-    /* More than the limit needs a right; what one may have does for all but the largest packets. */
+    /* Exceeding the limit needs a privilege; the permitted size suffices except for the largest
+     * packets. */
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) != 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
@@ -66,7 +67,7 @@ static void open_pipes(void) {
 
     if (pipe2(there, O_CLOEXEC) != 0 || pipe2(back, O_CLOEXEC) != 0)
         fail("pipe2");
-    /* Up to the limit of /proc/sys/fs/pipe-max-size, which is what the largest request needs. */
+    /* The largest request needs the default limit of /proc/sys/fs/pipe-max-size. */
     fcntl(there[1], F_SETPIPE_SZ, 1 << 20);
     out[0] = there[1];
     in[1] = there[0];

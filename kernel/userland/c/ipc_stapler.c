@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// stapler (github.com/lukasz-wiecaszek/stapler), whose folder is given to make as STAPLER: nothing
-// of it is here.
+// stapler (github.com/lukasz-wiecaszek/stapler), whose folder is passed to make as STAPLER: none of
+// it is in this repository.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>

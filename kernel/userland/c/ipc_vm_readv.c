@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One copy without a module: the caller says by a seqpacket where its request lies, and the server
-// reads it there.
+// One copy without a module: the caller sends its request's address by a seqpacket socket, and the
+// server reads the request there.
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,8 +23,7 @@ static void vm_serve(void) {
     for (;;) {
         if (recv(ends[1], &there, sizeof(there), 0) != sizeof(there))
             fail("recv");
-        /* A caller that may not be believed would be checked here: its address and length are its
-         * own words. */
+        /* With an untrusted caller, address and length would have to be checked here. */
         if (process_vm_readv(ipc_caller, &here, 1, &there, 1, 0) != (ssize_t)ipc_request_bytes)
             fail("process_vm_readv");
         ipc_answer(ipc_request_room, ipc_answer_room);

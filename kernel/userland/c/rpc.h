@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Ways that bring their own messages: D-Bus and Thrift, a file each (rpc_*), which defines `rpc`.
-/// A child serves, the parent calls, as in ipc.h.
+/// Transports with a message format of their own: D-Bus and Thrift. Each is a file (rpc_*), which
+/// defines `rpc`. A child serves, the parent calls, as in ipc.h.
 #pragma once
 
 #include <stddef.h>
@@ -14,17 +14,17 @@ extern "C" {
 #include "exchange.h"
 #include "service.h"
 
-/// The most that an exchange has ready for a way: a packet of the largest size.
+/// Size of the largest packet.
 #define RPC_PACKET_MOST 65536
 
 struct rpc {
-    /// In the parent, before there is a child.
+    /// Called in the parent, before the child is started.
     void (*open)(void);
-    /// In the child: answers until it is killed. Calls rpc_ready() when it can be asked.
+    /// Called in the child: answers until it is killed. Calls rpc_ready() once it accepts requests.
     void (*serve)(void);
-    /// In the parent, when the child can be asked.
+    /// Called in the parent, once the child accepts requests.
     void (*connect)(void);
-    /// In the parent, when the child has ended; may be NULL.
+    /// Called in the parent, after the child has ended; may be NULL.
     void (*close)(void);
     struct service_client client;
     struct service_verdict (*verdict)(const uint8_t *packet, size_t length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// D-Bus by sd-bus: through the daemon, and, with DIRECT, from process to process over a socket.
+// D-Bus by sd-bus: through the daemon, or, with DIRECT, between the processes over a socket.
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

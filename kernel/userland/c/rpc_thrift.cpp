@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Thrift, binary protocol: over TCP, a UNIX socket, the lab's module or stapler. Built once for
-// each, as WAY says. A buffered transport stands above each, as Thrift's own servers have it.
+// each value of WAY. A buffered transport is on top of each, as in Thrift's own servers.
 #include <cstring>
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// What a server is asked, the same by all ways: `ping` is three calls, `calculator` six, `timer` a
-/// call that is answered when a tick has come, of which only the way back counts.
+/// The services, common to all transports: `ping` is three calls, `calculator` six, `timer` one
+/// call that is answered at the next tick, of which only the way back counts.
 #pragma once
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct service_verdict {
     uint32_t mark;
 };
 
-/// A way's calls. They end the program if they fail.
+/// A transport's calls. They end the program on errors.
 struct service_client {
     void (*name)(char *to, size_t size);
     struct service_version (*version)(void);
@@ -33,22 +33,21 @@ struct service_client {
     uint64_t (*tick)(void);
 };
 
-/// The server's half.
+/// The server's functions.
 int32_t service_calculate(enum service_operation operation, int32_t a, int32_t b);
-/// Sleeps until the next tick: its time, CLOCK_MONOTONIC.
+/// Sleeps until the next tick; returns its time (CLOCK_MONOTONIC, ns).
 uint64_t service_tick(void);
-/// Reads a packet's headers: packets of UDP that go to an open port are accepted, with the port as
-/// their mark.
+/// Judges a packet by its headers: UDP to an open port is accepted, with the port as its mark.
 struct service_verdict service_judge(const uint8_t *packet);
-/// Bytes of a packet that is judged: IPv4 without options and UDP.
+/// Header bytes of a packet to judge: IPv4 without options and UDP.
 #define SERVICE_HEADERS_BYTES 28
 
-/// The exchanges; the answers are checked.
+/// The exchanges of each service; they check the answers.
 void service_ping(const struct service_client *client);
 void service_calculator(const struct service_client *client);
-/// Nanoseconds from the tick to its answer.
+/// Returns the nanoseconds from the tick to its answer.
 uint64_t service_timer(const struct service_client *client);
-/// Makes bytes a packet of UDP to a port.
+/// Writes the headers of a UDP packet to `port`.
 void service_packet(uint8_t *packet, uint16_t port);
-/// Ends the program if that isn't the verdict for a packet to that port.
+/// Ends the program if the verdict is wrong for a packet to `port`.
 void service_check(struct service_verdict verdict, uint16_t port);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// A transport of Thrift over what carries a whole request there and a whole answer back: a class
+/// A Thrift transport over a carrier, which transfers whole requests and whole answers: a class
 /// `Carrier` with
-///   open()                    in the parent, before there is a child
-///   Carrier(serves)           an end, in its process
-///   call(request, answer)     the client's: sends one, waits for the other: its length
-///   receive(answer, request)  the server's: answers the last one, if any, and waits for the next:
-///                             its length
+///   open()                    called in the parent, before the child is started
+///   Carrier(serves)           creates an end, in its own process
+///   call(request, answer)     client: sends a request, waits for the answer; returns its length
+///   receive(answer, request)  server: answers the last request, if any, waits for the next one;
+///                             returns its length
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class Carried : public apache::thrift::transport::TVirtualTransport<Carried<Carr
         out_.insert(out_.end(), from, from + length);
     }
 
-    /// A client waits for its answer here. A server's answer goes out when it waits for the next
+    /// A client waits for its answer here. A server sends its answer when it waits for the next
     /// request.
     void flush() override {
         if (!serves_)

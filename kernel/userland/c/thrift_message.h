@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// What carries Thrift's messages: the lab's module. See thrift_carried.h.
+/// Thrift's carrier by the lab's module. See thrift_carried.h.
 #pragma once
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ class Carrier {
         return call.answer_length;
     }
 
-    /// One system call for both.
+    /// Answers and receives in one system call.
     size_t receive(const std::vector<uint8_t> &answer, std::vector<uint8_t> &request) {
         twinwall_part back = {reinterpret_cast<uintptr_t>(answer.data()), answer.size()};
         twinwall_part room = {reinterpret_cast<uintptr_t>(request.data()), request.size()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// What carries Thrift's messages: stapler (github.com/lukasz-wiecaszek/stapler), whose folder is
-/// given to make as STAPLER: nothing of it is here. See thrift_carried.h.
+/// Thrift's carrier by stapler (github.com/lukasz-wiecaszek/stapler), whose folder is passed to
+/// make as STAPLER: none of it is in this repository. See thrift_carried.h.
 #pragma once
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ class Carrier {
             fail("pipe2");
     }
 
-    /// The client waits until the server can be called.
+    /// Opens an end. The client waits until the server accepts calls.
     explicit Carrier(bool serves) {
         pid_t self = getpid();
 
@@ -64,7 +64,7 @@ class Carrier {
 
   private:
     static constexpr const char *DEVICE = "/dev/stplr-0";
-    /// Tells the server's process id.
+    /// A pipe that transfers the server's process id.
     static inline int server[2];
 
     static stplr_msg message(const std::vector<uint8_t> &bytes) {
@@ -84,6 +84,6 @@ class Carrier {
 
     int fd_;
     stplr_handle handle_ = {};
-    /// Of the client: the server's. Of the server: those of the request that it answers.
+    /// Ids of the peer: in the client the server's, in the server those of the current request.
     pid_t pid_ = 0, tid_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The processes of a way by D-Bus: a daemon of its own and a server, which end with this one. The same program is all three:
-//! by its first argument it becomes one of the others.
+//! The processes of a D-Bus transport: a private daemon and a server, which end with this process. All three run the same
+//! program, whose first argument selects the role.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,7 @@ pub const LAB_PATH: &str = "/lab";
 const DAEMON: &str = "--daemon";
 const SERVER: &str = "--server";
 
-/// One user, nothing that it starts.
+/// Configuration of a bus for a single user, without service activation.
 const CONFIGURATION: &str =
     "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\" \
      \"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">\
@@ -27,7 +27,7 @@ const CONFIGURATION: &str =
      <policy context=\"default\"><allow send_destination=\"*\" eavesdrop=\"true\"/>\
      <allow eavesdrop=\"true\"/><allow own=\"*\"/></policy></busconfig>";
 
-/// A process that is ended with the value.
+/// A child process, killed on drop.
 struct Peer(Child);
 
 impl Drop for Peer {
@@ -59,7 +59,7 @@ impl Peer {
 
 /// A bus and a server on it.
 pub struct Bus {
-    // The server is ended first.
+    // Dropped in this order: the server ends first.
     server: Peer,
     daemon: Peer,
     pub address: String,
@@ -85,8 +85,8 @@ impl Bus {
     }
 }
 
-/// Becomes the daemon or the server if the arguments say so; the server calls what it is given when it can be asked, and
-/// returns only if it fails. None for neither.
+/// Becomes the daemon or the server if the arguments say so, and returns only on errors. `server` calls its second argument
+/// once it accepts requests. Returns None for other arguments.
 pub fn serve(server: impl FnOnce(&str, &dyn Fn()) -> Result<()>) -> Option<Result<()>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [kind, value] = &arguments[..] else {
@@ -102,7 +102,7 @@ pub fn serve(server: impl FnOnce(&str, &dyn Fn()) -> Result<()>) -> Option<Resul
     }))
 }
 
-/// Returns only if it fails.
+/// Becomes the daemon; returns only on errors.
 fn daemon(file: &str) -> anyhow::Error {
     let mut command = Command::new("dbus-daemon");
     command.arg(format!("--config-file={file}"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the exchanges in Rust have in common: the operations over generic netlink, as ../c/genl.c has them; their timing; the
-//! services of ../c/service.c.
+//! Common parts of the exchanges in Rust: the operations over generic netlink, as in ../c/genl.c; their timing; the services
+//! of ../c/service.c.
 #![forbid(unsafe_code)]
 
 pub mod dbus;
@@ -15,7 +15,7 @@ use netlink_sys::{protocols::NETLINK_GENERIC, Socket};
 
 use measure::{Exchange, Once};
 
-/// The lab's family, as echo/twinwall_lab.h describes it.
+/// The lab's family, as in echo/twinwall_lab.h.
 pub mod lab {
     pub const FAMILY: &str = "twinwall_lab";
     pub const VERSION: u8 = 1;
@@ -28,7 +28,7 @@ pub mod lab {
     pub const DATA_MOST: usize = 32768;
 }
 
-/// nlctrl's part of linux/genetlink.h, and what the extended ACK has of linux/netlink.h.
+/// Constants of nlctrl (linux/genetlink.h) and of the extended ACK (linux/netlink.h).
 pub mod control {
     pub const ID: u16 = 16;
     pub const GETFAMILY: u8 = 3;
@@ -39,31 +39,32 @@ pub mod control {
     pub const MISSING_TYPE: u16 = 5;
 }
 
-/// A library's way to speak generic netlink. What is read is checked for being the answer, and no more.
+/// Generic netlink by one library. It checks only that a message is the expected answer.
 pub trait Genl: Sized {
-    /// A bound socket.
+    /// Opens a bound socket.
     fn open() -> Result<Self>;
-    /// The number of a family, as nlctrl tells it.
+    /// Queries nlctrl for a family; returns its number.
     fn family(&mut self, name: &str) -> Result<u16>;
-    /// Sends bytes to the lab's family; how many came back.
+    /// Sends bytes to the lab's family; returns the number of bytes received.
     fn echo(&mut self, family: u16, data: &[u8]) -> Result<usize>;
-    /// Asks for so many parts; how many came.
+    /// Requests a dump of `parts` parts and reads it; returns the number received.
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize>;
-    /// Asks for so many parts, more than one receive gives, and receives once.
+    /// Requests a dump of more parts than one receive returns, and receives once.
     fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()>;
-    /// Reads on to the end. None of these libraries tells of an interruption.
+    /// Continues a dump to its end. None of these libraries reports an interruption.
     fn dump_rest(&mut self) -> Result<()>;
-    /// Sends an echo without its attribute; which one the extended ACK says is missing, None if the library doesn't tell.
+    /// Sends an echo without its attribute; returns the missing attribute's type from the extended ACK, or None if the
+    /// library hides it.
     fn refused(&mut self, family: u16) -> Result<Option<u32>>;
 }
 
-/// The bytes that are echoed.
+/// The echoed bytes.
 static DATA: [u8; lab::DATA_MOST] = [b'x'; lab::DATA_MOST];
 
-/// What is echoed beside a dump that nobody reads on.
+/// Bytes of the echo during an unread dump.
 const ECHO_BYTES: usize = 53;
 
-/// Of linux/netlink.h, for a request without attributes that wants an ACK.
+/// Constants of linux/netlink.h, for a request without attributes that requests an ACK.
 const TOUCH_BYTES: usize = 20;
 const NLM_F_REQUEST_ACK: u16 = 5;
 const NLMSG_ERROR: u16 = 2;
@@ -74,7 +75,7 @@ fn echo<G: Genl>(genl: &mut G, family: u16, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts the dumps that run: by a socket of its own, the same whatever the library.
+/// Interrupts running dumps, through a socket of its own that is the same for all libraries.
 fn touch(socket: &Socket, family: u16) -> Result<()> {
     let mut request = [0; TOUCH_BYTES];
     request[..4].copy_from_slice(&(TOUCH_BYTES as u32).to_ne_bytes());
@@ -92,7 +93,7 @@ fn touch(socket: &Socket, family: u16) -> Result<()> {
     Ok(())
 }
 
-/// What is done for each exchange; what it needs is there when this returns.
+/// Returns the function of an exchange, with all preparations done.
 fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
     ensure!(
         bytes <= lab::DATA_MOST || name.starts_with("dump"),
@@ -128,7 +129,7 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
                 Ok(())
             })
         }
-        // A reader that reads no further: what is measured is an echo beside it.
+        // A reader that reads no further: an echo beside it is measured.
         "dump-slow" => {
             let (mut reader, family) = with_family()?;
             reader.dump_begin(family, parts)?;
@@ -138,7 +139,7 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
                 echo(&mut genl, family, ECHO_BYTES)
             })
         }
-        // One that leaves.
+        // A reader that leaves.
         "dump-gone" => {
             let (_, family) = with_family()?;
             Box::new(move || G::open()?.dump_begin(family, parts))
@@ -174,7 +175,7 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
     })
 }
 
-/// The whole of main().
+/// Implements main().
 pub fn run<G: Genl + 'static>() -> ExitCode {
     measure::run(exchange::<G>)
 }

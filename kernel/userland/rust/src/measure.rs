@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The timing of exchanges, and the JSON object that is printed, as ../c/exchange.c has them.
+//! Times exchanges and prints a JSON object, like ../c/exchange.c.
 
 use std::process::ExitCode;
 
@@ -7,23 +7,23 @@ use anyhow::{bail, Context, Result};
 use nix::time::{clock_getcpuclockid, clock_gettime, ClockId};
 use nix::unistd::Pid;
 
-/// What is done for each exchange.
+/// The function of an exchange.
 pub enum Once {
-    /// Timed from outside.
+    /// An exchange that the caller times.
     Timed(Box<dyn FnMut() -> Result<()>>),
-    /// Measures itself: its nanoseconds.
+    /// An exchange that measures itself; returns its nanoseconds.
     Measured(Box<dyn FnMut() -> Result<u64>>),
 }
 
-/// One kind of exchange; what it needs is there.
+/// One kind of exchange, fully prepared.
 pub struct Exchange {
     pub once: Once,
-    /// The processes at the other end, whose CPU time is added.
+    /// Processes of the peers, whose CPU time is counted, too.
     pub peers: Vec<u32>,
 }
 
 impl Once {
-    /// Makes one: its nanoseconds.
+    /// Makes one exchange; returns its nanoseconds.
     fn one(&mut self) -> Result<u64> {
         match self {
             Once::Timed(once) => {
@@ -35,7 +35,7 @@ impl Once {
         }
     }
 
-    /// Makes so many, without a look at the clock between them if that can be: their nanoseconds.
+    /// Makes `count` exchanges, if possible without reading the clock between them; returns their nanoseconds.
     fn all(&mut self, count: usize) -> Result<u64> {
         match self {
             Once::Timed(once) => {
@@ -51,7 +51,7 @@ impl Once {
 }
 
 impl Exchange {
-    /// CPU time of this process and of those at the other end.
+    /// Returns the CPU time of this process and of its peers, in nanoseconds.
     fn cpu_ns(&self) -> Result<u64> {
         let mut sum = now_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
         for peer in &self.peers {
@@ -66,7 +66,7 @@ pub fn now_ns(clock: ClockId) -> Result<u64> {
     Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
-/// Times each exchange by itself: percentiles as a JSON array of pairs.
+/// Times each exchange separately; returns percentiles as a JSON array of pairs.
 fn each(once: &mut Once, count: usize) -> Result<String> {
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
@@ -92,7 +92,7 @@ fn measure(
     let bytes: usize = bytes.parse().context("BYTES")?;
     let count: usize = count.parse().context("COUNT")?;
     let mut exchange = open(operation, bytes)?;
-    // Beside one long exchange nothing of the first ones counts.
+    // A single long exchange needs no warm-up.
     if count > 1 {
         exchange.once.all(count / 10 + 1)?;
     }
@@ -109,7 +109,7 @@ fn measure(
     ))
 }
 
-/// The whole of main(): `open` is given an operation and BYTES.
+/// Implements main(). `open` receives the operation and BYTES.
 pub fn run(open: impl FnOnce(&str, usize) -> Result<Exchange>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match measure(&arguments, open) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages as neli has them, for its socket and its router.
+//! Messages in neli's types, for its socket and its router.
 
 use anyhow::{Context, Result};
 use neli::consts::nl::NlmF;
@@ -10,10 +10,10 @@ use neli::types::{Buffer, GenlBuffer};
 
 use crate::{control, lab};
 
-/// Commands and attributes are numbers: neli's enums would be the same to the kernel.
+/// A message whose commands and attributes are plain numbers; neli's enums would be encoded equally.
 pub type Message = Genlmsghdr<u8, u16>;
 
-/// A generic netlink message with at most one attribute.
+/// Builds a generic netlink message with at most one attribute.
 pub fn message(command: u8, version: u8, attribute: Option<(u16, &[u8])>) -> Result<Message> {
     let mut attributes = GenlBuffer::<u16, Buffer>::new();
     if let Some((kind, value)) = attribute {
@@ -29,19 +29,19 @@ pub fn message(command: u8, version: u8, attribute: Option<(u16, &[u8])>) -> Res
     Ok(message.attrs(attributes).build()?)
 }
 
-/// A family's name with the 0 that ends it.
+/// Returns a family's name with its terminating 0.
 pub fn name_value(name: &str) -> Vec<u8> {
     [name.as_bytes(), &[0]].concat()
 }
 
-/// The number that an answer of nlctrl has.
+/// Returns the family's number in an answer of nlctrl.
 pub fn family_of(answer: &Nlmsghdr<u16, Message>) -> Result<u16> {
     let payload = answer.get_payload().context("the family's number")?;
     let attributes = payload.attrs().get_attr_handle();
     Ok(attributes.get_attr_payload_as::<u16>(control::FAMILY_ID)?)
 }
 
-/// The bytes of an echo.
+/// Returns the number of bytes of an echo.
 pub fn data_of(answer: &Nlmsghdr<u16, Message>) -> Result<usize> {
     let payload = answer.get_payload().context("an echo")?;
     let attributes = payload.attrs().get_attr_handle();
@@ -56,7 +56,7 @@ pub fn is_part(message: &Nlmsghdr<u16, Message>) -> bool {
             if part.attrs().get_attr_handle().get_attribute(lab::INDEX).is_some())
 }
 
-/// Which attribute an extended ACK says is missing.
+/// Returns the missing attribute's type from an extended ACK.
 pub fn missing_in<M>(error: &Nlmsgerr<M>) -> Result<u32> {
     let missing = error
         .ext_ack()

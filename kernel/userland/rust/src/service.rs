@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a server is asked, the same by all ways, as ../c/service.c has it: `ping` is three calls, `calculator` six, `timer` a
-//! call that is answered when a tick has come, of which only the way back counts, `verdict` a packet there and a verdict back.
+//! The services, common to all transports, as in ../c/service.c: `ping` is three calls, `calculator` six, `timer` one call
+//! that is answered at the next tick, of which only the way back counts, `verdict` sends a packet and receives a verdict.
 
 use anyhow::{bail, ensure, Result};
 use nix::errno::Errno;
@@ -11,9 +11,9 @@ use crate::measure::{now_ns, Once};
 
 pub const NAME: &str = "twinwall-lab";
 pub const VERSION: (u32, u32, u32) = (1, 2, 3);
-/// The calculator's operations, by their D-Bus methods.
+/// The calculator's operations, by D-Bus method.
 pub const OPERATIONS: [&str; 4] = ["Add", "Subtract", "Multiply", "Divide"];
-/// Bytes of a packet that is judged: IPv4 without options and UDP.
+/// Header bytes of a packet to judge: IPv4 without options and UDP.
 pub const HEADERS_BYTES: usize = 28;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -24,23 +24,23 @@ const UDP: u8 = 17;
 const IPV4_WITHOUT_OPTIONS: u8 = 0x45;
 /// The port whose packets the server drops.
 const CLOSED_PORT: u16 = 23;
-/// The largest packet.
+/// Maximum bytes of a packet.
 const PACKET_MOST: usize = 65536;
 
-/// A way's calls.
+/// A transport's calls.
 pub trait Client {
     fn name(&mut self) -> Result<String>;
     fn version(&mut self) -> Result<(u32, u32, u32)>;
     fn ping(&mut self) -> Result<()>;
-    /// By the place in `OPERATIONS`.
+    /// Calculates with the operation at an index of `OPERATIONS`.
     fn calculate(&mut self, operation: usize, a: i32, b: i32) -> Result<i32>;
-    /// The time of the tick, CLOCK_MONOTONIC.
+    /// Waits for a tick; returns its time (CLOCK_MONOTONIC, ns).
     fn tick(&mut self) -> Result<u64>;
-    /// Whether the packet is accepted, and its mark.
+    /// Returns whether the packet is accepted (1 or 0), and its mark.
     fn verdict(&mut self, packet: &[u8]) -> Result<(u32, u32)>;
 }
 
-/// The server's half of the calculator.
+/// Implements the calculator in the server.
 pub fn calculate(operation: usize, a: i32, b: i32) -> i32 {
     match OPERATIONS[operation] {
         "Add" => a.wrapping_add(b),
@@ -50,7 +50,7 @@ pub fn calculate(operation: usize, a: i32, b: i32) -> i32 {
     }
 }
 
-/// Sleeps until the next tick; its time, CLOCK_MONOTONIC.
+/// Sleeps until the next tick; returns its time (CLOCK_MONOTONIC, ns).
 pub fn tick() -> Result<u64> {
     let next = (now_ns(ClockId::CLOCK_MONOTONIC)? / TICK_NS + 1) * TICK_NS;
     let until = TimeSpec::new((next / NS_PER_SECOND) as i64, (next % NS_PER_SECOND) as i64);
@@ -61,8 +61,7 @@ pub fn tick() -> Result<u64> {
     now_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Reads a packet's headers: packets of UDP that go to an open port are accepted, with the port as their mark. None for
-/// what is no packet.
+/// Judges a packet by its headers: UDP to an open port is accepted, with the port as its mark. None if it is too short.
 pub fn judge(packet: &[u8]) -> Option<(u32, u32)> {
     if packet.len() < HEADERS_BYTES {
         return None;
@@ -102,7 +101,7 @@ fn verdict(client: &mut impl Client, packet: &mut [u8], port: u16) -> Result<()>
     Ok(())
 }
 
-/// What is done for each exchange of an operation.
+/// Returns the function of an operation's exchanges.
 pub fn once(operation: &str, bytes: usize, mut client: impl Client + 'static) -> Result<Once> {
     if operation == "verdict" {
         ensure!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generic netlink by neli's router, which reads in a thread of its own and hands answers on by their sequence numbers.
+//! Generic netlink by neli's router, which reads in a thread of its own and distributes answers by their sequence numbers.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use neli::utils::Groups;
 struct Router {
     router: NlRouter,
     explains: bool,
-    /// What has begun and is not read to its end.
+    /// A dump that was begun and not read to its end.
     dump: Option<NlRouterReceiverHandle<u16, Message>>,
 }
 
@@ -34,7 +34,7 @@ impl Router {
         answers.map_err(|error| anyhow!("{error}"))
     }
 
-    /// The one answer to a request.
+    /// Sends a request; returns its single answer.
     fn answer(&self, family: u16, payload: Message) -> Result<Nlmsghdr<u16, Message>> {
         let answer = self.ask(family, NlmF::empty(), payload)?.next();
         answer
@@ -49,7 +49,7 @@ impl Router {
     }
 }
 
-/// How many parts there are up to the end.
+/// Returns the number of parts up to the end.
 fn count_parts(parts: NlRouterReceiverHandle<u16, Message>) -> Result<usize> {
     let mut count = 0;
     for part in parts {
@@ -87,7 +87,7 @@ impl Genl for Router {
         count_parts(self.ask_parts(family, parts)?)
     }
 
-    /// Its thread receives on, whoever takes the parts.
+    /// The router's thread keeps receiving, even if the parts are not read.
     fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()> {
         let mut parts = self.ask_parts(family, parts)?;
         let first = parts.next().context("a part")?;
@@ -101,7 +101,7 @@ impl Genl for Router {
         count_parts(self.dump.take().context("a dump")?).map(drop)
     }
 
-    /// The router gives the error, and an extended ACK without what is missing.
+    /// The router returns the error, and an extended ACK without the missing attribute.
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {
         if !self.explains {
             let told = self.router.enable_ext_ack(true);

@@ -33,7 +33,7 @@ impl Neli {
         Ok(self.socket.send(&message)?)
     }
 
-    /// The one answer to the last request.
+    /// Receives the single answer to the last request.
     fn answer(&mut self) -> Result<Nlmsghdr<u16, Message>> {
         let (mut messages, _) = self.socket.recv::<u16, Message>()?;
         let answer = messages.next().context("an answer")??;
@@ -51,7 +51,7 @@ impl Neli {
         self.transmit(family, NlmF::DUMP, request)
     }
 
-    /// Adds the parts that one receive gives; whether more follow.
+    /// Receives once and adds the number of parts to the count; returns whether more parts follow.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         let (messages, _) = self.socket.recv::<u16, Message>()?;
         for part in messages {

@@ -91,7 +91,7 @@ impl Packet {
         Ok(())
     }
 
-    /// The one answer to the last request.
+    /// Receives the single answer to the last request.
     fn answer<F>(&mut self) -> Result<F>
     where
         GenlMessage<F>: NetlinkDeserializable,
@@ -131,7 +131,7 @@ impl Packet {
         self.ask_lab(family, NLM_F_DUMP, lab::COUNT, vec![attribute])
     }
 
-    /// Adds the parts that one receive gives; whether more follow.
+    /// Receives once and adds the number of parts to the count; returns whether more parts follow.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         self.receive()?;
         let mut at = 0;
@@ -213,7 +213,7 @@ impl Genl for Packet {
         Ok(())
     }
 
-    /// The library gives what stands behind the error as bytes.
+    /// The library returns the data after the error as bytes.
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {
         if !self.explains {
             self.socket.set_ext_ack(true)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generic netlink with nothing but send and recv. netlink-sys only opens the socket, since a safe call for the extended ACK is
-//! found there alone.
+//! Generic netlink with send and recv only. netlink-sys only opens the socket, since no other crate has a safe call for the
+//! extended ACK.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 65536;
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 const ATTRIBUTE_HEADER: usize = 4;
-/// The bytes of the error in struct nlmsgerr; the request's header and payload follow.
+/// Bytes of the error in struct nlmsgerr; the request's header and payload follow.
 const ERROR: usize = 4;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
@@ -36,7 +36,7 @@ struct Raw {
 }
 
 thread_local! {
-    /// The buffers of the socket that was closed last: as in C, opening one allocates no memory.
+    /// Buffers of the socket closed last: as in C, opening a socket allocates no memory.
     static KEPT: Cell<(Vec<u8>, Vec<u8>)> = const { Cell::new((Vec::new(), Vec::new())) };
 }
 
@@ -58,7 +58,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The value of an attribute in a message, whose attributes begin at `at`.
+/// Returns the value of an attribute in a message whose attributes begin at `at`.
 fn find(message: &[u8], mut at: usize, kind: u16) -> Result<&[u8]> {
     while at + ATTRIBUTE_HEADER <= message.len() {
         let length = usize::from(u16_at(message, at));
@@ -73,7 +73,7 @@ fn find(message: &[u8], mut at: usize, kind: u16) -> Result<&[u8]> {
     bail!("attribute {kind} is missing")
 }
 
-/// The message at the start of `bytes`.
+/// Returns the message at the start of `bytes`.
 fn message(bytes: &[u8]) -> Result<&[u8]> {
     ensure!(bytes.len() >= HEADER, "a message is cut");
     let length = u32_at(bytes, 0) as usize;
@@ -85,7 +85,7 @@ fn message(bytes: &[u8]) -> Result<&[u8]> {
 }
 
 impl Raw {
-    /// Begins a request; its length.
+    /// Begins a request; returns its length.
     fn begin(&mut self, kind: u16, flags: u16, command: u8, version: u8) -> usize {
         self.sequence = self.sequence.wrapping_add(1);
         self.out[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -96,7 +96,7 @@ impl Raw {
         HEADER + GENERIC_HEADER
     }
 
-    /// Appends an attribute; the new length.
+    /// Appends an attribute; returns the new length.
     fn put(&mut self, length: usize, kind: u16, value: &[u8]) -> usize {
         let end = length + ATTRIBUTE_HEADER + value.len();
         let size = (ATTRIBUTE_HEADER + value.len()) as u16;
@@ -128,7 +128,7 @@ impl Raw {
         Ok(length)
     }
 
-    /// The one answer to the last request.
+    /// Receives the single answer to the last request.
     fn answer(&mut self) -> Result<&[u8]> {
         let length = self.receive()?;
         let message = message(&self.input[..length])?;
@@ -146,7 +146,7 @@ impl Raw {
         self.transmit(length)
     }
 
-    /// Adds the parts that one receive gives; whether more follow.
+    /// Receives once and adds the number of parts to the count; returns whether more parts follow.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         let length = self.receive()?;
         let mut rest = &self.input[..length];

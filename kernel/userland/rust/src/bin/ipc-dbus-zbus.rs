@@ -55,10 +55,10 @@ impl Lab {
     }
 }
 
-/// The other end of the lab's object.
+/// A client of the lab's object.
 struct Zbus {
     connection: Connection,
-    // Ended when the connection is not needed any more.
+    // Dropped last, after the connection.
     _bus: Bus,
 }
 
