@@ -202,6 +202,8 @@ static void print_reject(FILE *out, const struct policy_table *table,
     fprintf(out, " with %s", kinds[reject->kind]);
     if (name)
         fprintf(out, " %s", name);
+    else if (reject->kind != POLICY_REJECT_TCP_RESET)
+        fprintf(out, " %u", reject->code);
 }
 
 static void put_statement(FILE *out, const struct hostnames *hostnames,

@@ -142,7 +142,7 @@ static struct token_scanned scan_variable(const char *text, const char *end) {
     const size_t length = run(text + 1, end, in_word);
     struct token_scanned found;
 
-    if (length == 0 || !is_letter(text[1]))
+    if (length == 0 || (!is_letter(text[1]) && text[1] != '_'))
         return scanned(TOKEN_OTHER, 1);
     found = limited(TOKEN_VARIABLE, length);
     found.length = length + 1;
@@ -295,6 +295,6 @@ struct token_scanned token_scan(const char *text, const char *end) {
     if (*text == ':' && scan_ipv6(text, end, &found))
         return found;
     if (*text == '_' || (*text == '.' && end - text > 1 && in_word(text[1])))
-        return limited(TOKEN_OTHER, run(text, end, in_word));
+        return scan_word(text, end);
     return scan_sign(text, end);
 }

@@ -12,6 +12,7 @@
 enum {
     IPV6_GROUPS = 8,
     VALUE_BYTES = 16,
+    REJECT_CODE_MAX = 254, // the largest code that nf_tables rejects with
 };
 
 /// Whether a type's values can be written as numbers.
@@ -20,7 +21,6 @@ static bool takes_numbers(enum policy_type type) {
     case POLICY_IPV6_ADDR:
     case POLICY_IFNAME:
     case POLICY_IFACE_INDEX:
-    case POLICY_CT_STATE:
     case POLICY_NF_PROTO:
     case POLICY_BOOLEAN:
     case POLICY_HOSTNAME:
@@ -51,8 +51,8 @@ static const char *cause_of(enum policy_type type) {
         [POLICY_IFACE_INDEX] = "not the name of an interface",
         [POLICY_UID] = "not a number: `id -u NAME` tells that of a user",
         [POLICY_GID] = "not a number: `getent group NAME` tells that of a group",
-        [POLICY_CT_STATE] = "not one of invalid established related new untracked",
-        [POLICY_NF_PROTO] = "not one of ipv4 ipv6",
+        [POLICY_CT_STATE] = "not one of invalid established related new untracked, nor a number",
+        [POLICY_NF_PROTO] = "not one of ipv4 ipv6, 2 and 10",
         [POLICY_INTEGER] = "not a number",
         [POLICY_BOOLEAN] = "not one of exists missing",
         [POLICY_HOSTNAME] = "not the name of a host: write it in quotes",
@@ -186,8 +186,11 @@ static const char *parse_symbol(enum policy_type type, const struct token *token
 
 const char *value_parse(enum policy_type type, uint8_t bits, const struct token *token,
                         struct policy_range *range) {
+    const bool is_address = type == POLICY_IPV4_ADDR || type == POLICY_IPV6_ADDR;
+
     if ((type == POLICY_IPV4_ADDR && token->kind == TOKEN_IPV4) ||
-        (type == POLICY_IPV6_ADDR && token->kind == TOKEN_IPV6))
+        (type == POLICY_IPV6_ADDR && token->kind == TOKEN_IPV6) ||
+        (is_address && token->kind == TOKEN_STRING))
         return parse_address(type, token, range);
     if (type == POLICY_IPV4_ADDR && token->kind == TOKEN_WORD)
         return "not an IPv4 address: names are not looked up";
@@ -202,7 +205,12 @@ const char *value_parse(enum policy_type type, uint8_t bits, const struct token 
         return parse_symbol(type, token, range);
     if (token->kind == TOKEN_NUMBER && takes_numbers(type))
         return parse_number(bits, token, range);
-    if (token->kind == TOKEN_WORD)
+    if (type == POLICY_NF_PROTO && token->kind == TOKEN_NUMBER &&
+        symbol_name(symbols_of(type), token->number)) {
+        *range = single(token->number);
+        return NULL;
+    }
+    if (token->kind == TOKEN_WORD || token->kind == TOKEN_STRING)
         return parse_symbol(type, token, range);
     return cause_of(type);
 }
@@ -285,10 +293,16 @@ bool value_find_type(const struct token *token, enum policy_type *type) {
 
 const char *value_parse_reject(enum policy_reject_kind kind, const struct token *token,
                                uint8_t *code) {
-    const struct symbol *symbol = NULL;
+    const struct symbol *symbols = symbols_of_reject(kind), *symbol = NULL;
 
+    if (token->kind == TOKEN_NUMBER &&
+        (kind == POLICY_REJECT_ICMPX ? symbol_name(symbols, token->number) != NULL
+                                     : token->number <= REJECT_CODE_MAX)) {
+        *code = (uint8_t)token->number;
+        return NULL;
+    }
     if (token->kind == TOKEN_WORD)
-        symbol = symbol_find(symbols_of_reject(kind), token->text, token->length);
+        symbol = symbol_find(symbols, token->text, token->length);
     if (symbol) {
         *code = (uint8_t)symbol->number;
         return NULL;
@@ -296,12 +310,13 @@ const char *value_parse_reject(enum policy_reject_kind kind, const struct token 
     switch (kind) {
     case POLICY_REJECT_ICMP:
         return "not one of net-unreachable host-unreachable prot-unreachable port-unreachable "
-               "net-prohibited host-prohibited admin-prohibited";
+               "net-prohibited host-prohibited admin-prohibited, nor a number up to 254";
     case POLICY_REJECT_ICMPV6:
         return "not one of no-route admin-prohibited addr-unreachable port-unreachable policy-fail "
-               "reject-route";
+               "reject-route, nor a number up to 254";
     default:
-        return "not one of port-unreachable admin-prohibited no-route host-unreachable";
+        return "not one of port-unreachable admin-prohibited no-route host-unreachable, nor their "
+               "number";
     }
 }
 

@@ -10,6 +10,7 @@ const struct refused refused_words[REFUSED_COUNT] = {
     {PARSE_AT_FILE, "chain rule set map element",
      "write it in the braces of its table, or with add before it"},
     {PARSE_AT_FILE, "redefine undefine", "a name is defined once, to the end of the text"},
+    {PARSE_AT_FLUSH, "table chain set map", "a policy is loaded whole: flush ruleset, or nothing"},
     {PARSE_AT_ADD, "counter quota limit ct synproxy secmark",
      "write counters, quotas and limits in the rule"},
     {PARSE_AT_ADD, "flowtable", "leave it to the kernel"},
@@ -58,14 +59,15 @@ const struct refused refused_words[REFUSED_COUNT] = {
      "of ip, saddr, daddr, protocol, ttl, dscp, length and frag-off are"},
     {PARSE_AT_IP6, "version priority dscp ecn flowlabel length",
      "of ip6, saddr, daddr, nexthdr and hoplimit are"},
-    {PARSE_AT_TCP, "sequence ackseq doff reserved window checksum urgptr option",
+    {PARSE_AT_TCP, "sequence ackseq doff reserved window checksum urgptr",
      "of tcp, sport, dport and flags are"},
+    {PARSE_AT_TCP, "option", "leave it to rules of the kernel, as the clamping of MSS"},
     {PARSE_AT_UDP, "length checksum", "of udp, sport and dport are"},
     {PARSE_AT_ICMP, "checksum id sequence gateway mtu", "of icmp, type and code are"},
     {PARSE_AT_ICMPV6, "checksum id sequence mtu max-delay parameter-problem packet-too-big",
      "of icmpv6, type and code are"},
     {PARSE_AT_EXTHDR, "rt0 rt2 srh", "of exthdr, hbh, rt, frag, dst and mh are"},
-    {PARSE_AT_META, "protocol", "write meta nfproto"},
+    {PARSE_AT_META, "protocol", "write meta nfproto ipv4 or meta nfproto ipv6"},
     {PARSE_AT_META,
      "priority pkttype cpu iifgroup oifgroup iiftype oiftype nftrace rtclassid cgroup ibrname "
      "obrname ibriport obriport time day hour ipsec secpath secmark sdif sdifname iifkind oifkind "
@@ -77,8 +79,10 @@ const struct refused refused_words[REFUSED_COUNT] = {
      "proto-src proto-dst zone event bytes packets avgpkt count id ip ip6 secmark expectation "
      "timeout",
      "of ct, state and mark are"},
+    {PARSE_AT_MASKED, "< > <= >=", "a masked field is compared with == or !="},
+    {PARSE_AT_TARGET, "{", "give these rules a chain with a name"},
     {PARSE_AT_NAMED, "name", "write counters, quotas and limits in the rule"},
     {PARSE_AT_LOG, "group snaplen queue-threshold flags",
-     "log is counted: of log, prefix and level are"},
+     "leave it out: log counts packets and tells of them in events, with prefix and level"},
     {PARSE_AT_ASSIGNED, "set", "only meta mark can be set"},
 };

@@ -8,6 +8,7 @@
 /// Where a word is met.
 enum parse_where {
     PARSE_AT_FILE,
+    PARSE_AT_FLUSH,
     PARSE_AT_ADD,
     PARSE_AT_FAMILY,
     PARSE_AT_TABLE,
@@ -28,6 +29,8 @@ enum parse_where {
     PARSE_AT_NAMES,
     PARSE_AT_META,
     PARSE_AT_CT,
+    PARSE_AT_MASKED,
+    PARSE_AT_TARGET,
     PARSE_AT_NAMED,
     PARSE_AT_LOG,
     PARSE_AT_ASSIGNED,
@@ -39,7 +42,7 @@ struct refused {
     const char *words, *hint;
 };
 
-enum { REFUSED_COUNT = 45 };
+enum { REFUSED_COUNT = 49 };
 
 extern const struct refused refused_words[REFUSED_COUNT];
 

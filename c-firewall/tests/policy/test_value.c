@@ -168,16 +168,26 @@ static void types_of_sets_are_found_by_name(void **state) {
 
 static void codes_of_rejects_have_names(void **state) {
     const struct token no_route = word("no-route"), needed = word("frag-needed");
+    struct token number = {.kind = TOKEN_NUMBER, .number = 254};
     uint8_t code = 99;
 
     (void)state;
+    assert_null(value_parse_reject(POLICY_REJECT_ICMP, &number, &code));
+    assert_int_equal(code, 254);
+    number.number = 255;
+    assert_non_null(value_parse_reject(POLICY_REJECT_ICMP, &number, &code));
+    number.number = 3;
+    assert_null(value_parse_reject(POLICY_REJECT_ICMPX, &number, &code));
+    number.number = 4;
+    assert_non_null(value_parse_reject(POLICY_REJECT_ICMPX, &number, &code));
     assert_null(value_parse_reject(POLICY_REJECT_ICMPX, &no_route, &code));
     assert_int_equal(code, POLICY_ICMPX_NO_ROUTE);
     assert_null(value_parse_reject(POLICY_REJECT_ICMPV6, &no_route, &code));
     assert_int_equal(code, 0);
     assert_string_equal(value_parse_reject(POLICY_REJECT_ICMP, &needed, &code),
                         "not one of net-unreachable host-unreachable prot-unreachable "
-                        "port-unreachable net-prohibited host-prohibited admin-prohibited");
+                        "port-unreachable net-prohibited host-prohibited admin-prohibited, "
+                        "nor a number up to 254");
     assert_string_equal(value_reject_name(POLICY_REJECT_ICMP, 13), "admin-prohibited");
     assert_string_equal(value_reject_name(POLICY_REJECT_ICMPV6, 1), "admin-prohibited");
     assert_string_equal(value_reject_name(POLICY_REJECT_ICMPX, 3), "admin-prohibited");

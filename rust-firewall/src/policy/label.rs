@@ -62,7 +62,7 @@ fn is_pair(first: u32, second: u32) -> bool {
 }
 
 /// The letters of a label, small. Fails where one is not taken.
-fn read(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> {
+fn read_letters(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> {
     let mut letters = ArrayVec::new();
     let (mut before, mut before_class) = (0, 0);
     for letter in text.chars() {
@@ -168,7 +168,7 @@ pub fn to_ascii(text: &str) -> Result<ArrayString<NAME_BYTES>, &'static str> {
         let part = match part.is_ascii() {
             true => part,
             false => {
-                encode(&read(part)?, &mut label)?;
+                encode(&read_letters(part)?, &mut label)?;
                 &label
             }
         };

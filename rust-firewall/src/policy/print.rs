@@ -206,8 +206,10 @@ fn print_reject(out: &mut String, table: &Table, reject: Reject) {
         RejectKind::Icmpx => "icmpx",
     };
     put(out, format_args!(" with {kind}"));
-    if let Some(code) = value::reject_name(reject.kind, reject.code) {
-        put(out, format_args!(" {code}"));
+    match value::reject_name(reject.kind, reject.code) {
+        Some(code) => put(out, format_args!(" {code}")),
+        None if reject.kind == RejectKind::TcpReset => {}
+        None => put(out, format_args!(" {}", reject.code)),
     }
 }
 

@@ -14,7 +14,7 @@ pub enum TokenKind {
     /// One for any number of line ends in a row, with blanks and comments between.
     LineEnd,
     Semicolon,
-    /// A letter, then letters, digits, _ - . / (so `mbytes/second` is one, as in nft).
+    /// A letter, _ or ., then letters, digits, _ - . / (so `mbytes/second` is one, as in nft).
     Word,
     /// A word with a * in it: eth*
     Wildcard,
@@ -180,7 +180,7 @@ fn scan_string(text: &[u8]) -> Scanned {
 
 fn scan_variable(text: &[u8]) -> Scanned {
     let length = run(&text[1..], in_word);
-    if length > 0 && text[1].is_ascii_alphabetic() {
+    if length > 0 && (text[1].is_ascii_alphabetic() || text[1] == b'_') {
         let limited = limited(TokenKind::Variable, length);
         Scanned {
             length: length + 1,
@@ -329,9 +329,8 @@ pub fn scan(text: &[u8]) -> Scanned {
         b'0'..=b'9' => scan_ipv6(text).unwrap_or_else(|| scan_number(text)),
         b'a'..=b'z' | b'A'..=b'Z' => scan_ipv6(text).unwrap_or_else(|| scan_word(text)),
         b':' => scan_ipv6(text).unwrap_or_else(|| scan_sign(text)),
-        b'.' | b'_' if text.len() > 1 && in_word(text[1]) || *first == b'_' => {
-            limited(TokenKind::Other, run(text, in_word))
-        }
+        b'_' => scan_word(text),
+        b'.' if text.get(1).is_some_and(|byte| in_word(*byte)) => scan_word(text),
         _ => scan_sign(text),
     }
 }

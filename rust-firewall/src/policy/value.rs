@@ -18,6 +18,9 @@ pub const INTERFACE_BYTES: usize = 16;
 /// Bytes of the name of a protocol of ALPN or of a method, at most.
 pub const SHORT_BYTES: usize = 16;
 
+/// The largest code that nf_tables rejects with.
+const REJECT_CODE_MAX: u64 = 254;
+
 /// Whether a type's values can be written as numbers.
 fn takes_numbers(kind: Type) -> bool {
     !matches!(
@@ -25,7 +28,6 @@ fn takes_numbers(kind: Type) -> bool {
         Type::Ipv6Addr
             | Type::Ifname
             | Type::IfaceIndex
-            | Type::CtState
             | Type::NfProto
             | Type::Boolean
             | Type::Hostname
@@ -52,8 +54,8 @@ fn cause_of(kind: Type) -> &'static str {
         Type::Ifname | Type::IfaceIndex => "not the name of an interface",
         Type::Uid => "not a number: `id -u NAME` tells that of a user",
         Type::Gid => "not a number: `getent group NAME` tells that of a group",
-        Type::CtState => "not one of invalid established related new untracked",
-        Type::NfProto => "not one of ipv4 ipv6",
+        Type::CtState => "not one of invalid established related new untracked, nor a number",
+        Type::NfProto => "not one of ipv4 ipv6, 2 and 10",
         Type::Boolean => "not one of exists missing",
         Type::Hostname => "not the name of a host: write it in quotes",
         Type::Alpn => "not a protocol such as h2: write it in quotes",
@@ -161,9 +163,8 @@ fn parse_symbol(kind: Type, text: &str) -> Result<Range, &'static str> {
 /// bits: of the field or type; what is larger is refused.
 pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range, &'static str> {
     match (kind, token) {
-        (Type::Ipv4Addr, TokenKind::Ipv4) | (Type::Ipv6Addr, TokenKind::Ipv6) => {
-            parse_address(kind, text)
-        }
+        (Type::Ipv4Addr, TokenKind::Ipv4 | TokenKind::String)
+        | (Type::Ipv6Addr, TokenKind::Ipv6 | TokenKind::String) => parse_address(kind, text),
         (Type::Ipv4Addr, TokenKind::Word) => Err("not an IPv4 address: names are not looked up"),
         (Type::Ipv6Addr, TokenKind::Word) => Err("not an IPv6 address: names are not looked up"),
         (
@@ -173,7 +174,12 @@ pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range
         (Type::Alpn | Type::HttpMethod, TokenKind::String) => parse_short(kind, text),
         (Type::TlsVersion, TokenKind::Ipv4) => parse_symbol(kind, text),
         (_, TokenKind::Number(number)) if takes_numbers(kind) => parse_number(bits, number),
-        (_, TokenKind::Word) => parse_symbol(kind, text),
+        (Type::NfProto, TokenKind::Number(number))
+            if name_of(symbols_of(kind), number.into()).is_some() =>
+        {
+            Ok(single(number.into()))
+        }
+        (_, TokenKind::Word | TokenKind::String) => parse_symbol(kind, text),
         _ => Err(cause_of(kind)),
     }
 }
@@ -270,25 +276,30 @@ pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
     (nameable && token == TokenKind::Word).then_some(found)
 }
 
-/// The code of `reject with icmp|icmpv6|icmpx` by its name (icmpx: one of ICMPX_*). kind is not
+/// The code of `reject with icmp|icmpv6|icmpx` by its name or number (icmpx: one of ICMPX_*). kind is not
 /// TcpReset. Fails with why there is none.
 pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8, &'static str> {
+    let symbols = symbols_of_reject(kind);
     let found = match token {
-        TokenKind::Word => find(symbols_of_reject(kind), text).map(|code| code as u8),
+        TokenKind::Word => find(symbols, text).map(|code| code as u8),
+        TokenKind::Number(number) if kind == RejectKind::Icmpx => {
+            name_of(symbols, number.into()).map(|_| number as u8)
+        }
+        TokenKind::Number(number) if number <= REJECT_CODE_MAX => Some(number as u8),
         _ => None,
     };
     found.ok_or(match kind {
         RejectKind::TcpReset => "",
         RejectKind::Icmp => {
             "not one of net-unreachable host-unreachable prot-unreachable port-unreachable \
-             net-prohibited host-prohibited admin-prohibited"
+             net-prohibited host-prohibited admin-prohibited, nor a number up to 254"
         }
         RejectKind::Icmpv6 => {
             "not one of no-route admin-prohibited addr-unreachable port-unreachable policy-fail \
-             reject-route"
+             reject-route, nor a number up to 254"
         }
         RejectKind::Icmpx => {
-            "not one of port-unreachable admin-prohibited no-route host-unreachable"
+            "not one of port-unreachable admin-prohibited no-route host-unreachable, nor their number"
         }
     })
 }

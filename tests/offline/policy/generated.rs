@@ -311,6 +311,7 @@ fn with_word(place: &str, word: &str) -> String {
     let in_set = |text: &str| format!("table ip t {{\nset s {{\n{text}\n}}\n}}\n");
     match place {
         "file" => format!("{word} table ip t\n"),
+        "flush" => format!("flush {word} ip t\n"),
         "add" => format!("add table ip t\nadd {word} ip t name\n"),
         "family" => format!("table {word} t\n"),
         "table" => format!("table ip t {{\n{word} name {{\n}}\n}}\n"),
@@ -322,6 +323,8 @@ fn with_word(place: &str, word: &str) -> String {
         "set_type" => in_set(&format!("type {word}")),
         "element" if word == "*" => in_set("type mark\nelements = { * }"),
         "element" => in_set(&format!("type mark\nelements = {{ 1 {word} 1 }}")),
+        "masked" => in_chain(&format!("meta mark & 1 {word} 1")),
+        "target" => in_chain(&format!("jump {word}")),
         "named" => in_chain(&format!("counter {word} \"a\"")),
         "log" => in_chain(&format!("log {word} 1")),
         "assigned" => in_chain(&format!("ct mark {word} 1")),

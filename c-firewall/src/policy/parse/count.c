@@ -54,17 +54,15 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     int status = parse_refuse_check(&parser->lexer, PARSE_AT_NAMED, &next);
     struct token number;
 
-    if (status != 0 || !lexer_take_word(&parser->lexer, "packets"))
-        return status;
-    status = parse_number(parser, &number);
-    if (status != 0)
-        return status;
-    counter->packets = number.number;
-    status = parse_word(parser, "bytes", "bytes");
-    if (status == 0)
+    while (status == 0) {
+        const bool is_packets = lexer_take_word(&parser->lexer, "packets");
+
+        if (!is_packets && !lexer_take_word(&parser->lexer, "bytes"))
+            return 0;
         status = parse_number(parser, &number);
-    if (status == 0)
-        counter->bytes = number.number;
+        if (status == 0)
+            *(is_packets ? &counter->packets : &counter->bytes) = number.number;
+    }
     return status;
 }
 
@@ -206,8 +204,9 @@ static int read_prefix(struct parser *parser, struct policy_log *log) {
     const int status = parse_string(parser, log->prefix);
 
     if (status == 0 && strchr(log->prefix, '$'))
-        return lexer_wrong(&parser->lexer, &token,
-                           "no $ in a prefix, as nft looks for a name there");
+        return lexer_wrong(
+            &parser->lexer, &token,
+            "nft puts the value of a name in place of a $NAME in a prefix: write the value");
     return status;
 }
 

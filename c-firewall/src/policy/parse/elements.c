@@ -133,7 +133,9 @@ int parse_elements_target(struct parser *parser, const struct token *word,
     *target = (struct policy_target){.verdict = verdict, .place = word->place};
     if (verdict != POLICY_JUMP && verdict != POLICY_GOTO)
         return 0;
-    status = parse_name(parser, "the name of a chain", &name);
+    status = parse_refuse_check(&parser->lexer, PARSE_AT_TARGET, lexer_peek(&parser->lexer, 0));
+    if (status == 0)
+        status = parse_name(parser, "the name of a chain", &name);
     if (status != 0)
         return status;
     parse_copy(target->chain, &name);
@@ -324,6 +326,8 @@ int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
 
             if (comma.sign != SIGN_COMMA)
                 return parse_refuse_unexpected(lexer, PARSE_AT_ELEMENT, &comma, "\",\" or \"}\"");
+            while (lexer_take_sign(lexer, SIGN_COMMA))
+                ;
             last = closed(parser, &braces);
         }
         if (last)

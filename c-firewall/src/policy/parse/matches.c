@@ -237,7 +237,7 @@ static int masked(struct parser *parser, struct policy_match *match) {
     match->masked = true;
     sign = lexer_take(&parser->lexer);
     if (!find_op(&sign, &match->op) || (match->op != POLICY_EQ && match->op != POLICY_NE))
-        return lexer_unexpected(&parser->lexer, &sign, "\"==\" or \"!=\"");
+        return parse_refuse_unexpected(&parser->lexer, PARSE_AT_MASKED, &sign, "\"==\" or \"!=\"");
     if (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_OPEN) {
         const struct parse_shape shape = parse_elements_shape(&match->key, POLICY_SET, true);
 

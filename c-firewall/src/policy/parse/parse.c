@@ -17,8 +17,10 @@
 
 /// Takes what follows `flush`.
 static int read_flush(struct parser *parser, const struct token *word) {
-    const int status = parse_word(parser, "ruleset", "ruleset");
+    int status = parse_refuse_check(&parser->lexer, PARSE_AT_FLUSH, lexer_peek(&parser->lexer, 0));
 
+    if (status == 0)
+        status = parse_word(parser, "ruleset", "ruleset");
     if (status != 0)
         return status;
     if (parser->policy.table_count > 0)

@@ -59,12 +59,12 @@ static int read_types(struct parser *parser, struct block *block) {
 }
 
 /// Takes the fields after `typeof`.
-static int read_fields(struct parser *parser, struct block *block, enum policy_family family) {
+static int read_fields(struct parser *parser, struct block *block) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &block->set.key;
     int status;
 
-    parser->tested = parse_tested(family);
+    parser->tested = parse_tested(POLICY_INET); // as in nft, whatever the table is
     status = parse_matches_key(parser, key);
     if (status != 0)
         return status;
@@ -98,16 +98,14 @@ static int read_maps_to(struct parser *parser, struct policy_set *set) {
 }
 
 /// Takes what follows `type` or `typeof`.
-static int read_type(struct parser *parser, struct block *block, const struct token *word,
-                     enum policy_family family) {
+static int read_type(struct parser *parser, struct block *block, const struct token *word) {
     uint32_t bytes = 0;
     int status;
 
     if (block->typed)
         return lexer_wrong(&parser->lexer, word, "given twice");
     block->typed = true;
-    status =
-        token_is(word, "typeof") ? read_fields(parser, block, family) : read_types(parser, block);
+    status = token_is(word, "typeof") ? read_fields(parser, block) : read_types(parser, block);
     if (status != 0)
         return status;
     for (uint32_t i = 0; i < block->fields; i++)
@@ -202,8 +200,7 @@ static int read_learn(struct parser *parser, struct block *block, const struct t
 }
 
 /// Takes an item of a set's block that begins with a word, taken already.
-static int read_item(struct parser *parser, struct block *block, const struct token *word,
-                     enum policy_family family) {
+static int read_item(struct parser *parser, struct block *block, const struct token *word) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
     const bool is_file = token_is(word, "file"), is_learn = token_is(word, "learn");
 
@@ -217,7 +214,7 @@ static int read_item(struct parser *parser, struct block *block, const struct to
         return status != 0 ? status : lexer_take_end(&parser->lexer);
     }
     if (token_is(word, "type") || token_is(word, "typeof"))
-        return read_type(parser, block, word, family);
+        return read_type(parser, block, word);
     if (!is_flags && !is_merge && !is_file && !is_learn && !token_is(word, "elements"))
         return parse_refuse_unexpected(
             &parser->lexer, PARSE_AT_SET, word,
@@ -393,7 +390,6 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
 
 /// Takes the items of a block and its `}`, after the `{`.
 static int read_block(struct parser *parser, uint32_t table, struct block *block) {
-    const enum policy_family family = parser->policy.tables[table].family;
     int status;
 
     do {
@@ -405,7 +401,7 @@ static int read_block(struct parser *parser, uint32_t table, struct block *block
         }
         status = token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON
                      ? 0
-                     : read_item(parser, block, &token, family);
+                     : read_item(parser, block, &token);
     } while (status == 0);
     return status;
 }

@@ -93,8 +93,9 @@ int parse_name(struct parser *parser, const char *expected, struct token *name) 
 
 int parse_string(struct parser *parser, char text[static POLICY_NAME_BYTES]) {
     const struct token token = lexer_take(&parser->lexer);
+    const bool is_word = token.kind == TOKEN_WORD && !token_is_reserved(token.text, token.length);
 
-    if (token.kind != TOKEN_STRING)
+    if (token.kind != TOKEN_STRING && !is_word)
         return lexer_unexpected(&parser->lexer, &token, "a text in quotes");
     parse_copy(text, &token);
     return 0;

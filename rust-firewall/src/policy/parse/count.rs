@@ -47,7 +47,7 @@ fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     Ok((token, bytes))
 }
 
-/// Takes `[packets N bytes N]` after `counter`.
+/// Takes `packets N` and `bytes N`, in any order, after `counter`; each may be left out.
 pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     let mut counter = Counter {
         packets: 0,
@@ -55,12 +55,15 @@ pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     };
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Named, &next)?;
-    if parser.lexer.take_word("packets") {
-        counter.packets = parser.number()?.1;
-        parser.word("bytes", "bytes")?;
-        counter.bytes = parser.number()?.1;
+    loop {
+        if parser.lexer.take_word("packets") {
+            counter.packets = parser.number()?.1;
+        } else if parser.lexer.take_word("bytes") {
+            counter.bytes = parser.number()?.1;
+        } else {
+            return Ok(counter);
+        }
     }
-    Ok(counter)
 }
 
 /// Takes a unit of time after a `/`.
@@ -199,9 +202,10 @@ fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;
     if text.contains('$') {
-        return Err(parser
-            .lexer
-            .wrong(&token, "no $ in a prefix, as nft looks for a name there"));
+        return Err(parser.lexer.wrong(
+            &token,
+            "nft puts the value of a name in place of a $NAME in a prefix: write the value",
+        ));
     }
     Ok(text)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::log::Failure;
 use crate::policy::hostname;
 use crate::policy::parse::lexer::Lexer;
-use crate::policy::parse::refuse::{unexpected, Where};
+use crate::policy::parse::refuse::{self, unexpected, Where};
 use crate::policy::parse::state::Parser;
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
 use crate::policy::value;
@@ -153,6 +153,8 @@ pub fn target(parser: &mut Parser, word: &Token, verdict: Verdict) -> Result<Tar
         place: word.place,
     };
     if matches!(verdict, Verdict::Jump | Verdict::Goto) {
+        let next = parser.lexer.peek(0);
+        refuse::check(&parser.lexer, Where::Target, &next)?;
         let name = parser.name("the name of a chain")?;
         target.chain = parser.lexer.text(&name).to_owned();
         target.place = name.place;
@@ -287,6 +289,7 @@ pub fn read(
                 let expected = "\",\" or \"}\"";
                 return Err(unexpected(&parser.lexer, Where::Element, &comma, expected));
             }
+            while parser.lexer.take_sign(Sign::Comma) {}
             last = closed(parser, &mut open);
         }
         if last {

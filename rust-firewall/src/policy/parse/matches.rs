@@ -223,7 +223,10 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let sign = parser.lexer.take();
     let op = match find_op(&parser.lexer, &sign) {
         Some(op @ (Op::Eq | Op::Ne)) => op,
-        _ => return Err(parser.lexer.unexpected(&sign, "\"==\" or \"!=\"")),
+        _ => {
+            let expected = "\"==\" or \"!=\"";
+            return Err(unexpected(&parser.lexer, Where::Masked, &sign, expected));
+        }
     };
     let right = if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceOpen) {
         literal(parser, &elements::shape(&key, MapsTo::Set, true))?

@@ -13,7 +13,7 @@ use crate::base::log::Failure;
 use crate::policy::forest;
 use crate::policy::parse::chain;
 use crate::policy::parse::lexer::Lexer;
-use crate::policy::parse::refuse::{unexpected, Where};
+use crate::policy::parse::refuse::{self, unexpected, Where};
 use crate::policy::parse::resolve;
 use crate::policy::parse::rule;
 use crate::policy::parse::set;
@@ -23,6 +23,8 @@ use crate::policy::{family_name, Family, Policy, Table, FAMILIES};
 
 /// Takes what follows `flush`.
 fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
+    let next = parser.lexer.peek(0);
+    refuse::check(&parser.lexer, Where::Flush, &next)?;
     parser.word("ruleset", "ruleset")?;
     if !parser.policy.tables.is_empty() {
         return Err(parser.lexer.wrong(word, "only before the first table"));

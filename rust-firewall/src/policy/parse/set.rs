@@ -82,9 +82,9 @@ fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
 }
 
 /// Takes the fields after `typeof`.
-fn read_fields(parser: &mut Parser, block: &mut Block, family: Family) -> Result<(), Failure> {
+fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
-    parser.tested = tested(family);
+    parser.tested = tested(Family::Inet); // as in nft, whatever the table is
     let key = matches::key(parser)?;
     for field in &key.fields {
         let facts = field_facts(*field);
@@ -117,18 +117,13 @@ fn read_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure>
 }
 
 /// Takes what follows `type` or `typeof`.
-fn read_type(
-    parser: &mut Parser,
-    block: &mut Block,
-    word: &Token,
-    family: Family,
-) -> Result<(), Failure> {
+fn read_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     let is_typeof = parser.lexer.is(word, "typeof");
     if block.maps_to.is_some() {
         return Err(parser.lexer.wrong(word, "given twice"));
     }
     if is_typeof {
-        read_fields(parser, block, family)?;
+        read_fields(parser, block)?;
     } else {
         read_types(parser, block)?;
     }
@@ -234,12 +229,7 @@ fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
 }
 
 /// Takes an item of a set's block that begins with a word, taken already.
-fn read_item(
-    parser: &mut Parser,
-    block: &mut Block,
-    word: &Token,
-    family: Family,
-) -> Result<(), Failure> {
+fn read_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if parser.lexer.is(word, "comment") {
         if block.comment.is_some() {
             return Err(parser.lexer.wrong(word, "given twice"));
@@ -248,7 +238,7 @@ fn read_item(
         return parser.lexer.take_end();
     }
     if parser.lexer.is(word, "type") || parser.lexer.is(word, "typeof") {
-        return read_type(parser, block, word, family);
+        return read_type(parser, block, word);
     }
     let known = ["flags", "auto-merge", "file", "learn", "elements"];
     if !known.iter().any(|known| parser.lexer.is(word, known)) {
@@ -387,7 +377,6 @@ fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failur
 
 /// Takes the items of a block and its `}`, after the `{`.
 fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(), Failure> {
-    let family = parser.policy.tables[table].family;
     loop {
         let token = parser.lexer.take();
         match token.kind {
@@ -396,7 +385,7 @@ fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(),
                 check(parser, &block, &token)?;
                 return declare(parser, table, block);
             }
-            _ => read_item(parser, &mut block, &token, family)?,
+            _ => read_item(parser, &mut block, &token)?,
         }
     }
 }

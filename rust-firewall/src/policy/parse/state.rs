@@ -91,10 +91,11 @@ impl Parser {
         Ok(token)
     }
 
-    /// Takes a string.
+    /// Takes a string, or a word that is none of the language's.
     pub fn string(&mut self) -> Result<String, Failure> {
         let token = self.lexer.take();
-        if token.kind != TokenKind::String {
+        let is_word = token.kind == TokenKind::Word && !is_reserved(self.lexer.text(&token));
+        if token.kind != TokenKind::String && !is_word {
             return Err(self.lexer.unexpected(&token, "a text in quotes"));
         }
         Ok(self.lexer.text(&token).to_owned())

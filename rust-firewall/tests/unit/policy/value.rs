@@ -114,9 +114,14 @@ fn codes_of_rejects_have_names() {
         parse(RejectKind::Icmp, "frag-needed"),
         Err(
             "not one of net-unreachable host-unreachable prot-unreachable port-unreachable \
-             net-prohibited host-prohibited admin-prohibited"
+             net-prohibited host-prohibited admin-prohibited, nor a number up to 254"
         )
     );
+    let number = |kind, number| value::parse_reject(kind, TokenKind::Number(number), "").ok();
+    assert_eq!(number(RejectKind::Icmp, 254), Some(254));
+    assert_eq!(number(RejectKind::Icmp, 255), None);
+    assert_eq!(number(RejectKind::Icmpx, 3), Some(3));
+    assert_eq!(number(RejectKind::Icmpx, 4), None);
     for (kind, code) in [
         (RejectKind::Icmp, 13),
         (RejectKind::Icmpv6, 1),
