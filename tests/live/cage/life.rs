@@ -22,6 +22,7 @@ pub const ROWS: &[Row] = &[
     ("end-of-uplink", 120, end_of_uplink),
     ("daemons", 120, daemons),
     ("refused", 120, refused),
+    ("in-a-container", 120, in_a_container),
 ];
 
 fn exit_codes(twin: Twin) -> anyhow::Result<()> {
@@ -349,5 +350,41 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     let said = Said::of(scene.on_host(false, &["sh", "-c", &format!("exec unshare --user --map-root-user --mount sh -c 'mount --bind /dev/null /dev/net/tun; exec \"$@\"' sh {fwctl} run --twin {} echo ran", twin.name())]).output()?);
     ensure!(said.code(125)?.is_empty(), "{}", said.all());
     said.says("pasta ended")?;
+    Ok(())
+}
+
+/// In namespaces of an ordinary user's, as a container without root has them, and in another cage, a cage is one.
+fn in_a_container(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let fwctl = scene.folder.file("fwctl");
+    let container = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+    ];
+    let cage = [
+        fwctl.as_str(),
+        "run",
+        "--twin",
+        twin.name(),
+        "--allow",
+        "good.example",
+        "--",
+    ];
+    let curl = |url| ["curl", "-sS", "--max-time", "20", url];
+    for outer in [&container[..], &cage] {
+        for (url, code) in [
+            ("https://good.example/", 0),
+            ("https://bad.example/", 6),
+            ("http://203.0.113.11/", 7),
+        ] {
+            let words = [outer, &cage, &curl(url)].concat();
+            Said::of(scene.on_host(false, &words).output()?).code(code)?;
+        }
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{bail, ensure};
 use testbed::skip::skip;
 use testbed::twin::Twin;
+use twinwall_tests::browser;
 use twinwall_tests::case::Row;
 
 use super::scene::{Said, Scene, USER};
@@ -19,6 +20,7 @@ pub const ROWS: &[Row] = &[
     ("cargo", 240, cargo),
     ("go", 240, go),
     ("apt", 180, apt),
+    ("browser", 240, in_browser),
     ("many-connections", 240, many),
 ];
 
@@ -195,6 +197,45 @@ fn apt(twin: Twin) -> anyhow::Result<()> {
     let options = format!("-o Dir::Etc::sourcelist={folder}/sources.list -o Dir::Etc::sourceparts=/nowhere -o Dir::State=$PWD/state -o Dir::State::status=$PWD/status -o Dir::Cache=$PWD/cache -o APT::Sandbox::User= -o Acquire::EnableSrvRecords=false -o Acquire::Retries=0 -o APT::Update::Error-Mode=any");
     let lines = format!("cd home; rm -rf state cache; mkdir -p state/lists/partial cache/archives/partial; : > status; apt-get {options} update; ls state/lists/*Packages*");
     both(&scene, false, "good.example", &lines)
+}
+
+/// A browser shows a page of an allowed name. Its hellos have an encrypted part, so it needs --ech.
+fn in_browser(twin: Twin) -> anyhow::Result<()> {
+    let browser = browser::find()?;
+    let scene = Scene::new(twin)?;
+    let words = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--no-first-run",
+        "--ignore-certificate-errors",
+        "--user-data-dir=home/profile",
+        "--dump-dom",
+    ];
+    let show = |options: &[&str], url: &str| -> anyhow::Result<Said> {
+        scene.run(&[options, &["--"], &words[..], &[url]].concat())
+    };
+    let open = ["--verbose", "--ech", "--allow", "good.example"];
+    let said = show(&open, "https://good.example/")?;
+    ensure!(
+        said.code(0)?.contains("good.example here"),
+        "{}",
+        said.all()
+    );
+    let said = show(&open, "https://bad.example/")?;
+    ensure!(!said.stdout.contains("here"), "{}", said.all());
+    said.says("denied: dns name bad.example (169.254.53.53:53): question not allowed")?;
+    let said = show(
+        &["--verbose", "--allow", "good.example"],
+        "https://good.example/",
+    )?;
+    ensure!(!said.stdout.contains("here"), "{}", said.all());
+    said.says("denied: tls sni good.example (")?;
+    said.says(":443): encrypted ClientHello")
 }
 
 /// Twenty clients at once, each with a hundred connections: all that are allowed are answered, and none that is denied.
