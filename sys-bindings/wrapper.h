@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The one header that src/bindings.rs is made from (see ./regenerate).
+ * The header from which ./regenerate generates src/bindings.rs.
  *
  * The kernel's headers come first: libnetfilter_queue and libnfnetlink ship old copies of two of
- * them under the same include guards, and whichever is read first wins.
+ * them under the same include guards, and the first one included takes effect.
  */
 #include <linux/netlink.h>
 #include <linux/netfilter.h>
@@ -15,8 +15,8 @@
 #include <libnetfilter_queue/libnetfilter_queue.h>
 
 /*
- * bindgen evaluates literals, not macros that hold a cast, a sizeof or an enumerator. Such macros
- * become enumerators of the same name here, so that the compiler gives the value.
+ * bindgen evaluates literals, but not macros that contain a cast, a sizeof or an enumerator. Here
+ * such macros become enumerators of the same name, whose values the compiler computes.
  */
 enum length_from_macro {
     from_NLMSG_HDRLEN = NLMSG_HDRLEN,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the bindings of `wrapper.h` to stdout, unformatted. `./regenerate` calls it, formats what
-//! comes out and puts the head of `src/bindings.rs` before it.
+//! Prints the bindings of `wrapper.h`, unformatted. `./regenerate` runs it, formats its output and prepends the head of
+//! `src/bindings.rs`.
 
 use std::process::exit;
 
-/// Functions that a backend of the queue may call. Left out are those that print, those that look
-/// up interface names (`nfq_get_*_name`), those that take apart packets (`packet` does that) and
-/// those whose arguments drag in types of libc.
+/// Functions that a queue backend may call. Excluded are functions that print, that look up interface names
+/// (`nfq_get_*_name`), that dissect packets (`packet` does that), and those whose arguments need types of libc.
 const FUNCTIONS: [&str; 8] = [
     "nfq_(open|close|fd|bind_pf|unbind_pf|create_queue|destroy_queue|handle_packet)",
     "nfq_set_(mode|queue_maxlen|queue_flags|verdict|verdict2|verdict_batch|verdict_batch2)",
@@ -18,7 +17,7 @@ const FUNCTIONS: [&str; 8] = [
     "mnl_attr_(get_(type|len|payload_len|payload|u8|u16|u32|u64)|put(_u8|_u16|_u32|_u64)?|ok|next|parse)",
 ];
 
-/// What travels in messages, and the socket's address.
+/// Types in messages, and the socket's address.
 const TYPES: [&str; 7] = [
     "nlmsghdr|nlmsgerr|nlattr|sockaddr_nl",
     "nfgenmsg",
@@ -29,7 +28,7 @@ const TYPES: [&str; 7] = [
     "ctattr_type",
 ];
 
-/// Constants by the prefix that the kernel gives them.
+/// Constants, by the kernel's prefixes.
 const CONSTANTS: [&str; 9] = [
     "NFQNL_.*",
     "NFQA_.*",

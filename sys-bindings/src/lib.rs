@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Raw bindings to libnetfilter_queue and libmnl, and to the kernel headers behind them
-//! (`linux/netlink.h`, `linux/netfilter.h`, `linux/netfilter/nfnetlink.h` and
-//! `linux/netfilter/nfnetlink_queue.h`): functions, structs and constants as C has them, with
-//! nothing on top and nothing typed by hand. Multi-byte fields are in the byte order that the
-//! header gives (`__be32` is network order, `__u32` the host's).
+//! Raw bindings to libnetfilter_queue, libmnl, and the kernel headers that they use (`linux/netlink.h`, `linux/netfilter.h`,
+//! `linux/netfilter/nfnetlink.h` and `linux/netfilter/nfnetlink_queue.h`): functions, structs and constants as in C, without
+//! wrappers and without hand-written declarations. Multi-byte fields have the byte order of the header (`__be32`: network
+//! order, `__u32`: host order).
 //!
 //! # How it is pinned
 //!
-//! `src/bindings.rs` is committed. `./regenerate` makes it from `wrapper.h` with the bindgen that
-//! `Cargo.toml` names exactly, for the Rust that the workspace names as its oldest; the allow-list
-//! is `examples/regenerate.rs`. The head of `src/bindings.rs` says which bindgen and which Debian
-//! packages it came from. `./regenerate --check` makes it again in a temporary file and fails,
-//! with a diff, if anything below that head differs. Both need `libclang-dev`; a normal build needs
-//! `libnetfilter-queue-dev` and `libmnl-dev` only.
+//! `src/bindings.rs` is committed. `./regenerate` generates it from `wrapper.h`, with the exact bindgen version of
+//! `Cargo.toml`, for the workspace's oldest supported Rust; the allow-list is in `examples/regenerate.rs`. The head of
+//! `src/bindings.rs` names the bindgen version and the Debian packages. `./regenerate --check` generates it again in a
+//! temporary file and fails, with a diff, if anything below that head differs. Both need `libclang-dev`; a normal build only
+//! needs `libnetfilter-queue-dev` and `libmnl-dev`.
 //!
-//! Sizes and offsets are asserted while the crate compiles (by bindgen) and, for the structs that
-//! go over the wire, once more in `tests/layout.rs` against the figures of the kernel's interface.
+//! Sizes and offsets are asserted at compile time (by bindgen) and, for structs in messages, again in `tests/layout.rs`
+//! against the values of the kernel's interface.
 
-// C names its types in small letters.
+// C type names are in lower case.
 #[allow(non_camel_case_types)]
 mod bindings;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The structs and constants that go over the wire, against the figures of the kernel's interface
-//! (include/uapi/linux/netlink.h, netfilter/nfnetlink.h, netfilter/nfnetlink_queue.h), which never
-//! change. bindgen's own asserts can't do this: they hold whatever header the bindings came from.
+//! Checks structs and constants in messages against the values of the kernel's interface (include/uapi/linux/netlink.h,
+//! netfilter/nfnetlink.h, netfilter/nfnetlink_queue.h), which never change. bindgen's own asserts can't do this: they hold
+//! for any header from which the bindings were generated.
 
 use std::mem::{align_of, offset_of, size_of};
 
 use sys_bindings::*;
 
-/// Size and alignment in bytes.
+/// Returns size and alignment in bytes.
 fn shape<T>() -> (usize, usize) {
     (size_of::<T>(), align_of::<T>())
 }
