@@ -123,7 +123,7 @@ impl Out {
         Ok(())
     }
 
-    /// Keeps the first `keep` bytes of a short write and truncates the rest.
+    /// Retains the first `keep` bytes of a short write and truncates the rest.
     pub fn cut(&mut self, keep: usize) -> io::Result<()> {
         self.bytes += keep as u64;
         if self.is_regular {

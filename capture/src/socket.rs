@@ -96,7 +96,7 @@ impl Socket {
         }
     }
 
-    /// Puts the interface in promiscuous mode while the socket is open.
+    /// Sets the interface to promiscuous mode while the socket is open.
     pub fn listen_to_all(&self, interface: u32) -> io::Result<()> {
         // SAFETY: packet_mreq is plain data for which all zeros is valid.
         let mut member: libc::packet_mreq = unsafe { std::mem::zeroed() };

@@ -114,7 +114,7 @@ impl Sender {
         });
     }
 
-    /// Gives up the packet that could not be sent.
+    /// Drops the packet that could not be sent.
     pub fn skip(&mut self) {
         self.done += 1;
     }
