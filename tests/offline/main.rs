@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What needs no traffic: texts, policies, captures and sources, as both twins read them. Only what is asked of nft wants
-//! root, for a namespace of its own.
+//! Tests without traffic: texts, policies, captures and sources, as both twins read them. Only tests with nft need root, for
+//! a separate namespace.
 
 use std::process::ExitCode;
 

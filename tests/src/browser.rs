@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The browser that shows pages and asks servers.
+//! Finds a browser, which renders pages and connects to servers.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use testbed::skip::skip;
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// The program of one that starts. Skips the case if none does.
+/// Returns the first browser that starts. Skips the case if none does.
 pub fn find() -> anyhow::Result<&'static str> {
     let browser = BROWSERS.into_iter().find(|name| {
         let version = Command::new(name).arg("--version").output();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Cases, and how they are run.
+//! Defines and runs cases.
 //!
-//! The program starts itself again for each case, with the case's name in the environment, and waits for it within
-//! the case's time limit. What a case starts dies with it (PR_SET_PDEATHSIG of `Namespace::command`); what a tracer or
-//! a wrapper stands between is in the case's process group, which is killed as a whole at the end.
+//! The program starts itself again for each case, with the case's name in the environment, and waits for it within the
+//! case's time limit. Processes of a case die with it (PR_SET_PDEATHSIG of `Namespace::command`); a process below a tracer
+//! or a wrapper is in the case's process group, which is killed as a whole at the end.
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -15,11 +15,11 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use testbed::skip::Skip;
 use testbed::twin::{Twin, TWINS};
 
-/// Names the case that this process is to run.
+/// Environment variable with the name of the case that this process must run.
 const CASE_VARIABLE: &str = "TWINWALL_CASE";
-/// How much longer a case may take where other programs have the processors: it ends what hangs, and judges nothing.
+/// Factor of a case's time limit on a busy machine: the limit only ends hung cases.
 const PATIENCE: u32 = 5;
-/// The exit code of a case that could not be run here.
+/// Exit code of a case that could not run here.
 const SKIPPED: u8 = 77;
 
 /// One test: its name, and a body that fails, skips itself with [`testbed::skip::skip`], or passes.
@@ -30,8 +30,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case that takes at most `limit_s` seconds on a machine that does nothing else. It is killed, and fails, after
-    /// [`PATIENCE`] times as long.
+    /// Makes a case that takes at most `limit_s` seconds on an idle machine. It is killed, and fails, after [`PATIENCE`]
+    /// times as long.
     pub fn new(
         name: impl Into<String>,
         limit_s: u64,
@@ -45,10 +45,10 @@ impl Case {
     }
 }
 
-/// A case that is made for each twin: its name, its limit in seconds, and its body.
+/// A case that runs with each twin: its name, its limit in seconds, and its body.
 pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
 
-/// The cases of rows, `TWIN/NAME`.
+/// Returns the cases of rows, `TWIN/NAME`.
 pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
     let case = |twin: Twin, (name, limit_s, body): Row| {
         Case::new(format!("{}/{name}", twin.name()), limit_s, move || {
@@ -59,27 +59,27 @@ pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
     TWINS.into_iter().flat_map(of_twin).collect()
 }
 
-/// Cases about one subject. The part's name and a slash stand before the names of its cases.
+/// Cases about one subject. Their names begin with the part's name and a slash.
 pub struct Part {
     name: &'static str,
     cases: fn() -> Vec<Case>,
 }
 
 impl Part {
-    /// A part whose cases are made when they are asked for, since that may mean to read files.
+    /// Makes a part whose cases are listed on request, since that may require reading files.
     pub const fn new(name: &'static str, cases: fn() -> Vec<Case>) -> Part {
         Part { name, cases }
     }
 
-    /// What follows the part's name in the name of a case or in a filter; None if that is not about this part.
+    /// Returns the text after the part's name in the name of a case or in a filter; None if it refers to another part.
     fn rest<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.strip_prefix(self.name)?.strip_prefix('/')
     }
 }
 
-/// The whole `main` of an integration program: runs the cases as libtest would, or the one that the environment names.
-/// A filter `PART/WORDS` leaves the cases of that part whose names have the words in them.
-/// Fails if there is none to run: a filter that leaves none is a mistake.
+/// The whole `main` of an integration program: runs the cases like libtest, or the case that the environment names. A filter
+/// `PART/WORDS` selects the cases of that part whose names contain the words. Fails if no case is left: such a filter is a
+/// mistake.
 pub fn run(parts: &[Part]) -> ExitCode {
     if let Ok(name) = std::env::var(CASE_VARIABLE) {
         std::env::remove_var(CASE_VARIABLE);
@@ -106,7 +106,7 @@ pub fn run(parts: &[Part]) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// A case by its whole name; only its part is made.
+/// Returns a case by its whole name; only its part is made.
 fn named(parts: &[Part], name: &str) -> Option<Case> {
     let (part, rest) = parts
         .iter()
@@ -114,8 +114,8 @@ fn named(parts: &[Part], name: &str) -> Option<Case> {
     (part.cases)().into_iter().find(|case| case.name == rest)
 }
 
-/// The whole names and the limits of the cases that a filter may leave, and whether it was about a part, so that no more
-/// is to be left out.
+/// Returns the whole names and the limits of the cases that a filter may select, and whether it named a part, so that no
+/// further filtering is needed.
 fn chosen(parts: &[Part], filter: Option<&str>) -> (Vec<(String, Duration)>, bool) {
     let all = |part: &Part, words: &str| {
         let cases = (part.cases)().into_iter();
@@ -173,7 +173,7 @@ fn run_as_process(name: &str, limit: Duration) -> Result<Completion, Failed> {
             .map(|_| String::from_utf8_lossy(&bytes).into_owned())
     });
     let finished = ends_within(&child, limit);
-    // What is still there of the case goes with it. The child is not reaped yet, so its number is still its group's.
+    // Remaining processes of the case end with it. The child is not reaped yet, so its number is still its group's.
     // SAFETY: kill(2) touches no memory.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let status = child.wait()?;
@@ -190,7 +190,7 @@ fn run_as_process(name: &str, limit: Duration) -> Result<Completion, Failed> {
     }
 }
 
-/// Waits for a child's end and leaves it to be reaped; false if it still runs after the limit.
+/// Waits for a child's end without reaping it; returns false if it still runs after the limit.
 fn ends_within(child: &Child, limit: Duration) -> bool {
     let end = Instant::now() + limit;
     loop {

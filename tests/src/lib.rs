@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the integration programs (`offline`, `live`, `soak`) share.
+//! Code shared by the integration programs (`offline`, `live`, `soak`).
 //!
-//! A *case* is one test. It runs as a process of its own (`case`), in namespaces of its own, under a time limit, so
-//! that whatever goes wrong ends with it: no firewall, rule or link is left behind.
+//! A *case* is one test. It runs in a separate process (`case`) and separate namespaces, under a time limit, so that every
+//! failure ends with it: no firewall, rule or link remains.
 
 pub mod browser;
 pub mod case;

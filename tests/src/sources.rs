@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The source files of a program, wherever they lie in its folders.
+//! Finds the source files of a program in its folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// All files in a folder and in those below it, sorted.
+/// Returns all files in a folder and its subfolders, sorted.
 pub fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;

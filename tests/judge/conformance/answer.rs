@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `reject` sends: which packet it answers, and what it says.
+//! Packets that `reject` sends: the packet that each responds to, and its content.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use twinwall_judge::packet::{folded, sum};
 
 use crate::cell::Shot;
 
-/// An answer as text, without what may differ (identification, hops, how much is quoted).
+/// A reject response as text, without variable parts (identification, hops, length of the quote).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answer(pub String);
 
@@ -18,11 +18,11 @@ struct View<'a> {
     destination: String,
     protocol: u8,
     layer4: &'a [u8],
-    /// Bytes of the pseudo header's addresses.
+    /// Address bytes of the pseudo header.
     addresses: &'a [u8],
 }
 
-/// A packet without extension headers: answers have none, save the RST to a packet that had some.
+/// Parses a packet without extension headers: responses have none, except the RST to a packet that had some.
 fn view(packet: &[u8]) -> Option<View<'_>> {
     match packet.first()? >> 4 {
         4 => {
@@ -51,7 +51,7 @@ fn view(packet: &[u8]) -> Option<View<'_>> {
     }
 }
 
-/// The number that the judge put into a packet.
+/// Returns the number that the judge stored in a packet.
 fn number_in(packet: &[u8]) -> Option<u32> {
     match packet.first()? >> 4 {
         4 => Some(u32::from(u16::from_be_bytes([
@@ -69,7 +69,8 @@ fn be32(bytes: &[u8]) -> u32 {
         .fold(0, |so_far, byte| so_far << 8 | u32::from(*byte))
 }
 
-/// The answer in a packet that left, and the number of the packet that it answers. None: something else.
+/// Returns the response in a packet that left the cell, and the number of the packet that caused it. None for any other
+/// packet.
 pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
     let seen = view(packet)?;
     let shot = |number: u32| shots.iter().find(|shot| shot.number == number);
@@ -77,7 +78,7 @@ pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
         TCP if seen.layer4.len() >= 20 && seen.layer4[13] & 0x04 != 0 => {
             let tcp = seen.layer4;
             let (sequence, acknowledged) = (be32(&tcp[4..8]), be32(&tcp[8..12]));
-            // The judge's sequence numbers hold the packet's number in their upper bits.
+            // The judge stores the packet's number in the upper bits of its sequence numbers.
             let number = [sequence, acknowledged]
                 .map(|word| word >> 12)
                 .into_iter()

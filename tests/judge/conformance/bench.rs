@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The sitting: policies one after another, all subjects on each.
+//! The sitting: runs policies one after another, each with all subjects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,22 +26,22 @@ use crate::options::Options;
 use crate::subject::{Subject, Told, Who, STATE_BITS};
 
 const JUDGE: &str = "certify";
-/// One random policy in so many asks the state of connections: it needs cells that remember none.
+/// One in this number of random policies tests the connection state and needs cells without remembered connections.
 const TRACKED_EVERY: u64 = 16;
-/// How a text begins a line that says why nft takes less than the language.
+/// Start of a line in a policy that explains why nft does not accept it.
 const NFT_NOTE: &str = "\n# nft: ";
-/// Enough to copy all bytes of a packet.
+/// Number of bytes that copies every packet whole.
 const COPY_ALL: u32 = 65535;
-/// Longer, a disagreement is not made smaller.
+/// Time limit for shrinking a disagreement.
 const SHRINK: Duration = Duration::from_secs(90);
 
-/// More are not looked for: each takes time to be shrunk.
+/// Number of disagreements after which the search ends: each takes time to shrink.
 const DISAGREEMENTS_MAX: u64 = 10;
 
-/// What came of a policy with packets.
+/// Result of a policy with packets.
 enum Finding {
     Agreed,
-    /// Somebody does not load it, and says why.
+    /// A subject does not load the policy, with its reason.
     Refused(Who, String),
     Differ(Vec<Difference>),
 }
@@ -55,7 +55,7 @@ pub struct Bench {
     disagreements: u64,
 }
 
-/// A policy with one blank between words and without joined lines, in which words are looked for.
+/// Returns a policy with single blanks between words and joined continuation lines, for searching words.
 fn with_single_blanks(text: &str) -> String {
     let joined = text.replace("\\\n", " ");
     let lines: Vec<String> = joined
@@ -65,7 +65,7 @@ fn with_single_blanks(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether a policy asks for the state of connections, other than in a comment.
+/// Whether a policy tests the connection state, outside comments.
 pub fn is_tracked(text: &str) -> bool {
     let mut code = text
         .lines()
@@ -73,7 +73,7 @@ pub fn is_tracked(text: &str) -> bool {
     code.any(|line| line.contains("ct state"))
 }
 
-/// Packets for a policy's hooks: by every way that meets one of them. `tracked`: with answers to some of them.
+/// Makes packets for a policy's hooks, on every way through one of the hooks. `tracked`: with replies to some of them.
 fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
     let (groups, hooks) = (&scanned.groups, &scanned.hooks);
     let tracked = is_tracked(&scanned.text);
@@ -95,7 +95,7 @@ fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
                     way,
                     bytes: packet.bytes(),
                     mark: if tracked { mark & !STATE_BITS } else { mark },
-                    // -1 is nobody.
+                    // -1 is no owner.
                     owner: if owner == u32::MAX { 0 } else { owner },
                 });
             };
@@ -109,7 +109,7 @@ fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
     shots
 }
 
-/// What the policies of a run may have. `tracked`: the state of connections, in hooks where it is known.
+/// Returns the features that the policies of a run may use. `tracked`: the connection state, in hooks where it is known.
 fn profile(tracked: bool) -> Profile {
     Profile {
         hooks: match tracked {
@@ -118,14 +118,14 @@ fn profile(tracked: bool) -> Profile {
         },
         ct_state: tracked,
         ct_mark: false,
-        // An answer to a packet is a part of its connection, and its state then one more thing that differs.
+        // A reject response is part of its connection, so its state would be a further difference.
         reject: !tracked,
         interfaces: &INTERFACES,
         ..Profile::full()
     }
 }
 
-/// Judges all that the options say; true if nothing disagrees.
+/// Judges everything that the options select; returns true if there is no disagreement.
 pub fn sit(options: &Options) -> anyhow::Result<bool> {
     let folder = root().join("build/certify");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -158,7 +158,7 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     Ok(bench.disagreements == 0)
 }
 
-/// Makes the cells side by side.
+/// Makes the cells in parallel.
 fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
     thread::scope(|scope| {
         let makers: Vec<_> = who
@@ -172,14 +172,14 @@ fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
     })
 }
 
-/// The policy with limits that hardly refill while the packets pass, since the judge does not control when each comes.
+/// Returns the policy with limits that hardly refill while the packets pass, since the judge does not control their times.
 fn without_refill(text: &str) -> String {
     text.replace("/second", "/hour").replace("/minute", "/hour")
 }
 
 impl Bench {
-    /// The files of the command line; without one, those that are shipped, those of the parser's corpus, and what was
-    /// kept of earlier disagreements.
+    /// Judges the files of the command line; without files, the shipped policies, those of the parser's corpus, and those
+    /// saved from earlier disagreements.
     fn files(&mut self, options: &Options) -> anyhow::Result<()> {
         let mut random = Random::new(options.seed);
         for path in &options.files {
@@ -213,7 +213,7 @@ impl Bench {
                 })
                 .unwrap_or_default();
             paths.sort();
-            // In the parser's corpus, what is taken has its canonical print beside it.
+            // In the parser's corpus, each accepted policy has its canonical print beside it.
             paths.retain(|path| {
                 path.extension().is_some_and(|end| end == "nft")
                     && (folder == "rules/policy" || path.with_extension("ok").exists())
@@ -314,8 +314,8 @@ impl Bench {
         self.judge_file(&path, text, hooks, shots, counted)
     }
 
-    /// Runs all subjects. Packets that meet listed deviations are taken out, and the rest is run again, since
-    /// counters and limits do not tell packets apart.
+    /// Runs all subjects. Packets that match listed deviations are removed, and the rest is run again, since counters and
+    /// limits do not distinguish packets.
     fn judge_file(
         &mut self,
         path: &Path,
@@ -352,7 +352,7 @@ impl Bench {
             }
             let only_counters = found.iter().all(|one| one.number.is_none());
             if only_counters {
-                // The kernel does not say where its counters stand.
+                // The kernel does not report the position of its counters.
                 let rules = outcomes.iter().map(|outcome| &outcome.counter_rules);
                 let rules = rules.max_by_key(|rules| rules.len());
                 let written = fs::read_to_string(path)?;
@@ -381,8 +381,7 @@ impl Bench {
             let deviations = &mut self.deviations;
             let mut known =
                 excused_of(subjects, deviations, &|shot| differ.contains(&shot.number))?;
-            // Where only counters differ, and where packets are limited, any of the packets that meet a deviation may
-            // be why.
+            // If only counters differ, or packets are limited, any packet that matches a deviation may be the cause.
             if known.is_empty() {
                 known = excused_of(subjects, deviations, &|shot| !differ.contains(&shot.number))?;
             }
@@ -393,7 +392,7 @@ impl Bench {
         }
     }
 
-    /// Whether there is a disagreement, still.
+    /// Whether the subjects still disagree.
     fn differs(&mut self, text: &str, hooks: &[Hook], shots: &[Shot], end: Instant) -> bool {
         Instant::now() < end
             && !shots.is_empty()
@@ -403,7 +402,7 @@ impl Bench {
             )
     }
 
-    /// Makes a disagreement small and keeps it.
+    /// Shrinks a disagreement and saves it.
     fn shrink(&mut self, name: &str, made: Policy, shots: Vec<Shot>) -> anyhow::Result<()> {
         let end = Instant::now() + SHRINK;
         let (text, hooks) = (made.to_string(), made.hooks());
@@ -416,7 +415,7 @@ impl Bench {
         self.keep(name, &text, &hooks, &shots)
     }
 
-    /// The same for a policy that somebody wrote, line by line.
+    /// Does the same for a handwritten policy, line by line.
     fn shrink_text(
         &mut self,
         name: &str,
@@ -464,14 +463,14 @@ impl Bench {
 }
 
 impl Told {
-    /// 0 bytes are those that the policy requires.
+    /// Formats the settings; 0 bytes means those that the policy requires.
     fn text(self) -> String {
         let copied = self.copy_bytes.unwrap_or(0);
         let fail = if self.open { "open" } else { "closed" };
         format!("copy {copied} fail {fail}")
     }
 
-    /// What stands behind the words of a shot.
+    /// Parses the settings that follow the words of a shot.
     fn parse(text: &str) -> Option<Told> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["copy", copied, "fail", fail] = *words.get(SHOT_WORDS..)? else {
@@ -489,11 +488,11 @@ impl Told {
     }
 }
 
-/// How many words of a shot's text are kept.
+/// Number of words in a saved shot's text.
 const SHOT_WORDS: usize = 8;
 
 impl Shot {
-    /// All but the bytes, which stand in a pcap file.
+    /// Formats everything but the bytes, which are in a pcap file.
     fn text(&self) -> String {
         let (number, mark, owner) = (self.number, self.mark, self.owner);
         format!(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A namespace of its own for each subject, with three ways for packets:
+//! A separate namespace for each subject, with three ways for packets:
 //!
 //!     pin0 --> in0   delivered locally, whatever the address: prerouting, input
 //!     pfwd0 -> fwd0 ----------------> out0 --> pout0   prerouting, forward, postrouting
 //!     raw socket (owner, mark) -----> out0 --> pout0   output, postrouting
 //!
-//! Answers to packets (reject) leave by out0, too. The last chain of every hook, behind all others, logs what passes
-//! with hook and mark to a netlink socket; that of input then drops it, so that the stack answers nothing by itself.
+//! Reject responses leave by out0, too. The last chain of every hook, after all other chains, logs passing packets with hook
+//! and mark to a netlink socket; in the input hook it then drops them, so that the stack itself sends no replies.
 
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
@@ -24,19 +24,19 @@ use twinwall_judge::tree::{Hook, HOOKS};
 use crate::socket::{set_mark, Link, Nflog, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER};
 
 pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
-/// Owners whose sockets are kept.
+/// Number of owners whose sockets stay open.
 const OWNERS_KEPT: usize = 100;
 const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const ETH_P_ALL: u16 = 0x0003;
-/// Within which new interfaces have said what they say by themselves.
+/// Time in which new interfaces send their own initial packets.
 const SETTLE: Duration = Duration::from_millis(400);
-/// Between two looks at a queue, of which each must find it empty: longer than a verdict takes to be acted on.
+/// Time between two reads of a queue that must both find it empty: longer than the kernel needs to act on a verdict.
 const STEP: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// By which way a packet comes.
+/// Way of a packet through the cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     In,
@@ -51,7 +51,7 @@ impl Way {
         ["in", "forward", "out"][self as usize]
     }
 
-    /// Whether it leads through a hook.
+    /// Whether the way leads through a hook.
     pub fn meets(self, hook: Hook) -> bool {
         match self {
             Way::In => matches!(hook, Hook::Prerouting | Hook::Input),
@@ -61,22 +61,22 @@ impl Way {
     }
 }
 
-/// A packet, and what is true of it beside its bytes.
+/// A packet with its properties outside its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shot {
     pub number: u32,
     pub way: Way,
     pub bytes: Vec<u8>,
     pub mark: u32,
-    /// User and group; for `Way::Out`.
+    /// User and group; only for `Way::Out`.
     pub owner: u32,
 }
 
-/// What passed a cell.
+/// Packets that passed a cell.
 #[derive(Default)]
 pub struct Seen {
     pub logged: Vec<crate::socket::Logged>,
-    /// What left by out0.
+    /// Packets that left by out0.
     pub left: Vec<Vec<u8>>,
 }
 
@@ -87,7 +87,7 @@ pub struct Cell {
     outside: Link,
     markers: [Link; 2],
     nflog: Nflog,
-    /// The list of the namespace's queues.
+    /// The open /proc file that lists the namespace's queues.
     queues: File,
     raws: RefCell<BTreeMap<(u32, u8), Raw>>,
 }
@@ -100,22 +100,22 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv6/conf/default/accept_ra", "0"),
     ("ipv6/conf/default/addr_gen_mode", "1"),
     ("ipv6/conf/default/router_solicitations", "0"),
-    // Any source is taken, and none is answered for by itself.
+    // Accept any source address, and answer ARP for none.
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
     ("ipv4/conf/all/accept_local", "1"),
     ("ipv4/conf/default/accept_local", "1"),
     ("ipv4/conf/all/send_redirects", "0"),
     ("ipv4/conf/default/send_redirects", "0"),
-    // The kernel's own limits on answers are not the policy's.
+    // The kernel's own rate limits on responses are not the policy's.
     ("ipv4/icmp_ratelimit", "0"),
     ("ipv4/icmp_msgs_per_sec", "1000000"),
     ("ipv4/icmp_msgs_burst", "1000000"),
     ("ipv6/icmp/ratelimit", "0"),
-    // No fragment waits, to be answered for later.
+    // No fragment waits, so that there is no later response to it.
     ("ipv4/ipfrag_low_thresh", "0"),
     ("ipv4/ipfrag_high_thresh", "0"),
-    // What is said of multicast groups is said at once.
+    // Multicast reports are sent at once.
     ("ipv6/conf/default/mldv2_unsolicited_report_interval", "1"),
 ];
 
@@ -136,8 +136,8 @@ neigh add fe80::9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
 route add default via 169.254.9.9 dev out0 onlink
 ";
 
-/// Every address is local to what comes in by in0, and to who asks whether an answer may come from there; what comes in
-/// by fwd0, or is sent here, goes its way.
+/// Every address is local for packets from in0, and for checks of a response's source address. Packets from fwd0 and locally
+/// sent packets are routed.
 const RULES: &str = "route add local default dev lo table local
 rule add iif fwd0 lookup main pref 5
 rule add iif lo lookup main pref 6
@@ -148,8 +148,8 @@ rule del pref 0
 const LINKS6: &str = "route add default via fe80::9 dev out0 onlink
 ";
 
-/// The chains behind all others. Tracked, one that nobody comes to has connections tracked for both families, whatever
-/// the policy's.
+/// Returns the chains after all other chains. `tracked`: an unreachable chain enables connection tracking for both families,
+/// whatever the policy uses.
 pub fn late_chains(tracked: bool) -> String {
     let chains = HOOKS.map(|hook| {
         let end = if hook == Hook::Input { "\n\t\tdrop" } else { "" };
@@ -201,8 +201,8 @@ impl Cell {
         })
     }
 
-    /// Sends packets in order. `one_by_one`: each when the one before it has come to its end, through all hooks; else
-    /// each when the one before it has reached its queue.
+    /// Sends packets in order. `one_by_one`: each after the previous packet has passed all hooks; otherwise each after the
+    /// previous packet has reached its queue.
     pub fn send(&self, shots: &[Shot], one_by_one: bool) -> anyhow::Result<()> {
         for run in shots.chunk_by(|a, b| a.way == b.way && !one_by_one) {
             for shot in run {
@@ -216,8 +216,8 @@ impl Cell {
         Ok(())
     }
 
-    /// Waits until no packet waits for a verdict. A packet that has got one is in its next queue, or at its end, before
-    /// its program goes on.
+    /// Waits until no packet waits for a verdict. A packet with a verdict is in its next queue, or at its end, before its
+    /// program continues.
     fn wait_for_queue(&self) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
         let mut quiet = 0;
@@ -270,11 +270,11 @@ impl Cell {
         Ok(())
     }
 
-    /// A socket that belongs to a user and a group.
+    /// Returns a socket that belongs to a user and a group.
     fn raw(&self, owner: u32, version: u8) -> anyhow::Result<Raw> {
         self.namespace.enter(|| {
             // The thread ends with this closure, and its file system ids with it.
-            // SAFETY: both take numbers only.
+            // SAFETY: both calls have only numbers as arguments.
             unsafe {
                 libc::setfsgid(owner);
                 libc::setfsuid(owner);
@@ -283,8 +283,8 @@ impl Cell {
         })
     }
 
-    /// Frames of a link are handled one after another: when the marker is seen, those before it have passed the hooks
-    /// or wait in a queue. What a socket sends has when the call returns.
+    /// Waits for a marker frame. A link's frames are handled in order: once the marker arrives, earlier frames have passed
+    /// the hooks or wait in a queue. A packet from a socket has done so when the call returns.
     fn wait_for_marker(&self, way: Way) -> anyhow::Result<()> {
         let (link, to, marker) = match way {
             Way::In => (&self.inward, IN0, &self.markers[0]),
@@ -300,7 +300,7 @@ impl Cell {
         Ok(())
     }
 
-    /// What has passed when nothing waits in a queue any more.
+    /// Returns the packets that have passed, once no packet waits in a queue.
     pub fn settle(&self) -> anyhow::Result<Seen> {
         let mut seen = Seen::default();
         let end = Instant::now() + PATIENCE;
@@ -317,7 +317,7 @@ impl Cell {
             let waiting = state.is_some_and(|waiting| waiting > 0);
             let moved = seen.logged.len() + seen.left.len() != before;
             quiet = if waiting || moved { 0 } else { quiet + 1 };
-            // Without a queue, packets go their way within the calls that send them.
+            // Without a queue, packets are handled within the calls that send them.
             if quiet < 2 && state.is_some() {
                 thread::sleep(Duration::from_millis(2));
             }
@@ -325,7 +325,7 @@ impl Cell {
         Ok(seen)
     }
 
-    /// How many packets wait in queue 0; None if there is no queue.
+    /// Returns the number of packets that wait in queue 0; None if there is no queue.
     fn queue_state(&self) -> anyhow::Result<Option<u64>> {
         let mut buffer = [0; 512];
         let read = self
@@ -342,8 +342,8 @@ impl Cell {
         }
     }
 
-    /// Sends the packets of some hooks to queue 0, of all others past it. `tracked`: with the state of their connection
-    /// in their mark, as the shipped rules put it there.
+    /// Sends the packets of some hooks to queue 0 and lets all other packets bypass it. `tracked`: with the connection state
+    /// in their mark, as the shipped rules set it.
     pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool) -> anyhow::Result<()> {
         let rules = match tracked {
             true => tracking_rules()?,
@@ -370,13 +370,13 @@ impl Cell {
         self.namespace.feed("ip6tables-restore", &[], &text)
     }
 
-    /// Runs nft with a text; gives what it says if it fails.
+    /// Runs nft with a text; returns its message if it fails.
     pub fn nft(&self, text: &str) -> anyhow::Result<()> {
         self.namespace.feed("nft", &["-f", "-"], text)
     }
 }
 
-/// The rules of rules/queue that put the state of a connection into the mark and send the packet to queue 0.
+/// Returns the rules of rules/queue that store the connection state in the mark and send the packet to queue 0.
 fn tracking_rules() -> anyhow::Result<String> {
     let path = root().join("rules/queue/conntrack-input.iptables");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;

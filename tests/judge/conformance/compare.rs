@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where outcomes differ, in one line each.
+//! Differences between outcomes, one line each.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use crate::cell::Shot;
 use crate::subject::{Outcome, Who};
 
 pub struct Difference {
-    /// The packet; None where the counters differ.
+    /// Number of the packet; None if the counters differ.
     pub number: Option<u32>,
-    /// The counter, from 0; None where packets or the count of counters differ.
+    /// Index of the counter, from 0; None if packets or the number of counters differ.
     pub counter: Option<usize>,
     pub text: String,
 }
 
-/// What became of a packet.
+/// Result of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// The hooks that it passed, in their order, with the mark that it had then.
+    /// Hooks that it passed, in order, with its mark at that time.
     pub passed: Vec<(Hook, u32)>,
     pub answers: Vec<Answer>,
 }
@@ -73,7 +73,7 @@ fn all_equal<T: PartialEq>(items: &[T]) -> bool {
     items.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// All differences, those of packets first.
+/// Returns all differences, those of packets first.
 pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Difference> {
     let mut found = Vec::new();
     for shot in shots {
@@ -134,7 +134,7 @@ pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Dif
     found
 }
 
-/// What became of packets, counted: for the closing line.
+/// Counts of packet results, for the closing line.
 #[derive(Default)]
 pub struct Tally {
     pub policies: u64,

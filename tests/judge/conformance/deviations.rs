@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Deviations from the kernel that are known and meant: tests/judge/conformance/deviations.txt lists them, this file recognises
-//! them. What is not listed, or listed for another kernel, counts as a disagreement.
+//! Known and intended deviations from the kernel: tests/judge/conformance/deviations.txt lists them, this file recognises
+//! them. An unlisted deviation, or one listed for another kernel, counts as a disagreement.
 
 use std::fs;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::bench::is_tracked;
 use crate::cell::Shot;
 use crate::expected::{self, Expected};
 
-/// A packet that is decided otherwise.
+/// A packet with a different decision.
 pub struct Case<'a> {
-    /// The policy's text.
+    /// Text of the policy.
     pub policy: &'a str,
     pub shot: &'a Shot,
-    /// That the twins are told; None = what the policy requires.
+    /// Bytes that the twins copy; None means those that the policy requires.
     pub copy_bytes: Option<u32>,
 }
 
-/// Whether a packet meets a deviation.
+/// Whether a packet matches a deviation.
 type Recognise = fn(case: &Case) -> bool;
 
 const RECOGNISERS: &[(&str, Recognise)] = &[
@@ -40,7 +40,7 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     (ERRORS, |_| false),
 ];
 
-/// Words for what stands behind the network header.
+/// Words for fields after the network header.
 const TRANSPORT: [&str; 6] = ["sport", "dport", "tcp flags", "icmp", "icmpv6", "tcp reset"];
 
 fn looks_behind_the_header(policy: &str) -> bool {
@@ -51,9 +51,9 @@ fn later_fragment_ports(case: &Case) -> bool {
     looks_behind_the_header(case.policy) && is_later_fragment(&case.shot.bytes)
 }
 
-/// What a policy that looks behind the IPv6 header requires at most.
+/// Bytes that a policy with fields after the IPv6 header requires at most.
 const REQUIRED_BYTES: usize = 128;
-/// The most bytes of a transport header that are compared.
+/// Largest number of compared bytes of a transport header.
 const HEADER_BYTES: usize = 20;
 
 fn headers_beyond_the_copy(case: &Case) -> bool {
@@ -69,7 +69,8 @@ fn answer_to_bad_checksum(case: &Case) -> bool {
     case.policy.contains("reject") && !checksum_verified(&case.shot.bytes)
 }
 
-/// The protocol behind the IP header and where its header begins, by `known` extension headers.
+/// Returns the protocol after the IP header and the offset of its header, skipping the extension headers that `known`
+/// accepts.
 fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
     match packet[0] >> 4 {
         4 => (packet[9], usize::from(packet[0] & 15) * 4),
@@ -159,7 +160,7 @@ fn nft_merges(policy: &str) -> bool {
 const ANSWERS: &str = "answers-in-own-chains";
 const ERRORS: &str = "errors-of-tracked-packets";
 
-/// The hook of the base chain in which a rule stands, `FILE:LINE`; None in other chains, and where that is not seen: the
+/// Returns the hook of the base chain that contains a rule, `FILE:LINE`. None in other chains, and where it is unknown: the
 /// rule is in another file, or is added to a chain from outside.
 fn hook_of<'a>(file: &Path, policy: &'a str, rule: &str) -> Option<&'a str> {
     let (of, line) = rule.rsplit_once(':')?;
@@ -179,7 +180,7 @@ fn hook_of<'a>(file: &Path, policy: &'a str, rule: &str) -> Option<&'a str> {
     words.nth(1)
 }
 
-/// Whether a rule's chain can see what the host sends: those of its hooks, and all that may be jumped to from there.
+/// Whether a rule's chain can see the host's own packets: the chains of its hooks, and all chains reachable from them.
 pub fn sees_own(file: &Path, policy: &str, rule: &str) -> bool {
     matches!(
         hook_of(file, policy, rule),
@@ -187,8 +188,8 @@ pub fn sees_own(file: &Path, policy: &str, rule: &str) -> bool {
     )
 }
 
-/// Whether what is counted under a policy is known to differ: one that sees what the host sends, and rejects or asks
-/// for the state of connections. `own`: the counters that differ are in chains that see that.
+/// Whether a known deviation affects the counters under a policy: it sees the host's own packets, and rejects or tests the
+/// connection state. `own`: the counters that differ are in chains that see such packets.
 pub fn counts_own(deviations: &mut [Deviation], policy: &str, own: bool) -> bool {
     let sees = ["hook output", "hook postrouting"]
         .iter()
@@ -204,18 +205,18 @@ pub fn counts_own(deviations: &mut [Deviation], policy: &str, own: bool) -> bool
     found.map(|one| one.met += 1).is_some()
 }
 
-/// What nf_reject_verify_csum and nf_ip_checksum, nf_ip6_checksum make of a packet: all protocols but some are taken to
-/// have an Internet checksum over all behind the IP header.
+/// Computes the result of nf_reject_verify_csum and nf_ip_checksum, nf_ip6_checksum: all protocols except some are assumed
+/// to have an Internet checksum over everything after the IP header.
 fn checksum_verified(packet: &[u8]) -> bool {
     const EXEMPT: [u8; 5] = [47, 51, 50, 132, 136];
-    // ipv6_skip_exthdr does not know the mobility header.
+    // ipv6_skip_exthdr does not skip the mobility header.
     let (protocol, offset) = transport(packet, |kind| kind != MOBILITY);
     let pseudo = if packet[0] >> 4 == 4 {
         &packet[12..20]
     } else {
         &packet[8..40]
     };
-    // Something must follow the headers of IPv6.
+    // Data must follow the IPv6 headers.
     let Some(rest) = packet
         .get(offset..)
         .filter(|rest| packet[0] >> 4 == 4 || !rest.is_empty())
@@ -233,7 +234,7 @@ fn checksum_verified(packet: &[u8]) -> bool {
     folded(so_far) == 0
 }
 
-/// Where the headers of a later fragment end: the IPv4 header, the fragment header of IPv6.
+/// Returns the end of a later fragment's headers: the IPv4 header, the IPv6 fragment header.
 pub fn end_of_headers(packet: &[u8]) -> usize {
     match packet[0] >> 4 {
         4 => usize::from(packet[0] & 15) * 4,
@@ -255,8 +256,8 @@ fn be16(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
 }
 
-/// The extension headers of an IPv6 packet, as far as they are there: kind, bytes from there on, and where the next
-/// header begins. None of IPv4.
+/// Iterates over the extension headers of an IPv6 packet: kind, bytes from there on, and offset of the next header. Empty
+/// for IPv4.
 fn extensions(packet: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
     let mut kind = if packet[0] >> 4 == 6 {
         packet[6]
@@ -281,15 +282,15 @@ fn extensions(packet: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
 
 pub struct Deviation {
     pub name: String,
-    /// The version's beginning, `6.18`; `*` = any.
+    /// Prefix of the kernel's version, such as `6.18`; `*` means any.
     kernel: String,
     recognise: Recognise,
     pub expected: Expected,
-    /// Packets that met it.
+    /// Number of packets that matched it.
     pub met: u64,
 }
 
-/// Reads the deviations that are for the running kernel.
+/// Parses the deviations for the running kernel.
 pub fn read() -> anyhow::Result<Vec<Deviation>> {
     let path = root().join("tests/judge/conformance/deviations.txt");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -325,7 +326,7 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
     Ok(deviations)
 }
 
-/// Those that a packet meets, by their places in the list.
+/// Returns the indices of the deviations that a packet matches.
 pub fn met(deviations: &[Deviation], case: &Case) -> Vec<usize> {
     let all = deviations.iter().enumerate();
     all.filter(|(_, one)| (one.recognise)(case))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether packets that differ do so as deviations.txt expects: they are sent again by themselves, what can't be decided in
-//! the other --fail mode too, and the kernel is asked of their stand-ins.
+//! Checks whether differing packets behave as deviations.txt expects. Each is sent again alone; undecidable packets also in
+//! the other --fail mode; the kernel receives their stand-ins.
 
 use std::path::Path;
 
@@ -13,30 +13,31 @@ use crate::deviations::{self, Case, Deviation};
 use crate::expected::{holds, Expected};
 use crate::subject::{Outcome, Subject, Told, Who};
 
-/// What is asked again.
+/// Inputs of a repeated run.
 pub struct Again<'a> {
     pub path: &'a Path,
-    /// The policy's text.
+    /// Text of the policy.
     pub policy: &'a str,
     pub hooks: &'a [Hook],
     pub told: Told,
 }
 
-/// The length of the fragment header of IPv6.
+/// Length of the IPv6 fragment header.
 const FRAGMENT_BYTES: usize = 8;
 
-/// A packet that differs, and the deviations that it meets.
+/// A differing packet, and the deviations that it matches.
 struct Suspect<'a> {
     shot: &'a Shot,
     met: Vec<usize>,
 }
 
-/// What came of suspects, by subject.
+/// Outcomes of the suspects, by subject.
 type Outcomes = Vec<(Who, Outcome)>;
 
-/// The packet without what stands behind its IP header, or the last extension header of a later fragment, which is its
-/// fragment header: the kernel finds no field there. Of IPv6 it is a first fragment: of a later one ipv6_find_hdr gives no
-/// place of a transport header, and nft_payload_fast_eval takes it for 0 and reads the fields of the IPv6 header itself.
+/// Returns the packet without the bytes after its IP header or, for a later fragment, after its last extension header, which
+/// is the fragment header: the kernel finds no field there. In IPv6 it becomes a first fragment: for a later fragment
+/// ipv6_find_hdr returns no transport offset, and nft_payload_fast_eval treats it as 0 and reads the fields of the IPv6
+/// header itself.
 fn stand_in(shot: &Shot) -> Shot {
     let mut shot = shot.clone();
     let end = deviations::end_of_headers(&shot.bytes);
@@ -59,14 +60,14 @@ fn stand_in(shot: &Shot) -> Shot {
     shot
 }
 
-/// Whether a policy can tell a packet from its stand-in, which is shorter.
+/// Whether a policy can distinguish a packet from its stand-in, which is shorter.
 fn reads_length(policy: &str) -> bool {
     ["length", "quota", "bytes"]
         .iter()
         .any(|word| policy.contains(word))
 }
 
-/// Sends packets to some subjects; a policy that was loaded before is not refused.
+/// Sends packets to some subjects; a policy that was loaded before must not be refused.
 fn run(
     subjects: &mut [Subject],
     again: &Again,
@@ -84,7 +85,7 @@ fn run(
     Ok(outcomes)
 }
 
-/// The fates of a packet: the kernel's, and those of the twins.
+/// Returns the fates of a packet: the kernel's, and those of the twins.
 fn fates(outcomes: &Outcomes, number: u32) -> (Option<Fate>, Vec<Fate>) {
     let of = |kernel: bool| {
         outcomes
@@ -95,7 +96,7 @@ fn fates(outcomes: &Outcomes, number: u32) -> (Option<Fate>, Vec<Fate>) {
     (of(true).next(), of(false).collect())
 }
 
-/// Whether each twin counts as many packets as undecidable as differ from the kernel.
+/// Whether each twin's count of undecidable packets equals the number of packets that differ from the kernel.
 fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
     let differ = suspects.iter().filter(|suspect| {
         let (kernel, twins) = fates(outcomes, suspect.shot.number);
@@ -107,7 +108,7 @@ fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
         .all(|(who, outcome)| *who == Who::Kernel || outcome.undecidable >= differ)
 }
 
-/// Sends suspects together. Returns those that are as expected: their numbers, and the deviation.
+/// Sends suspects together. Returns those that behave as expected: their numbers and the deviation.
 fn judge(
     subjects: &mut [Subject],
     again: &Again,
@@ -152,8 +153,8 @@ fn judge(
                     && are_counted(&otherwise, suspects)
             }
             Expected::Absent => {
-                // All agree on the stand-in; the twins on both, unless the policy can tell them apart, and they don't answer
-                // a later fragment.
+                // All agree on the stand-in; the twins agree on both, unless the policy can distinguish them, and they send
+                // no response to a later fragment.
                 let (_, twins) = fates(&outcomes, number);
                 let (_, of_stand_in) = fates(&stood_in, number);
                 let same_way = twins
@@ -178,9 +179,8 @@ fn judge(
     Ok(found)
 }
 
-/// The numbers of those packets, among the ones that differ, that do as deviations say; they are counted. Where packets
-/// are limited, each is sent alone, since what becomes of one depends on the others. So are those that were not as
-/// expected together.
+/// Returns the differing packets that behave as deviations expect, and counts them. If packets are limited, each is sent
+/// alone, since its result depends on the others. Packets that did not behave as expected together are also sent alone.
 pub fn excused(
     subjects: &mut [Subject],
     again: &Again,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is expected of the twins where they are meant to differ from the kernel: the third column of deviations.txt.
-//! Whatever is expected, the twins agree with each other.
+//! Expected behaviour of the twins where they intentionally differ from the kernel: the third column of deviations.txt. In
+//! all cases the twins agree with each other.
 
 use anyhow::bail;
 
@@ -8,21 +8,22 @@ use crate::compare::Fate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// The first hook where they differ has done as --fail truncated says, in both modes, and the packets count as
+    /// At the first differing hook the twins act as --fail truncated specifies, in both modes, and the packets count as
     /// undecidable.
     Fail,
-    /// The packet goes the way of the same packet without what stands behind its IP header, by the kernel; it is not
-    /// answered.
+    /// The twins treat the packet as the kernel treats the same packet without the bytes after its IP header; no reject
+    /// response is sent.
     Absent,
-    /// The packet goes the same way with the same marks; the twins answer it, the kernel does not.
+    /// The packet passes the same hooks with the same marks; the twins send a reject response, the kernel does not.
     Answered,
-    /// The packet goes the same way with the same marks; the kernel answers it, the twins do not.
+    /// The packet passes the same hooks with the same marks; the kernel sends a reject response, the twins do not.
     Unanswered,
-    /// The packet goes the same way with the same marks; the answers differ.
+    /// The packet passes the same hooks with the same marks; the reject responses differ.
     Answers,
-    /// Every packet goes the same way with the same marks; counters differ in chains that can see what the host sends.
+    /// Every packet passes the same hooks with the same marks; counters differ in chains that can see the host's own
+    /// packets.
     OwnCounters,
-    /// nft gave the kernel another rule, which says nothing of the twins.
+    /// nft loaded a different rule into the kernel, which is no result for the twins.
     Nft,
 }
 
@@ -36,7 +37,7 @@ const WORDS: [(&str, Expected); 7] = [
     ("nft", Expected::Nft),
 ];
 
-/// Reads the column: the word, a colon, and what it means.
+/// Parses the column: the word, a colon, and its explanation.
 pub fn read(column: &str) -> anyhow::Result<Expected> {
     let word = column.split(':').next().unwrap_or_default().trim();
     match WORDS.iter().find(|(known, _)| *known == word) {
@@ -45,10 +46,10 @@ pub fn read(column: &str) -> anyhow::Result<Expected> {
     }
 }
 
-/// How the mode decides: whether packets that can't be decided pass.
+/// Mode of --fail: whether undecidable packets pass.
 pub type Open = bool;
 
-/// Whether a packet's fates are as expected. Of `Absent`, the kernel's is that of the stand-in.
+/// Whether a packet's fates are as expected. For `Absent`, `kernel` is the kernel's fate of the stand-in.
 pub fn holds(expected: Expected, kernel: &Fate, twins: &[Fate], open: Open) -> bool {
     twins.windows(2).all(|pair| pair[0] == pair[1])
         && twins
@@ -69,8 +70,8 @@ fn differs_as_expected(expected: Expected, kernel: &Fate, twin: &Fate, open: Ope
     }
 }
 
-/// Up to some hook all is the same; there, the twin let the packet pass if open, else stopped it. Hooks are in the order
-/// of a packet's way.
+/// Whether the fates agree up to some hook, where the twin accepted the packet if open and dropped it otherwise. Hooks are
+/// in the order of a packet's path.
 fn fails(kernel: &Fate, twin: &Fate, open: Open) -> bool {
     let same = kernel
         .passed
@@ -81,7 +82,7 @@ fn fails(kernel: &Fate, twin: &Fate, open: Open) -> bool {
     let (by_kernel, by_twin) = (kernel.passed.get(same), twin.passed.get(same));
     match open {
         true => by_twin.is_some(),
-        // A packet that is dropped leaves no answer, and comes to no further hook.
+        // A dropped packet causes no response and reaches no further hook.
         false => by_twin.is_none() && (by_kernel.is_some() || twin.answers.is_empty()),
     }
 }

@@ -19,7 +19,7 @@ mod ruleset;
 mod socket;
 mod subject;
 
-/// The exit code of a program that could not run here: tests/run counts it so.
+/// Exit code of a program that could not run here, recognised by tests/run.
 const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {

@@ -9,10 +9,10 @@ use testbed::twin::Twin;
 use crate::subject::Who;
 
 pub struct Options {
-    /// How long random policies are tried; 0 = not at all.
+    /// Seconds for random policies; 0 means none.
     pub seconds: u64,
     pub seed: u64,
-    /// A policy and way.
+    /// Number of packets per policy and way.
     pub packets: usize,
     pub who: Vec<Who>,
     pub files: Vec<PathBuf>,

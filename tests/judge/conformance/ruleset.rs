@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The counters of the kernel's rules, from NFT_MSG_GETRULE (linux/netfilter/nf_tables.h): `nft list` fails on some
+//! Reads the counters of the kernel's rules from NFT_MSG_GETRULE (linux/netfilter/nf_tables.h): `nft list` fails on some
 //! rules that nft itself has loaded.
 
 use std::io;
@@ -21,7 +21,7 @@ const FLAGS: u16 = 0xc000;
 const NETLINK_HEADER_BYTES: usize = 16;
 const NFGEN_BYTES: usize = 4;
 
-/// (type, value) of attributes one after another.
+/// Splits bytes into attributes (type, value).
 fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut found = Vec::new();
     while bytes.len() >= 4 {
@@ -44,7 +44,7 @@ fn value(attributes: &[(u16, &[u8])], kind: u16) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// The (packets, bytes) of a rule message's counters; none of the table `without`.
+/// Appends the (packets, bytes) of a rule message's counters; none for the table `without`.
 fn counters_of(message: &[u8], without: &str, counters: &mut Vec<(u64, u64)>) {
     let rule = attributes(message);
     let name = [without.as_bytes(), &[0]].concat();
@@ -73,7 +73,7 @@ fn counters_of(message: &[u8], without: &str, counters: &mut Vec<(u64, u64)>) {
     }
 }
 
-/// The counters of all rules in the calling thread's namespace, in order; without those of one table.
+/// Returns the counters of all rules in the calling thread's namespace, in order, without those of one table.
 pub fn counters(without: &str) -> anyhow::Result<Vec<(u64, u64)>> {
     let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
     let mut request = ((NETLINK_HEADER_BYTES + NFGEN_BYTES) as u32)

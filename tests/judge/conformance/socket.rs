@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packet sockets, raw sockets and the messages of NFLOG. All are made in the namespace of the calling thread.
+//! Packet sockets, raw sockets and NFLOG messages. All are opened in the namespace of the calling thread.
 
 use std::ffi::CString;
 use std::io;
@@ -11,7 +11,7 @@ use testbed::packets::{force_receive_buffer, socket};
 
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Local experimental (IEEE 802): what says that all frames before it have gone their way.
+/// Local experimental ethertype (IEEE 802) of marker frames: all frames before the marker have been handled.
 pub const ETHERTYPE_MARKER: u16 = 0x88b5;
 const ETHERNET_BYTES: usize = 14;
 const BUFFER_BYTES: i32 = 64 << 20;
@@ -34,7 +34,7 @@ fn set_option(fd: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()>
     }
 }
 
-/// Sets the mark of what a socket sends.
+/// Sets the mark of a socket's packets.
 pub fn set_mark(fd: &OwnedFd, mark: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as i32)
 }
@@ -55,7 +55,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// `ethertype` of the frames that it receives; 0 for none.
+    /// Opens the socket. `ethertype` selects the received frames; 0 for none.
     pub fn open(interface: &str, ethertype: u16) -> anyhow::Result<Link> {
         let index = interface_index(interface)?;
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).context("a packet socket")?;
@@ -91,7 +91,7 @@ impl Link {
         set_mark(&self.socket, mark)
     }
 
-    /// Sends a frame to a station.
+    /// Sends a frame to a MAC address.
     pub fn send(&self, to: [u8; 6], ethertype: u16, payload: &[u8]) -> anyhow::Result<()> {
         let mut frame = to.to_vec();
         frame.extend([2, 0, 0, 0, 0, 0x77]);
@@ -117,7 +117,7 @@ impl Link {
         Ok(())
     }
 
-    /// The IP packets of received frames that are there now.
+    /// Returns the IP packets of the frames received so far.
     pub fn received(&self) -> anyhow::Result<Vec<Vec<u8>>> {
         let mut packets = Vec::new();
         let mut buffer = vec![0_u8; READ_BYTES];
@@ -150,7 +150,7 @@ impl Link {
         }
     }
 
-    /// Waits for something to receive.
+    /// Waits for data to receive.
     pub fn wait(&self, timeout_ms: i32) -> bool {
         readable(&self.socket, timeout_ms)
     }
@@ -166,7 +166,7 @@ pub fn readable(fd: &OwnedFd, timeout_ms: i32) -> bool {
     unsafe { libc::poll(&mut poll, 1, timeout_ms) == 1 }
 }
 
-/// A raw socket of an owner, for packets with their IP headers.
+/// A raw socket of an owner, for packets that include their IP header.
 pub struct Raw {
     pub socket: OwnedFd,
     version: u8,
@@ -184,7 +184,7 @@ impl Raw {
         Ok(Raw { socket, version })
     }
 
-    /// Sends a packet to the address in it. A packet that the kernel does not take is sent by nobody.
+    /// Sends a packet to its own destination address. Returns false if the kernel refuses the packet.
     pub fn send(&self, packet: &[u8]) -> bool {
         // SAFETY: all zeros is valid for both; the kernel reads the packet and an address of the size given.
         unsafe {
@@ -220,7 +220,7 @@ pub struct Logged {
     pub packet: Vec<u8>,
 }
 
-/// What nft's `log group` gives to one netlink socket (linux/netfilter/nfnetlink_log.h).
+/// A netlink socket that receives the packets of nft's `log group` (linux/netfilter/nfnetlink_log.h).
 pub struct Nflog {
     socket: OwnedFd,
 }
@@ -260,7 +260,7 @@ impl Nflog {
         let mut mode = 0xffff_u32.to_be_bytes().to_vec();
         mode.extend([NFULNL_COPY_PACKET, 0]);
         nflog.configure(group, NFULA_CFG_MODE, &mode)?;
-        // Each packet at once.
+        // Deliver each packet at once.
         nflog.configure(group, NFULA_CFG_QTHRESH, &1_u32.to_be_bytes())?;
         Ok(nflog)
     }
@@ -310,7 +310,7 @@ impl Nflog {
         Ok(())
     }
 
-    /// What is there now.
+    /// Returns the packets logged so far.
     pub fn received(&self) -> anyhow::Result<Vec<Logged>> {
         let mut logged = Vec::new();
         let mut buffer = vec![0_u8; READ_BYTES];

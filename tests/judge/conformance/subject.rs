@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who decides in a cell: the kernel's nf_tables, or a twin behind NFQUEUE; and what then happened to each packet.
+//! The subject that decides in a cell (the kernel's nf_tables, or a twin on NFQUEUE) and the result of each packet.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,44 +30,44 @@ impl Who {
     }
 }
 
-/// What became of the packets of a run.
+/// Results of the packets of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// By number of packet: the hooks that it passed, with the mark that it had then.
+    /// Hooks that each packet passed, with its mark at that time, by packet number.
     pub passed: HashMap<u32, Vec<(Hook, u32)>>,
-    /// By number of packet.
+    /// Reject responses, by packet number.
     pub answers: HashMap<u32, Vec<Answer>>,
-    /// Packets and bytes, in the order of the text.
+    /// Packets and bytes of the counters, in the order of the text.
     pub counters: Vec<(u64, u64)>,
-    /// The packets that a twin could not decide.
+    /// Number of packets that a twin could not decide.
     pub undecidable: u64,
-    /// Where a twin has the rule of each counter, `FILE:LINE`.
+    /// The rule of each of a twin's counters, `FILE:LINE`.
     pub counter_rules: Vec<String>,
 }
 
 pub struct Subject {
     pub who: Who,
     cell: Cell,
-    /// Hooks whose packets go to the queue; None = not set yet.
+    /// Hooks whose packets go to the queue; None before they are set.
     queued: Option<Vec<Hook>>,
-    /// Whether the twin is told the states of connections.
+    /// Whether the twin receives connection states.
     tracked: bool,
 }
 
-/// What a twin is told.
+/// Settings of a twin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
-    /// --copy-bytes; None = nothing.
+    /// --copy-bytes; None means the default.
     pub copy_bytes: Option<u32>,
-    /// --fail truncated=open.
+    /// Whether --fail truncated=open is set.
     pub open: bool,
 }
 
-/// Why a policy could not be run: the words of who refused it.
+/// Message of the subject that refused a policy.
 pub struct Refused(pub String);
 
 impl Subject {
-    /// `tracked`: with connection tracking, which remembers what has passed and puts fragments together.
+    /// Makes a subject. `tracked`: with connection tracking, which remembers connections and reassembles fragments.
     pub fn new(who: Who, tracked: bool) -> anyhow::Result<Subject> {
         let cell = Cell::new().with_context(|| format!("the cell of {}", who.name()))?;
         if who != Who::Kernel {
@@ -81,7 +81,7 @@ impl Subject {
         })
     }
 
-    /// Loads a policy, sends the packets, and says what came of them.
+    /// Loads a policy, sends the packets, and returns their results.
     pub fn run(
         &mut self,
         policy: &Path,
@@ -102,7 +102,7 @@ impl Subject {
         shots: &[Shot],
     ) -> anyhow::Result<Result<Outcome, Refused>> {
         self.cell.nft("flush ruleset\n")?;
-        // nft looks for what is included in folders that it is told, not beside the file.
+        // nft searches includes in the folders of -I, not beside the file.
         let folder = policy.parent().context("a file has a folder")?;
         let mut command = self.cell.namespace.command("nft");
         command
@@ -141,7 +141,7 @@ impl Subject {
         }
         let path = policy.to_str().context("a path that is no text")?;
         let copied = told.copy_bytes.map(|bytes| bytes.to_string());
-        // As root, since the file may stand where no other user may read it, which would be warned of.
+        // As root, since the file may be unreadable for other users, which would cause a warning.
         let mut arguments = vec!["--policy", path, "--malformed", "policy"];
         arguments.extend(["--queue", "0", "--user", "root"]);
         if self.tracked {
@@ -157,7 +157,7 @@ impl Subject {
             Ok(firewall) => firewall,
             Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
         };
-        // What is limited depends on which packet comes first.
+        // Limits depend on the order of the packets.
         let text = fs::read_to_string(policy)?;
         self.cell
             .send(shots, text.contains("limit") || text.contains("quota"))?;
@@ -180,7 +180,7 @@ impl Subject {
     }
 }
 
-/// A packet without what the way changes: hops, checksum, and the length that a raw socket fills in.
+/// Returns a packet without the parts that the way changes: hops, checksum, and the length that a raw socket fills in.
 fn normal(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     match packet.first().map(|first| first >> 4) {
@@ -195,10 +195,10 @@ fn normal(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The bits of a mark in which the state of a connection stands.
+/// Bits of a mark that contain the connection state.
 pub const STATE_BITS: u32 = 0x4f00_0000;
 
-/// `tracked`: the state of a connection, which a twin was told by the mark, may still stand there.
+/// Collects the outcome. `tracked`: the mark may still contain the connection state for the twin.
 fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
     let known: HashMap<Vec<u8>, u32> = shots
         .iter()
@@ -227,7 +227,7 @@ fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
         if known.contains_key(&normal(packet)) {
             continue;
         }
-        // Errors of the stack itself, which are the same without tracking, depend on what was tracked first.
+        // Errors of the stack itself, which are the same without tracking, depend on the connection that was tracked first.
         let answer = answer::read(packet, shots).filter(|_| !tracked);
         if let Some((number, answer)) = answer {
             outcome.answers.entry(number).or_default().push(answer);
@@ -239,7 +239,7 @@ fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
 /// Packets and bytes.
 type Counter = (u64, u64);
 
-/// The counters of the last ledger, and the rules that they are of.
+/// Returns the counters of the last ledger, and their rules.
 fn twin_counters(ledger: &Value) -> anyhow::Result<(Vec<Counter>, Vec<String>)> {
     let listed = ledger["policy"]["counters"]
         .as_array()

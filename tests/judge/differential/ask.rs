@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Asks both twins the same and compares what they say.
+//! Runs both twins with the same arguments and compares their output.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -11,17 +11,17 @@ use anyhow::{ensure, Context};
 use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::wait_within;
 
-/// A twin that takes longer hangs.
+/// Time limit after which a twin counts as hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The names under which texts and packets lie in the folder of a run, so that messages are short.
+/// File names of the policy and the packets in the folder of a run, short for messages.
 pub const POLICY: &str = "policy.nft";
 pub const PACKETS: &str = "packets.pcap";
 
-/// What a twin said.
+/// Output of a twin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// None: ended by a signal, or killed because it did not end.
+    /// Exit code; None if ended by a signal, or killed because it did not end.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -32,11 +32,11 @@ pub struct Asker {
     folder: PathBuf,
 }
 
-/// The answers: equal, and what they are; or what differs, in one line.
+/// The common output, or the difference in one line.
 pub type Answer = Result<Said, String>;
 
 impl Asker {
-    /// A folder of its own, which ends with the value.
+    /// Makes a separate folder, deleted on drop.
     pub fn new() -> anyhow::Result<Asker> {
         for twin in TWINS {
             ensure!(
@@ -89,7 +89,7 @@ impl Asker {
         })
     }
 
-    /// Asks both at once.
+    /// Runs both twins at once.
     pub fn ask(&self, arguments: &[&str]) -> anyhow::Result<Answer> {
         let arguments: Vec<String> = arguments
             .iter()
@@ -109,12 +109,12 @@ impl Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        // What is left over lies in build/.
+        // On failure the files stay in build/.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// What both printed, if it is the same and both ended by themselves.
+/// Returns the common output if it is equal and both ended by themselves.
 fn compare(rust: &Said, c: &Said) -> Answer {
     if rust.end != c.end || rust.code.is_none() {
         let words = |said: &Said| format!("{} {}", said.end, line(&said.stderr, 0));
@@ -137,13 +137,13 @@ fn compare(rust: &Said, c: &Said) -> Answer {
     Ok(rust.clone())
 }
 
-/// The number of the first line that differs.
+/// Returns the number of the first line that differs.
 fn first_difference(a: &[u8], b: &[u8]) -> usize {
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     a[..same].iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// A line of what was said, short enough for one line.
+/// Returns a line of the output, truncated for a message.
 pub fn line(bytes: &[u8], number: usize) -> String {
     const LONGEST: usize = 400;
     let line = bytes
@@ -154,7 +154,7 @@ pub fn line(bytes: &[u8], number: usize) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// The path of a text that was kept, as a word for a message.
+/// Returns the file name of a saved text, for a message.
 pub fn name(path: &Path) -> String {
     path.file_name()
         .map_or(String::new(), |name| name.to_string_lossy().into_owned())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain --json` on comments that tell what a packet was decided by, and on texts that are almost such comments.
+//! `explain --json` on comments with a packet's metadata, and on texts that are almost such comments.
 
 use twinwall_judge::random::Random;
 use twinwall_judge::{pcap, shrink};
@@ -9,7 +9,7 @@ use crate::Tally;
 
 const PER_PART: usize = 500;
 
-/// What a comment tells shows in its verdict, its mark or why a rule did not match.
+/// A policy under which a comment's values appear in the verdict, the mark or the reason why a rule did not match.
 const TELLING: &str = r#"table inet filter {
 	chain input {
 		type filter hook input priority 0; policy accept;
@@ -39,7 +39,7 @@ const PACKET: [u8; 28] = [
 ];
 
 const BEGIN: &str = "twinwall:";
-/// Names with values, some of which are none.
+/// Field names with values, some of which are invalid.
 const FIELDS: [(&str, &[&str]); 13] = [
     (
         "verdict",
@@ -111,10 +111,10 @@ const FIELDS: [(&str, &[&str]); 13] = [
 fn comment(random: &mut Random) -> Vec<u8> {
     let mut text = BEGIN.to_owned();
     for (name, values) in FIELDS {
-        // Some twice, some not at all.
+        // Some appear twice, some not at all.
         let times = random.weighted(&[40, 58, 2]);
         for _ in 0..times {
-            // The first ones are good.
+            // The first values are valid.
             let good = values.len().div_ceil(2);
             let end = if random.percent(90) {
                 good
@@ -136,7 +136,7 @@ fn comment(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// None if both say the same; else what is wrong.
+/// Returns None if the twins agree; otherwise the difference.
 fn judge(asker: &Asker, comments: &[Vec<u8>]) -> anyhow::Result<Option<String>> {
     asker.write(POLICY, TELLING.as_bytes())?;
     asker.write(PACKETS, &pcap::write_commented(&PACKET, comments))?;
@@ -152,7 +152,7 @@ fn judge(asker: &Asker, comments: &[Vec<u8>]) -> anyhow::Result<Option<String>> 
     }))
 }
 
-/// Comments of a run. A disagreement is one comment, which belongs into tests/corpus/vectors/comments.txt.
+/// Judges the comments of a run. A disagreement is one comment, which belongs into tests/corpus/vectors/comments.txt.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(!seed, part);
     let comments: Vec<Vec<u8>> = (0..PER_PART).map(|_| comment(&mut random)).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain --json` on random policies and packets. explain itself holds the decision of the compiled policy against a
-//! walk over its rules and ends with 1 where they differ.
+//! `explain --json` on random policies and packets. explain itself compares the decision of the compiled policy with a walk
+//! over its rules, and exits with 1 if they differ.
 
 use twinwall_judge::boundary::{mangled, packets, told};
 use twinwall_judge::field::{interface_name, write, Field, Kind};
@@ -13,11 +13,11 @@ use twinwall_judge::{keep, pcap, shrink};
 use crate::ask::{line, name, Asker, PACKETS, POLICY};
 use crate::Tally;
 
-/// Many, since starting a program takes longer than deciding them.
+/// Many packets, since starting a program takes longer than deciding them.
 const PACKETS_PER_POLICY: usize = 2000;
 const JUDGE: &str = "explain";
 
-/// What is told of all packets of a run.
+/// Returns the options that describe all packets of a run.
 fn told_words(
     random: &mut Random,
     groups: &[Group],
@@ -69,7 +69,7 @@ fn told_words(
     words
 }
 
-/// None if both print the same and found no fault; else what is wrong.
+/// Returns None if both print the same and found no fault; otherwise the difference.
 fn judge(
     asker: &Asker,
     words: &[String],
@@ -103,7 +103,7 @@ fn judge(
     Ok(None)
 }
 
-/// A policy of a run, with its packets.
+/// Judges a policy of a run, with its packets.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(seed, part);
     let profile = Profile::full();
@@ -140,7 +140,7 @@ fn shrink_policy(
     text: &str,
     mut packets: Vec<Vec<u8>>,
 ) -> anyhow::Result<()> {
-    // What is taken away must not make another fault of it: a policy that both refuse.
+    // Removing parts must not turn it into another fault: a policy that both refuse.
     let refused = |difference: &str| difference.starts_with("both end");
     let first = judge(asker, words, text, &packets)?.unwrap_or_default();
     let fails = |words: &[String], text: &str, packets: &[Vec<u8>]| match judge(
@@ -150,7 +150,7 @@ fn shrink_policy(
         _ => false,
     };
     packets = shrink::list(&packets, |fewer| fails(words, text, fewer));
-    // The plain text, unless it is about how the text is written.
+    // The plain text, unless the fault depends on the style of the text.
     let mut small = text.to_string();
     if fails(words, &made.to_string(), &packets) {
         small = shrink::policy(made, |smaller| fails(words, &smaller.to_string(), &packets))
@@ -168,7 +168,7 @@ fn shrink_policy(
     Ok(())
 }
 
-/// What was kept of earlier runs.
+/// Judges the cases saved by earlier runs.
 pub fn again(asker: &Asker, tally: &mut Tally) -> anyhow::Result<()> {
     for kept in keep::read_all(&keep::folder(), JUDGE)? {
         let words: Vec<String> = kept.asked[0]

@@ -24,7 +24,7 @@ pub struct Options {
     decisions: u64,
 }
 
-/// What a run has seen.
+/// Statistics of a run.
 #[derive(Default)]
 pub struct Tally {
     pub texts: u64,
@@ -32,12 +32,12 @@ pub struct Tally {
     pub policies: u64,
     pub decisions: u64,
     pub comments: u64,
-    /// Packets with a name that is not known.
+    /// Packets with an unknown name.
     pub opens: u64,
     pub disagreements: u64,
 }
 
-/// More are not looked for: each takes time to be shrunk.
+/// Number of disagreements after which the search ends: each takes time to shrink.
 const DISAGREEMENTS_MAX: u64 = 10;
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<Options> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A model of names that are not known: a match that asks for one may hold or not, so a packet may pass if it passes with
-//! some of these matches left out and the others never true. Those policies ask for no names: the kernel has judged what
-//! `explain` says of them (certify).
+//! A model of unknown names: a match on an unknown name may hold or not. A packet may pass if it passes with some of these
+//! matches removed and the remaining ones never true. Such policies contain no names; certify compares `explain` for them
+//! with the kernel.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ use twinwall_judge::{keep, pcap};
 use crate::ask::{line, Asker, PACKETS, POLICY};
 use crate::Tally;
 
-/// All ways are walked: two to the power of this many.
+/// Number of matches on names; two to the power of this many variants are run.
 const MATCHES_MAX: usize = 4;
 const PACKETS_PER_POLICY: usize = 300;
 const JUDGE: &str = "names";
-/// A match that never holds, whatever else its rule tests.
+/// A match that never holds, regardless of the rule's other matches.
 const NEVER: &str = "meta length 0";
 
-/// Where a match stands: table, chain, rule, statement.
+/// Position of a match: table, chain, rule, statement.
 type Place = (usize, usize, usize, usize);
 
-/// Places for matches: each before a statement of a rule, so that none stands behind a verdict.
+/// Returns positions for matches: each before a statement of a rule, so that none follows a verdict.
 fn places(random: &mut Random, made: &Policy) -> Vec<Place> {
     let mut all = Vec::new();
     for (table, tables) in made.tables.iter().enumerate() {
@@ -45,10 +45,10 @@ fn places(random: &mut Random, made: &Policy) -> Vec<Place> {
     chosen.into_iter().collect()
 }
 
-/// The policy with statements at the places; none = nothing stands there.
+/// Returns the policy with statements at the places; None inserts nothing there.
 fn with(made: &Policy, places: &[Place], statement: impl Fn(usize) -> Option<String>) -> String {
     let mut policy = made.clone();
-    // From behind, so that places before stay what they are.
+    // In reverse order, so that earlier positions stay valid.
     for (number, &(table, chain, rule, at)) in places.iter().enumerate().rev() {
         if let Some(head) = statement(number) {
             let rule = &mut policy.tables[table].chains[chain].rules[rule];
@@ -62,7 +62,7 @@ fn with(made: &Policy, places: &[Place], statement: impl Fn(usize) -> Option<Str
     policy.to_string()
 }
 
-/// What is told of each packet; Err: what the twins differ in, or what both refuse.
+/// Returns the explanation of each packet; Err: the difference between the twins, or the error of both.
 fn explain(asker: &Asker, hook: Hook, text: &str) -> anyhow::Result<Result<Vec<Value>, String>> {
     asker.write(POLICY, text.as_bytes())?;
     let arguments = [
@@ -89,7 +89,7 @@ fn explain(asker: &Asker, hook: Hook, text: &str) -> anyhow::Result<Result<Vec<V
     Ok(Ok(told))
 }
 
-/// Whether a rule said that a name is not known.
+/// Whether a rule reported an unknown name.
 fn is_open(told: &Value) -> bool {
     let rules = told["rules"].as_array();
     rules.is_some_and(|rules| {
@@ -98,16 +98,16 @@ fn is_open(told: &Value) -> bool {
     })
 }
 
-/// What the ways of a packet come to.
+/// Results of a packet's variants.
 #[derive(Clone, Copy, Default)]
 struct Ways {
-    /// One is accepted.
+    /// Whether a variant accepts it.
     passes: bool,
-    /// A --fail mode decided one: fewer bytes are copied for a policy without names.
+    /// Whether a --fail mode decided a variant: fewer bytes are copied for a policy without names.
     failed: bool,
 }
 
-/// What is wrong with the verdicts, given what the ways of each packet come to.
+/// Returns an error in the verdicts, given the results of each packet's variants.
 fn compare(told: &[Value], ways: &[Ways], opens: &mut u64) -> Option<String> {
     for (number, (told, &Ways { passes, failed })) in told.iter().zip(ways).enumerate() {
         if failed || told["status"] != "ok" {
@@ -129,7 +129,7 @@ fn compare(told: &[Value], ways: &[Ways], opens: &mut u64) -> Option<String> {
     None
 }
 
-/// None if the twins decide as the model does.
+/// Returns None if the twins decide as the model does.
 fn judge(
     asker: &Asker,
     hook: Hook,
@@ -162,7 +162,7 @@ fn judge(
     })
 }
 
-/// A policy of a run, with its packets. Limits and quotas are left out: each way would use them up by itself.
+/// Judges a policy of a run, with its packets. Limits and quotas are excluded: each variant would use them up separately.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(seed, part);
     let profile = Profile {

@@ -13,9 +13,9 @@ use twinwall_judge::{keep, shrink};
 use crate::ask::{line, name, Asker, POLICY};
 use crate::Tally;
 
-/// Texts for each policy with packets.
+/// Number of texts for each policy with packets.
 pub const PER_PART: u64 = 6;
-/// How a text was meant: it must be taken, or nobody knows.
+/// Expectation for a text: it must be accepted, or either result is allowed.
 #[derive(Clone, Copy, PartialEq)]
 enum Meant {
     Valid,
@@ -24,7 +24,7 @@ enum Meant {
 
 const JUDGE: &str = "check";
 
-/// Texts to change: the shipped policies and those of the parser's corpus.
+/// Returns the texts to mutate: the shipped policies and those of the parser's corpus.
 pub fn corpus() -> anyhow::Result<Vec<String>> {
     let mut texts = Vec::new();
     for folder in ["rules/policy", "tests/corpus/policy"] {
@@ -40,7 +40,7 @@ pub fn corpus() -> anyhow::Result<Vec<String>> {
                 .extension()
                 .is_some_and(|end| end == "nft" || end == "ok");
             match fs::read_to_string(&path) {
-                // A long one would take its time at every change.
+                // Every mutation of a long text would take long.
                 Ok(text) if wanted && text.len() < 20_000 => texts.push(text),
                 _ => {}
             }
@@ -49,8 +49,8 @@ pub fn corpus() -> anyhow::Result<Vec<String>> {
     Ok(texts)
 }
 
-/// What both print about a text is equal, and the policy that they print is taken and printed the same again. Gives
-/// whether they take it, or what is wrong.
+/// Checks that both print the same for a text, and that the printed policy is accepted and printed identically again.
+/// Returns whether they accept it, or the difference.
 fn judge(asker: &Asker, text: &[u8], meant: Meant) -> anyhow::Result<Result<bool, String>> {
     asker.write(POLICY, text)?;
     let said = match asker.ask(&["check", "--print", POLICY])? {
@@ -95,7 +95,7 @@ fn judge(asker: &Asker, text: &[u8], meant: Meant) -> anyhow::Result<Result<bool
     })
 }
 
-/// One text of a run.
+/// Judges one text of a run.
 pub fn part(
     asker: &Asker,
     corpus: &[String],
@@ -132,8 +132,8 @@ pub fn part(
     Ok(())
 }
 
-/// Makes a text small on which the twins differ. One that both refuse, and should not, is kept as it is: all of what is
-/// left of it would be refused as well.
+/// Shrinks a text on which the twins differ. A text that both refuse wrongly is saved as it is: every part of it would be
+/// refused as well.
 fn shrink_text(asker: &Asker, name: &str, text: &[u8], meant: Meant) -> anyhow::Result<()> {
     let differs = |text: &[u8]| matches!(judge(asker, text, Meant::Any), Ok(Err(_)));
     let (mut small, mut word) = (text.to_vec(), "any");
@@ -147,7 +147,7 @@ fn shrink_text(asker: &Asker, name: &str, text: &[u8], meant: Meant) -> anyhow::
     let meant = if word == "valid" { meant } else { Meant::Any };
     let note = judge(asker, &small, meant)?.err().unwrap_or_default();
     println!("  shrunk to {} bytes: {note}", small.len());
-    // Bytes that are no text can't stand behind comments that are.
+    // Arbitrary bytes can't follow comments, which are text.
     let path = keep::folder().join(format!("{name}.text"));
     fs::create_dir_all(keep::folder())?;
     fs::write(&path, &small)?;
@@ -159,7 +159,7 @@ fn shrink_text(asker: &Asker, name: &str, text: &[u8], meant: Meant) -> anyhow::
     Ok(())
 }
 
-/// What was kept of earlier runs.
+/// Judges the texts saved by earlier runs.
 pub fn again(asker: &Asker, tally: &mut Tally) -> anyhow::Result<()> {
     let Ok(entries) = fs::read_dir(keep::folder()) else {
         return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets around the values of a policy: each rule is met, missed by one, and looked at with the field it wants
-//! missing, cut short, in a fragment, behind extension headers or options.
+//! Packets around the values of a policy: for each rule, packets that match, that miss by one, and whose field is missing,
+//! truncated, in a fragment, or after extension headers or options.
 
 use super::field::{Field, Kind, FIELDS, ICMP, ICMPV6, TCP, UDP};
 use super::generate::pool::pool_value;
@@ -10,10 +10,10 @@ use super::packet::{
 use super::random::Random;
 use super::tree::Group;
 
-/// The most bytes of a packet; an Ethernet link carries no more.
+/// Largest packet in bytes, as on an Ethernet link.
 const MTU: usize = 1500;
 
-/// So many packets for rules with these values. Each has its place as its number.
+/// Makes `count` packets for rules with these values. The number of each packet is its index.
 pub fn packets(random: &mut Random, groups: &[Group], count: usize) -> Vec<Packet> {
     (0..count)
         .map(|number| {
@@ -31,7 +31,7 @@ pub fn packets(random: &mut Random, groups: &[Group], count: usize) -> Vec<Packe
         .collect()
 }
 
-/// A packet that one rule's values are about.
+/// Makes a packet around one rule's values.
 fn around(random: &mut Random, group: &Group) -> Packet {
     let (version, protocol) = wanted(random, group);
     let mut packet = Packet::new(version, protocol);
@@ -61,7 +61,7 @@ fn around(random: &mut Random, group: &Group) -> Packet {
     packet
 }
 
-/// The IP version and protocol that values ask for; any where they ask for none.
+/// Returns the IP version and protocol that the values require; random ones if they require none.
 fn wanted(random: &mut Random, group: &Group) -> (u8, u8) {
     let asked = |of: fn(&super::field::Facts) -> u8| {
         let mut found = group.iter().map(|range| of(range.field.facts()));
@@ -105,7 +105,7 @@ fn random_packet(random: &mut Random) -> Packet {
     packet
 }
 
-/// Gives a packet a field's value, as far as the packet has it. Fields that are no part of packets stay out.
+/// Sets a field of a packet to a value, if the packet has the field. Fields outside the packet are ignored.
 fn set(packet: &mut Packet, field: Field, value: u128) {
     let facts = field.facts();
     if facts.version != 0 && facts.version != packet.version {
@@ -171,14 +171,14 @@ fn set(packet: &mut Packet, field: Field, value: u128) {
     }
 }
 
-/// Keeps a layer 4 header that is there already.
+/// Sets the protocol, keeping an existing layer 4 header of that protocol.
 fn set_protocol(packet: &mut Packet, protocol: u8) {
     if packet.protocol != protocol {
         packet.set_protocol(protocol);
     }
 }
 
-/// Makes a packet so long, by its payload or by cutting layer 4 short.
+/// Sets a packet's length, by its payload or by truncating layer 4.
 fn set_length(packet: &mut Packet, value: u128) {
     packet.cut = None;
     packet.payload.clear();
@@ -215,7 +215,7 @@ fn set_ports(packet: &mut Packet, to_source: Option<u16>, to_destination: Option
             *destination = to_destination.unwrap_or(*destination);
         }
         Layer4::Icmp { kind, code } => {
-            // What `th sport` would read.
+            // The field that `th sport` would read.
             if let Some(port) = to_source {
                 [*kind, *code] = port.to_be_bytes();
             }
@@ -244,7 +244,7 @@ fn extend(packet: &mut Packet, kind: u8, exists: u128) {
     }
 }
 
-/// Makes a packet odd in one way.
+/// Makes a packet unusual in one respect.
 fn disturb(random: &mut Random, packet: &mut Packet) {
     match random.weighted(&[4, 3, 3, 3, 2, 2, 2, 1, 1, 1]) {
         0 => packet.cut = Some(*random.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 14, 15, 16, 19, 20])),
@@ -302,7 +302,7 @@ fn options(random: &mut Random, packet: &mut Packet) {
             ..Extension::new(kind)
         });
     }
-    // Where it belongs; elsewhere the kernel's walk and that of the RFC differ in what they call it.
+    // In its regular position; elsewhere the kernel's walk and that of the RFC classify it differently.
     if random.percent(80) {
         packet
             .extensions
@@ -310,7 +310,7 @@ fn options(random: &mut Random, packet: &mut Packet) {
     }
 }
 
-/// Bytes that no builder would make: some of a packet's changed, added or taken away.
+/// Returns a packet's bytes with some of them changed, added or removed.
 pub fn mangled(random: &mut Random, packet: &Packet) -> Vec<u8> {
     let mut bytes = packet.bytes();
     for _ in 0..1 + random.below(3) {
@@ -331,7 +331,7 @@ pub fn mangled(random: &mut Random, packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// The values of a field that no packet carries, from the rules: what a run is told of interfaces, marks and owners.
+/// Returns the values of fields outside packets, from the rules: interfaces, marks and owners for a run.
 pub fn told(
     random: &mut Random,
     groups: &[Group],

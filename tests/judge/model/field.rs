@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fields of the policy language, and how their values are written: rules/policy/GRAMMAR.md in a table, made for
-//! the judge and from the text alone.
+//! The fields of the policy language and the format of their values: rules/policy/GRAMMAR.md as a table, written for the
+//! judge from that text alone.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -72,15 +72,15 @@ pub enum Field {
     CtMark,
 }
 
-/// What is known of a field.
+/// Properties of a field.
 pub struct Facts {
     pub field: Field,
     pub text: &'static str,
     pub kind: Kind,
     pub bits: u32,
-    /// 4, 6; 0 = any.
+    /// IP version, 4 or 6; 0 means any.
     pub version: u8,
-    /// That it needs; 0 = any.
+    /// Protocol that the field requires; 0 means any.
     pub protocol: u8,
 }
 
@@ -107,7 +107,7 @@ const fn facts(
     }
 }
 
-/// In the order of [`Field`].
+/// Field properties, in the order of [`Field`].
 pub const FIELDS: [Facts; 39] = [
     facts(Field::IpSaddr, "ip saddr", Kind::Ipv4Addr, 32, 4, 0),
     facts(Field::IpDaddr, "ip daddr", Kind::Ipv4Addr, 32, 4, 0),
@@ -177,13 +177,13 @@ impl Field {
         self.facts().kind
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     pub fn max(self) -> u128 {
         mask(self.facts().bits)
     }
 }
 
-/// So many low bits.
+/// Returns a mask of this number of low bits.
 pub fn mask(bits: u32) -> u128 {
     if bits >= 128 {
         u128::MAX
@@ -192,7 +192,7 @@ pub fn mask(bits: u32) -> u128 {
     }
 }
 
-/// From `low` to `high` of a field's values.
+/// Values of a field from `low` to `high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub field: Field,
@@ -209,7 +209,7 @@ pub const CT_STATES: [(&str, u128); 5] = [
     ("untracked", 64),
 ];
 
-/// Names that stand for values, and that nft knows as well.
+/// Returns the symbolic names of values that nft supports as well.
 pub fn names(kind: Kind) -> &'static [(&'static str, u128)] {
     match kind {
         Kind::InetProto => &[
@@ -291,7 +291,7 @@ pub fn names(kind: Kind) -> &'static [(&'static str, u128)] {
     }
 }
 
-/// A value as text. With `random`, in one of the ways that the language has, else in the plainest.
+/// Formats a value. With `random`, in one of the language's formats; otherwise in the plainest.
 pub fn write(kind: Kind, value: u128, random: Option<&mut Random>) -> String {
     let way = random.map_or(usize::MAX, |random| random.below(100));
     let by_name = || {
@@ -337,7 +337,7 @@ fn write_flags(names: &[&str], between: &str) -> String {
     }
 }
 
-/// The names of the bits of a mask.
+/// Returns the names of the bits of a mask.
 pub fn flag_names(kind: Kind, value: u128) -> Vec<&'static str> {
     let tcp = TCP_FLAGS
         .iter()
@@ -351,7 +351,7 @@ pub fn flag_names(kind: Kind, value: u128) -> Vec<&'static str> {
     set.map(|(name, _)| name).collect()
 }
 
-/// An interface's name as a number: its 16 bytes, NUL-padded, in wire order.
+/// Returns an interface's name as a number: its 16 bytes, NUL-padded, in wire order.
 pub fn interface_value(name: &str) -> u128 {
     let mut bytes = [0; 16];
     bytes[..name.len()].copy_from_slice(name.as_bytes());

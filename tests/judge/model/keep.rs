@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is kept of a disagreement in tests/corpus/crashes: NAME.nft, which begins with comments that say what was seen and how
-//! it was asked, and NAME.pcap. They are run again by the judge that wrote them.
+//! Saves disagreements in tests/corpus/crashes: NAME.nft, which begins with comments on the observation and the arguments,
+//! and NAME.pcap. The judge that wrote them runs them again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use testbed::twin::root;
 
 use super::pcap;
 
-/// A policy and packets that once were disagreed on.
+/// A policy and packets of an earlier disagreement.
 pub struct Kept {
     pub path: PathBuf,
-    /// One sentence.
+    /// Description in one sentence.
     pub note: String,
-    /// Words for the judge: how it asked; one line a packet, or one for all.
+    /// Arguments of the judge; one line per packet, or one for all.
     pub asked: Vec<String>,
     pub packets: Vec<Vec<u8>>,
 }
@@ -24,7 +24,7 @@ pub fn folder() -> PathBuf {
     root().join("tests/corpus/crashes")
 }
 
-/// Writes both files; gives the path of the policy.
+/// Writes both files; returns the path of the policy.
 pub fn write(
     name: &str,
     judge: &str,
@@ -46,7 +46,7 @@ pub fn write(
     Ok(path)
 }
 
-/// What a judge wrote into a folder, in order of name.
+/// Returns a judge's cases in a folder, sorted by name.
 pub fn read_all(folder: &Path, judge: &str) -> anyhow::Result<Vec<Kept>> {
     let mut kept = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the two judges share: policies and packets made from a seed, and how a disagreement is made small.
+//! Code shared by the two judges: policies and packets made from a seed, and the shrinking of disagreements.
 //!
-//! Nothing of a firewall is imported: the language is known from rules/policy/GRAMMAR.md, packets from the RFCs.
+//! It imports nothing from a firewall: the language follows rules/policy/GRAMMAR.md, packets follow the RFCs.
 
 pub mod boundary;
 pub mod field;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Texts that are almost policies: what parsers must refuse alike, or take alike.
+//! Texts that are almost policies, which both parsers must either refuse or accept.
 
 use super::random::Random;
 use super::style::tokens;
 
-/// Words of the language, words that it refuses, and values at the edges of what it takes.
+/// Words of the language, words that it refuses, and values at the limits.
 const WORDS: &[&str] = &[
     "table",
     "chain",
@@ -233,7 +233,7 @@ const WORDS: &[&str] = &[
     "x",
 ];
 
-/// A text with some of it changed: words, bytes or lines.
+/// Returns a text with some words, bytes or lines changed.
 pub fn mutated(text: &str, random: &mut Random) -> Vec<u8> {
     let mut pieces: Vec<String> = tokens(text).into_iter().map(str::to_string).collect();
     for _ in 0..1 + random.weighted(&[6, 3, 1]) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! IP packets from a description: RFC 791, 8200, 4302, 9293, 768, 792, 4443. Checksums are right unless told otherwise.
+//! Builds IP packets from a description: RFC 791, 8200, 4302, 9293, 768, 792, 4443. Checksums are correct unless specified
+//! otherwise.
 
 use super::field::{ICMP, ICMPV6, TCP, UDP};
 
@@ -11,13 +12,13 @@ pub const NO_NEXT: u8 = 59;
 pub const DESTINATION: u8 = 60;
 pub const MOBILITY: u8 = 135;
 
-/// An extension header of IPv6.
+/// An IPv6 extension header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extension {
     pub kind: u8,
     /// Offset (in bytes) and flags of a fragment header, as on the wire.
     pub fragment: u16,
-    /// In units of 8 bytes beyond the first 8 (of AH: of 4 bytes beyond the first 8).
+    /// Length in units of 8 bytes beyond the first 8 (for AH: 4 bytes beyond the first 8).
     pub units: u8,
 }
 
@@ -29,50 +30,50 @@ pub enum Layer4 {
         flags: u8,
         /// Bytes of options, a multiple of 4 up to 40.
         options: u8,
-        /// In words, in place of the right one.
+        /// Data offset in words that replaces the correct one.
         data_offset: Option<u8>,
     },
     Udp {
         source: u16,
         destination: u16,
-        /// In place of the right one.
+        /// Length that replaces the correct one.
         length: Option<u16>,
     },
     Icmp {
         kind: u8,
         code: u8,
     },
-    /// Bytes of any protocol, as they stand.
+    /// Literal bytes of any protocol.
     Other(Vec<u8>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
-    /// 4 or 6.
+    /// IP version, 4 or 6.
     pub version: u8,
-    /// Addresses as numbers; of IPv4 the low 32 bits.
+    /// Addresses as numbers; IPv4 addresses in the low 32 bits.
     pub source: u128,
     pub destination: u128,
     pub hops: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// IPv4: flags and offset as on the wire.
+    /// IPv4 flags and offset, as on the wire.
     pub fragment: u16,
     /// Bytes of IPv4 options, a multiple of 4 up to 40.
     pub options: u8,
     pub extensions: Vec<Extension>,
-    /// IPv4 protocol, or the next header behind the extensions.
+    /// IPv4 protocol, or the next header after the extensions.
     pub protocol: u8,
     pub layer4: Layer4,
     pub payload: Vec<u8>,
-    /// Bytes to which layer 4 and payload are cut; the IP header says the cut length.
+    /// Number of bytes to which layer 4 and payload are truncated; the IP header has the truncated length.
     pub cut: Option<usize>,
     pub bad_checksum: bool,
-    /// IPv4 identification or IPv6 flow label, and TCP's sequence numbers: tells packets apart where nothing tests it.
+    /// IPv4 identification or IPv6 flow label, and TCP's sequence numbers: identifies packets where no rule tests it.
     pub number: u32,
 }
 
-/// The internet checksum (RFC 1071) of bytes, added to a sum so far.
+/// Adds bytes to an Internet checksum (RFC 1071), starting from a previous sum.
 pub fn sum(bytes: &[u8], so_far: u32) -> u32 {
     let words = bytes.chunks(2).map(|pair| match pair {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
@@ -90,7 +91,7 @@ pub fn folded(mut sum: u32) -> u16 {
 }
 
 impl Packet {
-    /// A plain packet of a protocol.
+    /// Returns a plain packet of a protocol.
     pub fn new(version: u8, protocol: u8) -> Packet {
         let (source, destination) = match version {
             4 => (0x0a00_0001, 0x0a00_0002),
@@ -116,7 +117,7 @@ impl Packet {
         packet
     }
 
-    /// Sets the protocol, with a layer 4 header that it wants.
+    /// Sets the protocol, with a layer 4 header that fits it.
     pub fn set_protocol(&mut self, protocol: u8) {
         self.protocol = protocol;
         self.layer4 = match (protocol, self.version) {
@@ -141,7 +142,7 @@ impl Packet {
         };
     }
 
-    /// The bytes from the IP header on.
+    /// Returns the bytes from the IP header on.
     pub fn bytes(&self) -> Vec<u8> {
         match self.version {
             4 => self.ipv4(),
@@ -149,7 +150,7 @@ impl Packet {
         }
     }
 
-    /// Makes it what the other end would send back.
+    /// Turns it into the other end's reply.
     pub fn turn_round(&mut self) {
         std::mem::swap(&mut self.source, &mut self.destination);
         match &mut self.layer4 {
@@ -194,7 +195,7 @@ impl Packet {
         packet.extend([self.hops, self.protocol, 0, 0]);
         packet.extend((self.source as u32).to_be_bytes());
         packet.extend((self.destination as u32).to_be_bytes());
-        // No operation, up to the end of options.
+        // No-operation options, up to the end of options.
         packet.resize(header_bytes, 1);
         let checksum = folded(sum(&packet, 0));
         packet[10..12].copy_from_slice(&checksum.to_be_bytes());
@@ -315,7 +316,7 @@ impl Extension {
                 bytes
             }
             ROUTING => {
-                // Type 2, no segments left: passed on by everyone.
+                // Type 2, no segments left: every node forwards it.
                 let mut bytes = vec![next, self.units, 2, 0];
                 bytes.resize(8 + usize::from(self.units) * 8, 0);
                 bytes
@@ -326,12 +327,12 @@ impl Extension {
                 bytes
             }
             _ => {
-                // PadN over the whole.
+                // PadN over the whole header.
                 let total = 8 + usize::from(self.units) * 8;
                 let mut bytes = vec![next, self.units];
                 let mut left = total - 2;
                 while left > 0 {
-                    // A PadN longer than 7 bytes is dropped by Linux.
+                    // Linux drops a PadN longer than 7 bytes.
                     let piece = left.min(7);
                     match piece {
                         1 => bytes.push(0),
@@ -352,7 +353,7 @@ impl Extension {
 mod tests {
     use super::*;
 
-    /// An independent reader's view: the checksum over header and data is 0 when right.
+    /// Whether the layer 4 checksum is correct, computed independently: the sum over header and data is 0.
     fn layer4_checks(packet: &Packet) -> bool {
         let bytes = packet.bytes();
         let (pseudo, start) = match packet.version {

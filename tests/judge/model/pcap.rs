@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Captures of packets that begin with the IP header (LINKTYPE_RAW): classic pcap files, which `explain` reads and which
-//! are kept of a disagreement, and pcapng with a comment for each packet.
+//! Captures of packets that begin with the IP header (LINKTYPE_RAW): classic pcap files, which `explain` reads and which are
+//! saved with a disagreement, and pcapng with a comment for each packet.
 
 use anyhow::{ensure, Context};
 
@@ -10,7 +10,7 @@ const SNAPLEN: u32 = 262_144;
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
 
-/// A file of packets, a millisecond apart.
+/// Returns a file of packets, a millisecond apart.
 pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(MAGIC.to_le_bytes());
@@ -30,7 +30,7 @@ pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A block of pcapng: its body, filled up.
+/// Returns a pcapng block: its body, padded.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let length = (padded as u32 + 12).to_le_bytes();
@@ -40,7 +40,8 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     block
 }
 
-/// A pcapng file of the same packet with these comments (opt_comment, of at most 64 KiB), all at one time.
+/// Returns a pcapng file that repeats one packet with each of these comments (opt_comment, at most 64 KiB), all with the
+/// same time.
 pub fn write_commented(packet: &[u8], comments: &[Vec<u8>]) -> Vec<u8> {
     let section = [
         &0x1a2b_3c4d_u32.to_le_bytes()[..],
@@ -63,7 +64,7 @@ pub fn write_commented(packet: &[u8], comments: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// The packets of a file that [`write`] made.
+/// Parses the packets of a file from [`write`].
 pub fn read(file: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
     let header = file.get(..FILE_HEADER_BYTES).context("a short pcap file")?;
     ensure!(

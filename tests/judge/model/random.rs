@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random numbers that are the same for a seed on every machine: splitmix64, of Vigna.
+//! Random numbers that are the same for a seed on every machine: splitmix64, by Vigna.
 
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -9,7 +9,7 @@ impl Random {
         Random(seed)
     }
 
-    /// A stream of its own for the part of a run that a number names.
+    /// Returns a separate stream for a numbered part of a run.
     pub fn split(seed: u64, part: u64) -> Random {
         let mut random = Random(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95));
         random.word();
@@ -28,12 +28,12 @@ impl Random {
         u128::from(self.word()) << 64 | u128::from(self.word())
     }
 
-    /// A number below `end`, which is at least 1.
+    /// Returns a number below `end`, which is at least 1.
     pub fn below(&mut self, end: usize) -> usize {
         (self.word() % end as u64) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u128, high: u128) -> u128 {
         match (high - low).checked_add(1) {
             Some(count) => low + self.next_u128() % count,
@@ -41,7 +41,7 @@ impl Random {
         }
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in `chance` percent of calls.
     pub fn percent(&mut self, chance: u32) -> bool {
         self.word() % 100 < u64::from(chance)
     }
@@ -50,7 +50,7 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// The index of one of the weights, each as likely as its weight says.
+    /// Returns the index of a weight, with a probability proportional to the weight.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let mut left = self.below(weights.iter().sum::<u32>() as usize) as u32;
         for (index, weight) in weights.iter().enumerate() {

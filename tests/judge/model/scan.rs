@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The values in a policy that somebody wrote: read from the text by the words that stand before them, without parsing
-//! the language. What is not understood is skipped; packets are then built around less.
+//! Extracts the values from a handwritten policy by the words before them, without parsing the language. Unknown text is
+//! skipped; fewer packets are then built around it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,19 +13,19 @@ use super::field::{interface_value, mask, names, Field, Kind, Range, FIELDS, TCP
 use super::style::tokens;
 use super::tree::{Group, Hook, HOOKS};
 
-/// Elements of a set that packets are built around: the first and the last ones of a long one.
+/// Number of a set's elements around which packets are built: the first and last elements of a long set.
 const ELEMENTS: usize = 12;
 const INCLUDES: u32 = 16;
 
-/// What a text is about.
+/// Contents of a text.
 pub struct Scanned {
-    /// The whole text, with what it includes.
+    /// The whole text, with its includes.
     pub text: String,
     pub hooks: Vec<Hook>,
     pub groups: Vec<Group>,
 }
 
-/// Reads a policy and what it includes.
+/// Reads a policy and its includes.
 pub fn file(path: &Path) -> anyhow::Result<Scanned> {
     let mut text = String::new();
     read(path, &mut text, 0)?;
@@ -57,7 +57,7 @@ fn read(path: &Path, text: &mut String, depth: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Words and signs without blanks and comments; `$NAME` replaced.
+/// Splits a text into words and signs without blanks and comments, with `$NAME` replaced.
 fn words(text: &str) -> Vec<String> {
     let mut defines: HashMap<String, Vec<String>> = HashMap::new();
     let mut words: Vec<String> = Vec::new();
@@ -90,7 +90,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The field whose name begins at a word, and how many words it has.
+/// Returns the field whose name begins at a word, and the number of its words.
 fn field_at(words: &[String]) -> Option<(Field, usize)> {
     let first = words.first()?;
     let two = words.get(1).map(|second| format!("{first} {second}"));
@@ -111,7 +111,7 @@ fn field_at(words: &[String]) -> Option<(Field, usize)> {
     None
 }
 
-/// A value of a kind as a range of numbers.
+/// Parses a value of a kind as a range of numbers.
 fn value(kind: Kind, text: &str) -> Option<(u128, u128)> {
     let one = |text: &str| -> Option<u128> {
         match kind {
@@ -165,7 +165,7 @@ fn value(kind: Kind, text: &str) -> Option<(u128, u128)> {
     Some((one(low)?, one(high)?)).filter(|(low, high)| low <= high)
 }
 
-/// The elements in the words of a set, without what a map gives.
+/// Returns the elements in the words of a set, without the values of a map.
 fn elements(words: &[String], key: &[Field]) -> Vec<Group> {
     let mut groups = Vec::new();
     let all: Vec<&[String]> = words.split(|word| word == ",").collect();
@@ -192,7 +192,7 @@ fn elements(words: &[String], key: &[Field]) -> Vec<Group> {
     groups
 }
 
-/// The words between a `{` and its `}`, and how many words that is with both.
+/// Returns the words between a `{` and its `}`, and their number including both.
 fn braced(words: &[String]) -> Option<(&[String], usize)> {
     if words.first()? != "{" {
         return None;
@@ -201,7 +201,7 @@ fn braced(words: &[String]) -> Option<(&[String], usize)> {
     Some((&words[1..end], end + 1))
 }
 
-/// Reads a text.
+/// Scans a text.
 pub fn scan(text: &str) -> Scanned {
     let words = words(text);
     let mut sets: HashMap<&str, &[String]> = HashMap::new();
@@ -239,7 +239,7 @@ pub fn scan(text: &str) -> Scanned {
     }
 }
 
-/// The words between line ends that stand outside of the braces of sets.
+/// Returns the words between line ends that are outside the braces of sets.
 fn rules(words: &[String]) -> Vec<&[String]> {
     let mut rules = Vec::new();
     let mut start = 0;
@@ -266,7 +266,7 @@ fn field_or_set_before(words: &[String]) -> bool {
     (0..words.len()).any(|at| field_at(&words[at..]).is_some())
 }
 
-/// The groups of one rule: its values, with those of one element of a set at a time.
+/// Returns the groups of one rule: its values, combined with those of one set element at a time.
 fn rule(words: &[String], sets: &HashMap<&str, &[String]>) -> Vec<Group> {
     let mut plain = Group::new();
     let mut lists: Vec<Vec<Group>> = Vec::new();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Shrinks what goes wrong: removes parts as long as it still goes wrong.
+//! Shrinks a failing input: removes parts while it still fails.
 
 use super::tree::{Policy, Rule};
 
-/// The fewest items of a list that still fail, in their order: halves first, then single ones (ddmin, Zeller).
+/// Returns the fewest items of a list that still fail, in order: removes halves first, then single items (ddmin, Zeller).
 pub fn list<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = items.to_vec();
     let mut piece = kept.len().div_ceil(2);
@@ -26,7 +26,7 @@ pub fn list<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T
     kept
 }
 
-/// A policy with as little in it as still fails.
+/// Returns the smallest policy that still fails.
 pub fn policy(policy: &Policy, mut fails: impl FnMut(&Policy) -> bool) -> Policy {
     let mut best = policy.clone();
     loop {
@@ -63,7 +63,7 @@ fn cut_tables(policy: &Policy, at: usize) -> Option<Policy> {
     })
 }
 
-/// Applies a cut to the item of that number among those of all tables.
+/// Applies a cut to the item with that number, counted over all tables.
 fn cut_nth<T>(
     policy: &Policy,
     at: usize,
@@ -90,7 +90,7 @@ fn cut_sets(policy: &Policy, at: usize) -> Option<Policy> {
     cut_nth(policy, at, |table| &mut table.sets)
 }
 
-/// Changes the rule of that number; None if there is none.
+/// Changes the rule with that number; None if there is none.
 fn with_rules(
     policy: &Policy,
     mut change: impl FnMut(&mut Vec<Rule>, usize) -> bool,
@@ -155,7 +155,7 @@ fn cut_elements(policy: &Policy, at: usize) -> Option<Policy> {
     None
 }
 
-/// Comments, `flush ruleset`, the policies of chains.
+/// Removes comments, `flush ruleset`, or the policies of chains.
 fn cut_words(policy: &Policy, at: usize) -> Option<Policy> {
     let mut smaller = policy.clone();
     if at == 0 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One policy in the ways that people write it: `add` lines or blocks, `define`, comments, blanks, joined lines.
+//! Writes one policy in different styles: `add` lines or blocks, `define`, comments, blanks, joined lines.
 
 use super::random::Random;
 use super::tree::{Policy, Table};
 
-/// A text that says the same as the plain one.
+/// Returns a text equivalent to the plain text.
 pub fn styled(policy: &Policy, random: &mut Random) -> String {
     let text = match random.percent(25) {
         true => added(policy),
@@ -20,7 +20,7 @@ pub fn styled(policy: &Policy, random: &mut Random) -> String {
     }
 }
 
-/// A line a table, set, chain and rule.
+/// Returns one line per table, set, chain and rule.
 fn added(policy: &Policy) -> String {
     let mut text = String::new();
     if policy.flush {
@@ -49,7 +49,7 @@ fn added_table(table: &Table) -> String {
     }
     for set in &table.sets {
         let mut lines = set.lines.join("; ");
-        // A constant set takes no elements later.
+        // A constant set accepts no later elements.
         let constant = lines.contains("constant");
         if constant && !set.elements.is_empty() {
             lines = format!("{lines}; {}", set.elements_text());
@@ -72,7 +72,7 @@ fn added_table(table: &Table) -> String {
     text
 }
 
-/// Puts some of the values behind names.
+/// Replaces some of the values by defined names.
 fn defined(text: &str, random: &mut Random) -> String {
     let mut defines = String::new();
     let mut out = String::new();
@@ -80,7 +80,7 @@ fn defined(text: &str, random: &mut Random) -> String {
     for token in tokens(text) {
         let number = token.starts_with(|first: char| first.is_ascii_digit());
         let whole = number && !token.contains(['-', '/']);
-        // Where nft takes a name as well: not for the figures of counters, limits and the like.
+        // Only where nft accepts a name as well, not in counters, limits and the like.
         let value = matches!(
             before,
             "{" | "," | "." | "dport" | "sport" | "saddr" | "daddr"
@@ -96,11 +96,11 @@ fn defined(text: &str, random: &mut Random) -> String {
             out.push_str(token);
         }
     }
-    // `flush ruleset` stays before all tables, and defines may stand before it.
+    // `flush ruleset` stays before all tables, and defines may precede it.
     defines + &out
 }
 
-/// The text in pieces: strings, runs of blanks, single signs, and words.
+/// Splits the text into strings, runs of blanks, single signs, and words.
 pub fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -125,7 +125,7 @@ pub fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Other blanks, comments and line ends.
+/// Varies blanks, comments and line ends.
 fn blanks(text: &str, random: &mut Random) -> String {
     let mut out = String::new();
     for token in tokens(text) {

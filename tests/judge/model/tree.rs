@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy as a small tree of text: enough structure to take parts away, and to know the values that packets should
-//! be built around.
+//! A policy as a small tree of text: enough structure to remove parts, and to find the values around which packets are
+//! built.
 
 use std::fmt::{self, Write};
 
@@ -51,7 +51,7 @@ impl Hook {
     }
 }
 
-/// A part of a set or map with the values it stands for.
+/// An element of a set or map, with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Element {
     pub text: String,
@@ -65,7 +65,7 @@ pub struct Statement {
     pub elements: Vec<Element>,
     pub tail: String,
     pub ranges: Vec<Range>,
-    /// The named set or map in it.
+    /// Name of the set or map in it.
     pub set: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct Chain {
     pub rules: Vec<Rule>,
 }
 
-/// A named set or map: its lines before the elements, and these.
+/// A named set or map: its lines before the elements, and its elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
     /// `set` or `map`.
@@ -113,7 +113,7 @@ pub struct Policy {
     pub tables: Vec<Table>,
 }
 
-/// The values that the matches of one rule compare with: what packets are built around.
+/// Values that the matches of one rule compare: packets are built around them.
 pub type Group = Vec<Range>;
 
 impl fmt::Display for Statement {
@@ -155,7 +155,7 @@ impl Set {
     }
 }
 
-/// The plain text: one statement of the language a line, one rule a line.
+/// The plain text: one statement of the language and one rule per line.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if self.flush {
@@ -194,7 +194,7 @@ impl fmt::Display for Policy {
 }
 
 impl Policy {
-    /// The hooks of its base chains, each once, in order.
+    /// Returns the hooks of its base chains, without duplicates, in order.
     pub fn hooks(&self) -> Vec<Hook> {
         let chains = self.tables.iter().flat_map(|table| &table.chains);
         let mut hooks: Vec<Hook> = chains
@@ -205,8 +205,8 @@ impl Policy {
         hooks
     }
 
-    /// The values of each rule. Of a set, those of one element at a time belong together; more than `MAX_ELEMENTS` of
-    /// them would hide the other rules.
+    /// Returns the values of each rule. For a set, each group has the values of one element; more than `MAX_ELEMENTS` of
+    /// them would outweigh the other rules.
     pub fn groups(&self) -> Vec<Group> {
         const MAX_ELEMENTS: usize = 12;
         let mut groups = Vec::new();

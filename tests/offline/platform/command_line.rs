@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Command lines that end at once: both twins give the same exit code and the same bytes.
+//! Command lines that end at once: both twins return the same exit code and the same bytes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,9 +31,9 @@ pub fn cases() -> Vec<Case> {
 
 /// A command line that is refused.
 struct Bad {
-    /// The arguments, separated by `|`; bytes, since arguments need not be text.
+    /// Arguments, separated by `|`; bytes, since arguments need not be text.
     line: &'static [u8],
-    /// What stderr must say between "error: " and the line end; None where the text is the twins' own, but equal.
+    /// Text that stderr must have between "error: " and the line end; None if any text is correct that both twins share.
     error: Option<&'static str>,
 }
 
@@ -48,7 +48,7 @@ const fn same(line: &'static [u8]) -> Bad {
     Bad { line, error: None }
 }
 
-/// What --fail says of a wrong value.
+/// Error of --fail for a wrong value.
 macro_rules! fail_expects {
     ($value:literal) => {
         concat!(
@@ -60,7 +60,7 @@ macro_rules! fail_expects {
     };
 }
 
-/// What --metrics says of a wrong value.
+/// Error of --metrics for a wrong value.
 macro_rules! metrics_expects {
     ($value:literal) => {
         concat!(
@@ -72,7 +72,7 @@ macro_rules! metrics_expects {
 }
 
 const BAD: &[Bad] = &[
-    // What is not an option.
+    // Arguments that are not options.
     bad(b"x", "unexpected argument \"x\": see --help"),
     bad(b"", "unexpected argument \"\": see --help"),
     bad(b"-", "unexpected argument \"-\": see --help"),
@@ -80,7 +80,7 @@ const BAD: &[Bad] = &[
     bad(b"--pin|x", "unexpected argument \"x\": see --help"),
     bad(b"--queue|0|1", "unexpected argument \"1\": see --help"),
     bad(b"a\"b\\c", "unexpected argument \"a\\x22b\\x5cc\": see --help"),
-    // Options that there are not.
+    // Unknown options.
     bad(b"--foo", "unknown or ambiguous option --foo: see --help"),
     bad(b"--foo=3", "unknown or ambiguous option --foo: see --help"),
     bad(b"--foo|3", "unknown or ambiguous option --foo: see --help"),
@@ -94,7 +94,7 @@ const BAD: &[Bad] = &[
     bad(b"--foo|--help", "unknown or ambiguous option --foo: see --help"),
     bad(b"--foo|--backend|x", "unknown or ambiguous option --foo: see --help"),
     bad(b"--backend|x|--foo", "unknown or ambiguous option --foo: see --help"),
-    // Prefixes of several.
+    // Ambiguous prefixes.
     bad(b"--b|raw", "unknown or ambiguous option --b: see --help"),
     bad(b"--ba=raw", "unknown or ambiguous option --ba: see --help"),
     bad(b"--q|0", "unknown or ambiguous option --q: see --help"),
@@ -102,7 +102,7 @@ const BAD: &[Bad] = &[
     bad(b"--p", "unknown or ambiguous option --p: see --help"),
     bad(b"--co|1", "unknown or ambiguous option --co: see --help"),
     bad(b"--s|1", "unknown or ambiguous option --s: see --help"),
-    // Values that are missing or too many.
+    // Missing or superfluous values.
     bad(b"--queue", "option --queue needs a value: see --help"),
     bad(b"--stats", "option --stats needs a value: see --help"),
     bad(b"--back", "option --backend needs a value: see --help"),
@@ -163,7 +163,7 @@ const BAD: &[Bad] = &[
     bad(b"--user=", "--user \"\": expected a user's name"),
     bad(b"--user|\xff", "--user \"\\xff\": expected a user's name"),
     bad(b"guard", "unexpected argument \"guard\": see --help"),
-    // Numbers, below and above what is allowed, and what is none.
+    // Numbers below and above the limits, and invalid numbers.
     bad(b"--copy-bytes|65536", "--copy-bytes \"65536\": expected a whole number from 0 to 65535"),
     bad(b"--copy-bytes|1k", "--copy-bytes \"1k\": expected a whole number from 0 to 65535"),
     bad(b"--batch|0", "--batch \"0\": expected a whole number from 1 to 1024"),
@@ -225,7 +225,7 @@ const BAD: &[Bad] = &[
     bad(b"--control|x|--control-owner|:adm", "--control-owner \":adm\": expected USER or USER:GROUP"),
     bad(b"--control|x|--control-owner|root:", "--control-owner \"root:\": expected USER or USER:GROUP"),
     bad(b"--control|x|--control-owner|a:b:c", "--control-owner \"a:b:c\": expected USER or USER:GROUP"),
-    // What has no meaning without another option.
+    // Options without a meaning on their own.
     bad(
         b"--events-rate|5",
         "--events-rate has no meaning without --events: add --events or leave it out",
@@ -238,11 +238,11 @@ const BAD: &[Bad] = &[
         b"--control-owner|root",
         "--control-owner has no meaning without --control: add --control or leave it out",
     ),
-    // The last one given counts, and values are looked at in the order of the help text.
+    // The last occurrence counts, and values are checked in the order of the help text.
     bad(b"--backend|x|--backend|y", "--backend \"y\": expected classic, mnl or raw"),
     bad(b"--stats|0|--queue|abc", "--queue \"abc\": expected N or N:M, 0 <= N <= M <= 65535, at most 256 queues"),
     bad(b"--fail|x|--gso|x|--batch|x", "--batch \"x\": expected a whole number from 1 to 1024"),
-    // What a value is shown as.
+    // Escaping of values in messages.
     bad(b"--backend|a\nb\xff\"\\", "--backend \"a\\x0ab\\xff\\x22\\x5c\": expected classic, mnl or raw"),
     bad(b"--gso|\xc3\xa4", "--gso \"\\xc3\\xa4\": expected on or off"),
     same(b"--backend|0123456789012345678901234567890123456789012345678901234567890123456789"),
@@ -328,7 +328,7 @@ const BAD: &[Bad] = &[
     bad(b"explain|a|\xfe", "\"\\xfe\": expected a path in UTF-8"),
 ];
 
-/// Where command lines are tried: should one be taken, no queue of the machine is touched.
+/// Returns a namespace for command lines: should one be accepted, it uses no queue of the machine.
 fn place() -> Namespace {
     namespace().unwrap_or_else(|_| Namespace::host())
 }
@@ -386,7 +386,7 @@ fn check_bad(bad: &Bad) -> anyhow::Result<()> {
 fn help_is_the_text_of_cli() -> anyhow::Result<()> {
     let text = fs::read_to_string(root().join("cli/help.txt"))?;
     for twin in TWINS {
-        // --help acts when it is met: what comes before must be sound in its structure, what comes after is not read.
+        // --help acts when it is parsed: earlier arguments must be well-formed, later arguments are ignored.
         for line in [
             "--help",
             "-h",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `fwctl record` wrote beside packets: both twins take it, packet by packet, and say where verdicts differ.
+//! Comments that `fwctl record` adds to packets: both twins parse them packet by packet, and report different verdicts.
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -30,7 +30,7 @@ const POLICY: &str = r#"table inet filter {
 }
 "#;
 
-/// The same packet once with each of these comments; without one for none.
+/// Returns a capture that repeats a packet with each of these comments; None means no comment.
 fn capture(comments: &[Option<&str>]) -> Vec<u8> {
     let section = [
         &0x1a2b_3c4d_u32.to_le_bytes()[..],
@@ -54,7 +54,7 @@ fn capture(comments: &[Option<&str>]) -> Vec<u8> {
     file
 }
 
-/// What both say of packets with these comments: by whom each was decided, and the sums.
+/// Returns the explanation of packets with these comments: the origin of each decision, and the sums.
 fn explained(words: &[&str], comments: &[Option<&str>]) -> anyhow::Result<(Vec<String>, Value)> {
     let folder = Folder::new()?;
     let policy = folder.write("p.nft", POLICY)?;
@@ -78,13 +78,13 @@ fn told() -> anyhow::Result<()> {
         "twinwall: verdict=drop hook=input iif=eth9 mark=0x12 ct=new",
         "twinwall: verdict=drop hook=input iif=eth0 mark=0x13 ct=new",
         "twinwall: verdict=drop hook=input iif=eth0 mark=0x12 ct=established",
-        // What it does not tell the packet has not, whatever the options say.
+        // Values missing in the comment are missing in the packet, regardless of the options.
         "twinwall: hook=input iif=eth0 mark=0x12",
         "twinwall: hook=input iif=eth1 ctmark=0x7",
         "twinwall: hook=output oif=eth2 uid=5 gid=6 verdict=reject by=rule rule=x",
         "twinwall: hook=output oif=eth2 uid=5 gid=7",
         "twinwall: hook=output iif=eth2 uid=5 gid=6",
-        // The hook alone is the options', if it is not told.
+        // Only the hook falls back to the options if the comment lacks it.
         "twinwall: iif=eth1 ctmark=7",
         "of somebody else",
     ];
@@ -104,7 +104,7 @@ fn told() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The options decide of packets whose comment can't be read, as of those without one.
+/// The options apply to packets whose comment can't be parsed, as to those without a comment.
 fn damaged() -> anyhow::Result<()> {
     let comments = [
         Some("twinwall: hook=output mark=0x"),
@@ -170,7 +170,7 @@ fn expected() -> anyhow::Result<()> {
             said.contains("\n  recorded otherwise: accept\n") == (wanted == 1),
             "{said}"
         );
-        // It is told without the option, too, and is no fault then.
+        // The difference is reported without the option, too, and is no fault then.
         let (plain, error, code) = both(&["explain", &policy, &file])?;
         ensure!(code == 0 && error.is_empty() && plain == said, "{error}");
     }

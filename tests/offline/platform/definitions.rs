@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Functions as the source files of both twins define them. The code is formatted (`make lint-format`), which is what
-//! this reads it by.
+//! Parses the functions that both twins' source files define. It relies on the code being formatted (`make lint-format`).
 
-/// A function as its file defines it.
+/// A function definition.
 pub struct Function {
     pub name: String,
-    /// Rust: the type whose method it is, as TRAIT::TYPE if a trait asks for it; empty = a free function.
+    /// Rust: the type of a method, as TRAIT::TYPE in a trait implementation; empty for a free function.
     pub scope: String,
     pub is_public: bool,
-    /// Each with its type, as it is written.
+    /// Parameters, each with its type, as written.
     pub parameters: Vec<String>,
-    /// The type of what is returned; Rust: empty if there is none.
+    /// Return type; Rust: empty if there is none.
     pub returned: String,
 }
 
 impl Function {
-    /// The name under which an exemption knows it.
+    /// Returns its name in exemptions.
     pub fn known_as(&self) -> String {
         match self.scope.split_once("::") {
             Some((of_trait, _)) => format!("{of_trait}::{}", self.name),
@@ -28,7 +27,7 @@ pub fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// The text up to the bracket that closes the one that is open where it begins, and what is behind it.
+/// Returns the text up to the bracket that closes the one open at its start, and the text after it.
 fn up_to_closing(text: &str) -> Option<(&str, &str)> {
     let (mut depth, mut before) = (1, ' ');
     let end = text.find(|character| {
@@ -41,7 +40,7 @@ fn up_to_closing(text: &str) -> Option<(&str, &str)> {
     Some((&text[..end], &text[end + 1..]))
 }
 
-/// The parts of a text between commas that stand in no brackets.
+/// Splits a text at commas outside brackets.
 pub fn parts(text: &str) -> Vec<String> {
     let (mut depth, mut before) = (0, ' ');
     let split = text.split(|character| {
@@ -64,7 +63,7 @@ fn without_attributes(head: &str) -> Option<String> {
     Some(head)
 }
 
-/// The function that a C definition begins, up to its brace; none if it is no function.
+/// Returns the function that starts a C definition, up to its brace; None if it is no function.
 fn c_function(head: &str) -> Option<Function> {
     let head = without_attributes(head)?;
     let (before, behind) = head.split_once('(')?;
@@ -85,7 +84,7 @@ fn c_function(head: &str) -> Option<Function> {
     })
 }
 
-/// The functions of a C file: definitions stand at the start of a line.
+/// Returns the functions of a C file: definitions begin at the start of a line.
 pub fn c_functions(text: &str) -> Vec<Function> {
     let mut functions = Vec::new();
     let mut head = String::new();
@@ -109,7 +108,7 @@ pub fn c_functions(text: &str) -> Vec<Function> {
     functions
 }
 
-/// The type of an impl block, as TRAIT::TYPE if it is of a trait; likewise of a trait itself.
+/// Returns the type of an impl block, as TRAIT::TYPE if it implements a trait; likewise for a trait itself.
 fn scope_of(line: &str) -> Option<String> {
     if let Some((_, of_trait)) = line.split_once("trait ") {
         let name: String = of_trait.chars().take_while(|c| is_word(*c)).collect();
@@ -127,7 +126,7 @@ fn scope_of(line: &str) -> Option<String> {
     })
 }
 
-/// The function that begins with the first of these lines.
+/// Returns the function that begins on the first of these lines.
 fn rust_function(lines: &[&str], scope: &str) -> Option<Function> {
     let (before, behind) = lines.first()?.trim_start().split_once("fn ")?;
     let words = ["pub", "const", "unsafe", "extern", "\"C\"", "async"];
@@ -155,7 +154,7 @@ fn rust_function(lines: &[&str], scope: &str) -> Option<Function> {
     })
 }
 
-/// The functions of a Rust file and the methods of its impl blocks, without those of its tests.
+/// Returns the functions of a Rust file and the methods of its impl blocks, without those of its tests.
 pub fn rust_functions(text: &str) -> Vec<Function> {
     let mut functions = Vec::new();
     let mut scope = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! fwctl takes the language, the engine and the control protocol from the Rust twin, and nothing that only a daemon needs.
+//! fwctl imports the language, the engine and the control protocol from the Rust twin, and nothing that only a daemon needs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -18,7 +18,8 @@ pub fn cases() -> Vec<Case> {
     )]
 }
 
-/// A program of the repository that runs cargo, whose crates are those of who runs the tests: by sudo that is not who this is.
+/// Runs a program of the repository that calls cargo, as the user who runs the tests: under sudo the current user is another
+/// one, without that user's crates.
 pub fn by_user(program: &str) -> Command {
     let mut command = Command::new(program);
     if let Ok(user) = env::var("SUDO_USER") {
@@ -29,7 +30,7 @@ pub fn by_user(program: &str) -> Command {
     command
 }
 
-/// What cargo says, offline.
+/// Returns cargo's output, offline.
 fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
     let output = by_user("deps/with-rust")
         .arg("cargo")
@@ -41,7 +42,7 @@ fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The strings of a list, or those that its elements have at a place.
+/// Returns the strings of a list, or those at a place in its elements.
 fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
     let elements = list.as_array().into_iter().flatten();
     elements
@@ -59,7 +60,7 @@ fn fwctl_has_none_of_the_daemon() -> anyhow::Result<()> {
             .with_context(|| format!("no package {name}"))
     };
     let (twin, fwctl) = (package("rust-firewall")?, package("fwctl")?);
-    // The dependencies of fwctl, and of the workspace's other crates that it uses.
+    // The dependencies of fwctl and of the workspace's other crates that it uses.
     let mut own = strings(&fwctl["dependencies"], "/name");
     for crate_name in own.clone() {
         if let (true, Ok(used)) = (crate_name != "rust-firewall", package(crate_name)) {

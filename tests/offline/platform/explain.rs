@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `check` and `explain`: the same bytes and exit codes in both twins, whatever the capture is written in.
+//! `check` and `explain`: the same bytes and exit codes in both twins, for every capture format.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ fn run(twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
     run_to_end(&place(), &[], twin, arguments).with_context(|| twin.name())
 }
 
-/// Runs both twins, which must say the same. Gives stdout, stderr and the exit code.
+/// Runs both twins, which must print the same. Returns stdout, stderr and the exit code.
 pub fn both(arguments: &[&str]) -> anyhow::Result<(String, String, i32)> {
     let [rust, c] = [run(Twin::Rust, arguments)?, run(Twin::C, arguments)?];
     ensure!(
@@ -86,7 +86,7 @@ fn packets() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A writer of numbers in the capture's byte order.
+/// Writes numbers in the capture's byte order.
 #[derive(Clone, Copy)]
 pub struct Order {
     big: bool,
@@ -110,7 +110,7 @@ impl Order {
     }
 }
 
-/// A pcap file. Packets are a millisecond apart; units: of time in a second.
+/// Returns a pcap file. Packets are a millisecond apart; `units` is the number of time units per second.
 fn pcap(order: Order, units: u32, link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let magic = if units == 1_000_000 {
         0xa1b2_c3d4
@@ -146,7 +146,7 @@ pub fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     block
 }
 
-/// A pcapng file whose time stamps are as if_tsresol says, of the same times as [`pcap`]'s.
+/// Returns a pcapng file with the time resolution of if_tsresol and the same times as [`pcap`]'s.
 fn pcapng(order: Order, resolution: u8, link: u16, frames: &[Vec<u8>]) -> Vec<u8> {
     let section = [
         &order.u32(0x1a2b_3c4d)[..],
@@ -189,7 +189,7 @@ fn pcapng(order: Order, resolution: u8, link: u16, frames: &[Vec<u8>]) -> Vec<u8
     file
 }
 
-/// The frames of link types, around the same packets.
+/// Returns frames of a link type around the same packets.
 fn framed(link: u16, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let frame = |packet: &Vec<u8>| {
         let ethertype: [u8; 2] = match packet[0] >> 4 {
@@ -294,7 +294,7 @@ fn text() -> anyhow::Result<()> {
         "packet 7 at 3.000000: 127.0.0.1 > 127.0.0.1 udp, a later fragment, 36 bytes",
     ] {
         let line = line.replace("web.nft", &policy);
-        // Columns are as wide as the longest place of a packet.
+        // Columns are as wide as the longest location of a packet.
         let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         ensure!(
             said.lines().any(|found| squeeze(found) == squeeze(&line)),
@@ -328,7 +328,7 @@ fn text() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is said of the first packet.
+/// Explanation of the first packet.
 const EXPLAINED: &str = "\
 packet 1 at 0.000000: 127.0.0.1:40000 > 127.0.0.1:9999 tcp syn, 40 bytes
   chain inet filter input
@@ -504,7 +504,7 @@ fn damaged() -> anyhow::Result<()> {
             "expected {cause}: {error}"
         );
     }
-    // What was read before the damage is explained.
+    // Packets before the damage are explained.
     let capture = folder.write("cut.pcap", &whole[..whole.len() - 3])?;
     let (said, error, code) = both(&["explain", &policy, &capture])?;
     ensure!(
@@ -519,7 +519,7 @@ fn damaged() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Captures that differ from good ones in a few bytes: no twin crashes, and both say the same.
+/// Captures that differ from valid captures in a few bytes: no twin crashes, and both print the same.
 fn mutated() -> anyhow::Result<()> {
     const EACH: u64 = 60;
     let folder = Folder::new()?;

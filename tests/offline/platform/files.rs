@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The twins have the same files; what differs stands in tests/exemptions, and what stands there differs.
+//! The twins have the same files; tests/exemptions lists exactly the differences.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,8 +25,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The files with an ending in a folder of the repository and those below it, as paths from there without the ending.
-/// The lists of modules (mod.rs) are left out: C needs none.
+/// Returns the files with an ending in a folder of the repository and its subfolders, as relative paths without the ending.
+/// The lists of modules (mod.rs) are omitted: C needs none.
 fn stems(folder: &str, ending: &str) -> anyhow::Result<BTreeSet<String>> {
     let folder = root().join(folder);
     let mut stems = BTreeSet::new();
@@ -42,7 +42,7 @@ fn stems(folder: &str, ending: &str) -> anyhow::Result<BTreeSet<String>> {
 fn exemptions() -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join("tests/exemptions"))?;
     let mut paths = BTreeSet::new();
-    // Those of system calls are for tests/live/privilege.
+    // tests/live/privilege checks those of system calls.
     let is_file = |line: &&str| !line.starts_with('#') && !line.contains("/seccomp");
     for line in text.lines().filter(is_file) {
         let (path, reason) = line
@@ -81,7 +81,7 @@ fn same_modules() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every file of C's code but main has its header. A header without code holds types or constants alone; its Rust file is
+/// Every C source file except main has its header. A header without code holds only types or constants; its Rust file is
 /// exempt.
 fn every_c_file_has_its_header() -> anyhow::Result<()> {
     let (mut expected, headers) = (stems("c-firewall/src", "c")?, stems("c-firewall/src", "h")?);
@@ -105,7 +105,7 @@ fn every_c_file_has_its_header() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Modules that may have unsafe code, by how their names begin: what the safe crates have no call for.
+/// Name prefixes of modules that may contain unsafe code, for calls that the safe crates lack.
 const UNSAFE: [&str; 5] = [
     "control/peer",
     "guard/run",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that both twins have hold the same functions in the same order, with as many parameters. What differs stands
-//! with its reason in tests/exemptions-functions, and what stands there differs.
+//! Files that both twins have contain the same functions in the same order, with as many parameters.
+//! tests/exemptions-functions lists exactly the differences, with their reasons.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -22,9 +22,9 @@ pub fn cases() -> Vec<Case> {
     )]
 }
 
-/// A line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a
-/// `=` says how Rust calls what C calls otherwise. The TWIN `order` exempts a function from standing where its twin
-/// does; `c()` and `rust()` leave parameters out, NAME being FUNCTION(PARAMETER).
+/// A line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a `=`
+/// gives the Rust name of a C function. The TWIN `order` exempts a function from the order; `c()` and `rust()` omit
+/// parameters, NAME being FUNCTION(PARAMETER).
 struct Exemption {
     line: String,
     file: String,
@@ -68,7 +68,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// The text that the `*` of a pattern stands for.
+/// Returns the text that the `*` of a pattern matches.
 fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     match pattern.split_once('*') {
         None => (text == pattern).then_some(""),
@@ -76,7 +76,7 @@ fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     }
 }
 
-/// A type's name as functions of C have it.
+/// Returns a type's name as in names of C functions.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
@@ -88,7 +88,7 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// What a C function of a file may be called in Rust: its name, without its folders and file before it.
+/// Returns the possible Rust names of a C function: its name, without its folders and file before it.
 fn short_names(name: &str, file: &str) -> BTreeSet<String> {
     let parts: Vec<&str> = file.split('/').collect();
     let mut names = BTreeSet::from([name.to_owned()]);
@@ -101,7 +101,7 @@ fn short_names(name: &str, file: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether a Rust function has one of these names, alone or behind its type's.
+/// Whether a Rust function has one of these names, alone or after its type's.
 fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
     let of_type = snake(function.scope.rsplit("::").next().unwrap_or_default());
     let long = format!("{of_type}_{}", function.name);
@@ -112,19 +112,19 @@ fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
                 .any(|name| *name == long || name.ends_with(&format!("_{long}")))
 }
 
-/// A file of both twins.
+/// A file that both twins have.
 struct Pair<'a> {
     file: &'a str,
-    /// Those of the code, then those of the header.
+    /// Functions of the code, then those of the header.
     c: Vec<Function>,
     in_code: usize,
     rust: Vec<Function>,
-    /// The place of the twin of each function of C.
+    /// Index of the Rust twin of each C function.
     twins: Vec<Option<usize>>,
 }
 
 impl Pair<'_> {
-    /// Finds the twin of a function that has none yet. same: only one that is as public.
+    /// Finds the twin of a function that has none yet. `same`: only a function with the same visibility.
     fn find(&self, index: usize, exemptions: &[Exemption], same: bool) -> Option<usize> {
         let function = &self.c[index];
         let find = |names: &BTreeSet<String>| {
@@ -168,7 +168,7 @@ impl Pair<'_> {
         found.inspect(|found| found.is_used.set(true)).is_some()
     }
 
-    /// The functions without a twin and without an exemption.
+    /// Returns the functions without a twin and without an exemption.
     fn alone(&self, exemptions: &[Exemption]) -> Vec<String> {
         let c = (0..self.c.len())
             .filter(|index| self.twins[*index].is_none())
@@ -185,8 +185,8 @@ impl Pair<'_> {
             .collect()
     }
 
-    /// The functions that stand before another in one twin and behind it in the other. Methods are compared with those
-    /// of their type, free functions with one another.
+    /// Returns the functions whose order differs between the twins. Methods are compared with those of their type, free
+    /// functions with one another.
     fn disordered(&self, exemptions: &[Exemption]) -> Vec<String> {
         let scopes: BTreeSet<&str> = self.rust.iter().map(|found| &found.scope[..]).collect();
         let mut texts = Vec::new();
@@ -212,7 +212,7 @@ impl Pair<'_> {
         texts
     }
 
-    /// The functions that have more or fewer parameters than their twins.
+    /// Returns the functions with more or fewer parameters than their twins.
     fn unequal(&self, exemptions: &[Exemption]) -> Vec<String> {
         let mut texts = Vec::new();
         for (c, place) in self.c.iter().zip(&self.twins) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `spec/generate --check` notices a hand edit of whatever spec/generate makes.
+//! `spec/generate --check` detects a manual edit of every generated file.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use twinwall_tests::case::Case;
 
 use super::dependencies::by_user;
 
-/// As long as it takes to build the generator.
+/// Time limit, long enough to build the generator.
 const LIMIT_S: u64 = 600;
 const SOURCES: [&str; 2] = ["c-firewall/src/spec", "rust-firewall/src/spec"];
-/// What begins a section of a page.
+/// Start of a generated section of a page.
 const SECTION: &str = "<!-- spec/generate writes ";
 
 pub fn cases() -> Vec<Case> {
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The names in a folder of the repository that end so.
+/// Returns the names in a folder of the repository with this ending.
 fn names(folder: &str, end: &str) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root().join(folder)).context(folder.to_owned())? {
@@ -36,13 +36,13 @@ fn names(folder: &str, end: &str) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The files that are made, or have sections that are made, with their texts.
+/// Returns the files that are generated, or have generated sections, with their texts.
 fn made() -> anyhow::Result<Vec<(String, String)>> {
     let mut paths = names("cli", "")?;
     for folder in SOURCES {
         paths.extend(names(folder, "")?);
     }
-    // It names the others.
+    // It names the other modules.
     paths.retain(|path| !path.ends_with("/mod.rs"));
     paths.extend(names("docs", ".md")?);
     let mut made = Vec::new();
@@ -55,7 +55,7 @@ fn made() -> anyhow::Result<Vec<(String, String)>> {
     Ok(made)
 }
 
-/// What `spec/generate --check` says of files in their places below a folder, and whether it is content.
+/// Returns the output of `spec/generate --check` for files in their places below a folder, and whether it succeeded.
 fn check(files: &[(String, String)]) -> anyhow::Result<(bool, String)> {
     let folder = Folder::new()?;
     for (path, text) in files {
@@ -77,7 +77,7 @@ fn as_made() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Changes the last letter of what is made: of a page, in its last section.
+/// Changes the last letter of a generated text; in a page, of its last section.
 fn edit(text: &str) -> anyhow::Result<String> {
     let end = text.rfind("<!-- to here -->").unwrap_or(text.len());
     let letter = text[..end].rfind(|letter: char| letter.is_ascii_lowercase());

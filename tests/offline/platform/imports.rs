@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which source file imports from which, in C by its includes and in Rust by its paths.
+//! Imports between source files: includes in C, paths in Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use syn::{Item, UseTree};
 use testbed::twin::root;
 use twinwall_tests::sources;
 
-/// Files by their path from the program's src folder, without the ending, each with the files that it imports from.
+/// Files by their path from the program's src folder, without the ending, each with the files that it imports.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
 fn stem(folder: &Path, path: &Path) -> anyhow::Result<String> {
@@ -19,7 +19,7 @@ fn stem(folder: &Path, path: &Path) -> anyhow::Result<String> {
     Ok(stem.to_string_lossy().into_owned())
 }
 
-/// The imports of a program in C: the headers that FILE.c and FILE.h include.
+/// Returns the imports of a C program: the headers that FILE.c and FILE.h include.
 pub fn of_c(program: &str) -> anyhow::Result<Imports> {
     let folder = root().join(program).join("src");
     let mut imports = Imports::new();
@@ -38,7 +38,7 @@ pub fn of_c(program: &str) -> anyhow::Result<Imports> {
     Ok(imports)
 }
 
-/// The path of the module that a file of a crate is.
+/// Returns the module path of a crate's file.
 fn module_path(stem: &str) -> Vec<String> {
     let mut path: Vec<String> = stem.split('/').map(str::to_owned).collect();
     if matches!(
@@ -50,7 +50,7 @@ fn module_path(stem: &str) -> Vec<String> {
     path
 }
 
-/// A module: its file, what it defines, and from which of its own modules it gives out everything or some names.
+/// A module: its file, its definitions, and its re-exports, of everything or of some names.
 #[derive(Default)]
 struct Module {
     file: String,
@@ -76,7 +76,7 @@ fn name_of(item: &Item) -> Option<String> {
     })
 }
 
-/// What a `use` names: a path, and the name that it has in the file. `*` is a segment and a name.
+/// A name that a `use` imports: its path, and its name in the file. `*` is valid as a segment and as a name.
 struct Used {
     path: Vec<String>,
     name: String,
@@ -106,7 +106,7 @@ fn flatten(tree: &UseTree, before: &[String], used: &mut Vec<Used>) {
     }
 }
 
-/// A path from the crate's root, for one that begins with crate, self or super.
+/// Returns a path from the crate's root, for a path that begins with crate, self or super.
 fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
     let up = path.iter().take_while(|part| *part == "super").count();
     let (start, rest) = match path.first()?.as_str() {
@@ -115,12 +115,12 @@ fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
         "super" => (&module[..module.len().checked_sub(up)?], &path[up..]),
         _ => return None,
     };
-    // The crate itself is named where something is visible in it.
+    // The crate itself appears as a path in visibilities.
     let path = [start, rest].concat();
     (!path.is_empty()).then_some(path)
 }
 
-/// The module whose file defines what a path from the root names.
+/// Returns the module whose file defines the item at a path from the root.
 fn resolve(modules: &Modules, path: &[String]) -> Option<Vec<String>> {
     let known = (0..=path.len()).rev();
     let known = known
@@ -142,7 +142,7 @@ fn resolve(modules: &Modules, path: &[String]) -> Option<Vec<String>> {
     Some(given.unwrap_or_else(|| module.to_vec()))
 }
 
-/// Gathers the paths that a file names, and what it uses.
+/// Collects the paths and imports of a file.
 #[derive(Default)]
 struct Names {
     paths: Vec<Vec<String>>,
@@ -167,7 +167,7 @@ impl Visit<'_> for Names {
     }
 }
 
-/// What a file imports: the paths from the root, of what it names itself and by what it uses.
+/// Returns the imports of a file: the paths from the root, named directly or through a `use`.
 fn imported(names: &Names, modules: &Modules, module: &[String]) -> Vec<Vec<String>> {
     let mut aliases = BTreeMap::new();
     let mut paths = Vec::new();
@@ -175,7 +175,7 @@ fn imported(names: &Names, modules: &Modules, module: &[String]) -> Vec<Vec<Stri
         let Some(path) = absolute(&used.path, module) else {
             continue;
         };
-        // A module that is used is imported where something of it is named.
+        // A used module is imported where one of its items is named.
         if modules.contains_key(&path) {
             aliases.insert(used.name.as_str(), path);
         } else {
@@ -192,8 +192,8 @@ fn imported(names: &Names, modules: &Modules, module: &[String]) -> Vec<Vec<Stri
     paths
 }
 
-/// The imports of a crate: the modules of whose items a file names one. What a module calls of those within it is left
-/// out: they may use what it shares with all of them.
+/// Returns the imports of a crate: the modules whose items a file names. Imports of a module from its submodules are
+/// omitted: they may use its shared items.
 pub fn of_rust(package: &str) -> anyhow::Result<Imports> {
     let folder = root().join(package).join("src");
     let mut modules = Modules::new();
@@ -211,7 +211,7 @@ pub fn of_rust(package: &str) -> anyhow::Result<Imports> {
         let here = modules.entry(module.clone()).or_default();
         here.defines.extend(file.items.iter().filter_map(name_of));
         if name.ends_with("mod") || name == "lib" {
-            // A list of modules names those that it gives out as they stand in it.
+            // A list of modules names its re-exports as relative paths.
             here.gives.extend(names.used.iter().map(|used| {
                 absolute(&used.path, &module).unwrap_or_else(|| [&module[..], &used.path].concat())
             }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Imports go one way: in both twins from folder to folder in the order of tests/layers, and in every program without a
-//! circle, so that there is always a file that can be read first.
+//! Imports go in one direction: in both twins between folders in the order of tests/layers, and in every program without a
+//! cycle, so that there is always a file that can be read first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The folders, lowest first.
+/// Returns the folders, lowest first.
 fn layers() -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(root().join("tests/layers"))?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -54,7 +54,7 @@ fn check_layers(imports: &Imports) -> anyhow::Result<()> {
     let mut upward = Vec::new();
     let mut known = BTreeSet::new();
     for (file, imported) in imports {
-        // main and lib stand above all.
+        // main and lib are above all folders.
         let Some(own) = folder_of(file) else { continue };
         let own = rank(file).with_context(|| format!("{own} is not in tests/layers"))?;
         known.insert(own);
@@ -75,8 +75,7 @@ fn check_layers(imports: &Imports) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes files that import nothing of what is left, as long as there are any: the files that stay import each other
-/// in a circle.
+/// Repeatedly removes files that import none of the remaining files: the rest imports each other in a cycle.
 fn check_circles(imports: &Imports) -> anyhow::Result<()> {
     ensure!(
         imports.values().any(|imported| !imported.is_empty()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn addresses from answers of DNS: captures of queries, answers and packets to addresses through `explain` of
-//! both twins, which must say the same, and what is expected.
+//! Sets that learn addresses from DNS responses: captures of queries, responses and packets to addresses run through
+//! `explain` of both twins, which must print the same, as expected.
 
 use std::net::IpAddr;
 
@@ -93,7 +93,7 @@ fn segment(from: u16, to: u16, flags: u8, sequence: u32, data: &[u8]) -> Vec<u8>
     [&ports[..], &sequence.to_be_bytes(), &rest, data].concat()
 }
 
-/// A message behind its length.
+/// Returns a message after its length.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
@@ -104,7 +104,7 @@ fn name(text: &str) -> Vec<u8> {
     labels.chain([0]).collect()
 }
 
-/// A record: its owner, type, time to live and data.
+/// Returns a record with its owner, type, time to live and data.
 fn record(owner: &str, kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     let words = [kind, 1].map(u16::to_be_bytes).concat();
     let length = (data.len() as u16).to_be_bytes();
@@ -118,7 +118,7 @@ fn message(id: u16, flags: u16, asked: &str, kind: u16, records: &[Vec<u8>]) -> 
     [&head[..], &name(asked), &question, &records.concat()].concat()
 }
 
-/// One address of a name.
+/// Returns a response with one address of a name.
 fn answer(id: u16, asked: &str, ttl: u32, address: &str) -> Vec<u8> {
     let data = bytes_of(address);
     let kind = if data.len() == 4 { A } else { AAAA };
@@ -129,7 +129,7 @@ pub fn query(id: u16, asked: &str, kind: u16) -> Vec<u8> {
     message(id, 0x0100, asked, kind, &[])
 }
 
-/// A pcap file of IP packets, each with its second.
+/// Returns a pcap file of IP packets, each with its time in seconds.
 pub fn capture(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     const RAW: u32 = 101;
     let head = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65535, RAW];
@@ -143,7 +143,7 @@ pub fn capture(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// Packets and their seconds, and what is expected of some.
+/// Packets and their times, and the expectations for some of them.
 #[derive(Default)]
 struct Script {
     second: u32,
@@ -156,25 +156,25 @@ impl Script {
         self.packets.push((self.second, packet));
     }
 
-    /// Has the client ask from a port.
+    /// Sends a query of the client from a port.
     fn ask(&mut self, port: u16, query: &[u8]) {
         self.send(packet(CLIENT, SERVER, UDP, &udp(port, 53, query)));
     }
 
-    /// Opens a connection of DNS from a port: the first byte of each end is number 1.
+    /// Opens a DNS connection from a port: the first byte of each end has sequence number 1.
     fn open(&mut self, port: u16) {
         let (asked, told) = (segment(port, 53, SYN, 0, b""), SYN | ACK);
         self.send(packet(CLIENT, SERVER, TCP, &asked));
         self.say(port, told, 0, b"");
     }
 
-    /// Has the server send a segment to a port.
+    /// Sends a segment of the server to a port.
     fn say(&mut self, port: u16, flags: u8, sequence: usize, data: &[u8]) {
         let segment = segment(53, port, flags, sequence as u32, data);
         self.send(packet(SERVER, CLIENT, TCP, &segment));
     }
 
-    /// Has the server answer to a port.
+    /// Sends a response of the server to a port.
     fn tell(&mut self, port: u16, answer: &[u8]) {
         self.send(packet(SERVER, CLIENT, UDP, &udp(53, port, answer)));
     }
@@ -185,7 +185,7 @@ impl Script {
         self.send(packet);
     }
 
-    /// Has a packet come to an address.
+    /// Sends a packet to an address.
     fn reach(&mut self, what: &str, verdict: &'static str, to: &str) {
         let from = if to.contains(':') { "fd00::1" } else { CLIENT };
         self.expect(what, verdict, packet(from, to, UDP, &udp(4000, 443, b"x")));
@@ -232,7 +232,7 @@ fn what_was_asked() -> anyhow::Result<()> {
     script.tell(4001, &message(8, 0x8180, "www.example", A, &records));
     script.reach("behind an alias", "accept", "192.0.2.82");
     script.reach("beside it", "drop", "192.0.2.83");
-    // Two at once, answered the other way round.
+    // Two at once, with the responses in reverse order.
     script.ask(4002, &query(9, "b.cdn.example", A));
     script.ask(4003, &query(9, "c.cdn.example", A));
     script.tell(4003, &answer(9, "c.cdn.example", 60, "192.0.2.84"));
@@ -377,7 +377,7 @@ fn over_tcp() -> anyhow::Result<()> {
     script.run()
 }
 
-/// What looks like an answer lies within another one, and begins a segment.
+/// A text that looks like a response is inside another response, and begins a segment.
 fn within_another() -> anyhow::Result<()> {
     let forged = framed(&answer(7, "a.cdn.example", 60, WEB));
     let text = record("evil.example", 16, 60, &forged);
@@ -482,7 +482,7 @@ fn sets_apart() -> anyhow::Result<()> {
     script.run()
 }
 
-/// So many rules that ask the same field that they are found by its value: those of a set that learns are walked.
+/// Enough rules on the same field that they are found by its value: those of a set that learns are tested one by one.
 fn among_rules() -> anyhow::Result<()> {
     let static_rules = (100..120).map(|host| format!("ip daddr 192.0.2.{host} drop\n"));
     let rules: Vec<String> = static_rules.collect();

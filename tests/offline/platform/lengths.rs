@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! No file and no function is longer than docs/STYLE.md says. The code is formatted (`make lint-format`), so a function
-//! ends with the first brace that stands where its first line begins.
+//! No file and no function exceeds the limits of docs/STYLE.md. The code is formatted (`make lint-format`), so a function
+//! ends with the first brace in the column of its first line.
 
 use std::fs;
 
@@ -16,12 +16,12 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Lines that a source file may have at most (docs/STYLE.md).
+/// Maximum number of lines of a source file (docs/STYLE.md).
 const FILE_MAX: usize = 600;
-/// Lines that a function may have at most, with its signature (docs/STYLE.md).
+/// Maximum number of lines of a function, with its signature (docs/STYLE.md).
 const FUNCTION_MAX: usize = 80;
 
-/// The folders with code.
+/// The folders that contain code.
 const FOLDERS: [&str; 10] = [
     "c-firewall",
     "capture",
@@ -72,7 +72,7 @@ fn no_file_too_long() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a line begins a function: of Rust at any depth, of C where a line begins.
+/// Whether a line begins a function: in Rust at any depth, in C at the start of a line.
 fn begins_function(line: &str, is_rust: bool) -> bool {
     if !is_rust {
         return line.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -83,7 +83,7 @@ fn begins_function(line: &str, is_rust: bool) -> bool {
     before.is_some_and(|before| before.split_whitespace().all(known))
 }
 
-/// The number of functions of a text, and a line for each that is too long.
+/// Returns the number of functions of a text, and a line for each that is too long.
 fn long_functions(source: &Source) -> (usize, Vec<String>) {
     let is_rust = source.path.ends_with(".rs");
     let lines: Vec<&str> = source.text.lines().collect();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The twins against each other, and both against what the documents say of them: files, command lines, `check` and
-//! `explain`.
+//! Compares the twins with each other, and both with their documentation: files, command lines, `check` and `explain`.
 
 use twinwall_tests::case::Case;
 
@@ -20,7 +19,7 @@ mod parameters;
 mod queries;
 mod runner;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let parts = [
         files::cases(),

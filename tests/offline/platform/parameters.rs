@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use super::definitions::{is_word, parts, Function};
 
-/// The names of a length, or of an end, behind the pointer that it belongs to.
+/// Names of a length, or of an end, after its pointer.
 const LENGTHS: [&str; 10] = [
     "bytes",
     "captured",
@@ -24,11 +24,11 @@ const LENGTHS: [&str; 10] = [
     "written",
 ];
 
-/// The name of a parameter; of a pattern of Rust, its first.
+/// Returns the name of a parameter; for a Rust pattern, its first name.
 pub fn name_of(parameter: &str) -> &str {
     let rust = parameter.split_once(": ").map(|(name, _)| name);
     let Some(name) = rust else {
-        // C: the name stands last, but for the bounds of an array; `self` of Rust has no type.
+        // C: the name is last, except for the bounds of an array; Rust's `self` has no type.
         let name = parameter.split('[').next().unwrap_or_default();
         let name = name.split(")(").next().unwrap_or_default();
         return name.rsplit(|c| !is_word(c)).next().unwrap_or_default();
@@ -41,7 +41,7 @@ fn is_pointer(parameter: &str) -> bool {
     parameter.contains(['*', '['])
 }
 
-/// Whether a parameter of C is the length of what the one before it points to.
+/// Whether a C parameter is the length of the previous parameter's data.
 fn is_length(before: &str, parameter: &str) -> bool {
     let name = name_of(parameter);
     let is_struct =
@@ -56,8 +56,8 @@ fn is_written(parameter: &str) -> bool {
     is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
 }
 
-/// The number of values that a function of Rust returns and C may write: the parts of a tuple, none for a status; one more where
-/// C writes whether there is a value, as it returns whether it failed.
+/// Returns the number of values that a Rust function returns and C may write: the parts of a tuple, none for a status; one
+/// more where C writes whether there is a value, as it returns whether it failed.
 fn values(returned: &str) -> usize {
     if ["", "bool", "fmt::Result"].contains(&returned) {
         return 0;
@@ -79,8 +79,8 @@ fn values(returned: &str) -> usize {
     count + usize::from(has_value)
 }
 
-/// The number of parameters that a function of Rust may have, given its twin in C.
-/// ignored: whether an exemption leaves a parameter of C out.
+/// Returns the allowed number of parameters of a Rust function, given its twin in C.
+/// `ignored`: whether an exemption omits a parameter of C.
 pub fn expected(
     c: &Function,
     rust: &Function,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Several queries on a connection of DNS over TCP: captures through `explain` of both twins, which must say the same, and
-//! what is expected. A packet is decided by every query in it.
+//! Several queries on one DNS connection over TCP: captures run through `explain` of both twins, which must print the same,
+//! as expected. Every query in a packet takes part in its decision.
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -33,10 +33,10 @@ const CLIENT: &str = "10.0.0.1";
 const SERVER: &str = "10.0.0.53";
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// Of the client's first byte.
+/// Sequence number of the client's first byte.
 const FIRST: u32 = 1000;
 
-/// A segment of the client, from a byte of its stream on, or of the server.
+/// Returns a segment of the client, from a byte of its stream on, or of the server.
 fn segment(from_client: bool, flags: u8, at: u32, data: &[u8]) -> Vec<u8> {
     let (ports, ends) = match from_client {
         true => ([4000_u16, 53], (CLIENT, SERVER)),
@@ -56,8 +56,8 @@ fn segment(from_client: bool, flags: u8, at: u32, data: &[u8]) -> Vec<u8> {
     packet(ends.0, ends.1, TCP, &head)
 }
 
-/// Has a client of a new connection send segments: where each begins in its stream, its bytes, and what becomes of it. Gives all
-/// lines that both twins print.
+/// Sends segments from a client on a new connection: each with its offset in the stream, its bytes, and the expected
+/// verdict. Returns all lines that both twins print.
 fn run(segments: &[(usize, &[u8], &str)]) -> anyhow::Result<Vec<Value>> {
     let mut packets = vec![
         segment(true, SYN, FIRST - 1, b""),
@@ -110,7 +110,7 @@ fn over_segments() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counters count each query; a packet that is accepted has the mark of the last.
+/// Counters count each query; an accepted packet has the mark of the last.
 fn counted_each() -> anyhow::Result<()> {
     let allowed = framed(&query(1, "allowed.example", 1));
     let denied = framed(&query(2, "denied.example", 1));
@@ -120,7 +120,7 @@ fn counted_each() -> anyhow::Result<()> {
     let counters = lines.iter().find_map(|line| line["counters"].as_array());
     let counters = counters.context("counters")?;
     let packets: Vec<_> = counters.iter().map(|one| one["packets"].as_u64()).collect();
-    // The SYN is not decided yet where names begin.
+    // The SYN is not decided yet by the rules with names.
     ensure!(packets == [Some(5), Some(3), Some(1)], "{packets:?}");
     Ok(())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tests/run counts what ran. A part in which nothing ran has failed; otherwise it could stay empty for years. A failed
-//! test runs once more, alone, and is reported as unsteady if it passes, never as passed.
+//! tests/run counts executed tests. A part without any executed test fails; otherwise it could stay empty for years. A
+//! failed test runs once more, alone, and is reported as unsteady if it passes, never as passed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 const ONE_PASSED: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
 const NONE: &str = "test result: ok. 0 passed; 0 failed; 0 ignored";
 
-/// A program with one test, which fails as often as the file of counts has room: libtest's words.
+/// A program with one test, which fails until the file of counts is long enough, with the output format of libtest.
 const PROGRAM: &str = r#"
     echo run >>"$RUNS"
     if [ $(wc -l <"$RUNS") -gt $FAILURES ]; then
@@ -39,7 +39,7 @@ const PROGRAM: &str = r#"
     exit 101
 "#;
 
-/// Runs PROGRAM, which fails as often, and another script, as two programs of a part.
+/// Runs PROGRAM, which fails this number of times, and another script, as two programs of a part.
 fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
     let folder = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
@@ -68,7 +68,7 @@ fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
     Ok(output)
 }
 
-/// Runs parts of a name and of what their runners print, as tests/run does.
+/// Runs parts with a name and the output of their runners, as tests/run does.
 fn run(wanted: &str, parts: &[(&str, &str, &str)]) -> anyhow::Result<Output> {
     let logs = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
     let mut script = format!(
@@ -107,7 +107,7 @@ fn nothing_ran() -> anyhow::Result<()> {
     expect(&run("", &parts)?, "1 passed, 2 failed, 0 skipped", false)
 }
 
-/// A filter that leaves no part, and one that leaves no case of a program.
+/// A filter without a matching part, and a filter without a matching case.
 fn none_left() -> anyhow::Result<()> {
     let parts = [("one", "libtest", ONE_PASSED)];
     let output = run("one other", &parts)?;
@@ -118,7 +118,7 @@ fn none_left() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The end of a run's output: the failed tests stand in short before the counts.
+/// Checks the end of a run's output: a short list of the failed tests precedes the counts.
 fn expect_end(output: &Output, end: &str) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(text.ends_with(end), "{text}");
@@ -148,7 +148,7 @@ fn passes_then() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program that ends badly without naming a failed test stays failed, even if a test passes at last.
+/// A program that crashes without naming a failed test stays failed, even if a test passes in the end.
 fn crashed() -> anyhow::Result<()> {
     let output = run_twice(1, "echo 'test other ... ok'; kill -SEGV $$")?;
     expect(
@@ -158,7 +158,7 @@ fn crashed() -> anyhow::Result<()> {
     )
 }
 
-/// A folder of tests that tests/parts does not name would never be run.
+/// Without an entry in tests/parts a folder of tests would never run.
 fn every_folder() -> anyhow::Result<()> {
     let parts = fs::read_to_string(root().join("tests/parts"))?;
     let name = |line: &str| line.split_whitespace().nth(3).map(str::to_owned);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies made for the test: the limits of the language, texts that are not policies, and every word that is refused.
+//! Generated policies: the limits of the language, texts that are not policies, and every refused word.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -46,7 +46,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// A folder with a policy in it.
+/// Returns a folder with a policy in it.
 fn with(text: impl AsRef<[u8]>) -> anyhow::Result<Folder> {
     let folder = Folder::new()?;
     folder.write(POLICY, text)?;
@@ -101,7 +101,7 @@ fn files_in_one_another() -> anyhow::Result<()> {
     both_say(folder.path(), &[POLICY], "ok\n")
 }
 
-/// Without line ends at their ends, so that nothing stands between one file's end and the next one's beginning.
+/// Without line ends at their ends, so that nothing separates one file's end and the next one's beginning.
 fn files_in_a_ring() -> anyhow::Result<()> {
     let folder = with("include \"a.nft\"")?;
     folder.write("a.nft", "include \"b.nft\"")?;
@@ -114,7 +114,7 @@ fn files_in_a_ring() -> anyhow::Result<()> {
     )
 }
 
-/// Defines of which each is the one before, and a rule with the last.
+/// Returns defines, each with the value of the previous one, and a rule with the last.
 fn defines(count: usize) -> String {
     let mut text = "define d1 = 22\n".to_owned();
     for index in 2..=count {
@@ -154,7 +154,7 @@ fn names_that_double() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What reading a long comment again and again costs counts as tokens.
+/// The cost of reading a long comment repeatedly counts as tokens.
 fn comments_again() -> anyhow::Result<()> {
     let comment = "-".repeat(10 * MIB);
     let list = "$a,\n".repeat(MIB);
@@ -233,7 +233,7 @@ fn ten_thousand_chains() -> anyhow::Result<()> {
     }
     let said = TWINS.map(|twin| check(twin, folder.path(), &[POLICY]).ok());
     ensure!(said[0] == said[1], "{said:?}");
-    // A ring of as many.
+    // A cycle of the same length.
     text = text.replace("chain c10000 {\n", "chain c10000 {\njump c1\n");
     folder.write(POLICY, text)?;
     let said = TWINS.map(|twin| check(twin, folder.path(), &[POLICY]).ok());
@@ -245,7 +245,7 @@ fn ten_thousand_chains() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fifteen chains of which each jumps to the next a hundred times: 100^15 ways, each chain looked at once.
+/// Fifteen chains, each with a hundred jumps to the next: 100^15 paths, but each chain is checked once.
 fn ways_that_double() -> anyhow::Result<()> {
     let mut text = "table ip t {\n".to_owned();
     for index in 1..16 {
@@ -293,7 +293,7 @@ fn no_file() -> anyhow::Result<()> {
     )
 }
 
-/// However a policy is cut off, both twins say the same of it.
+/// Both twins report the same for a policy truncated at any position.
 fn cut_anywhere() -> anyhow::Result<()> {
     let whole = fs::read(super::folder().join("example.nft"))?;
     for end in (0..whole.len()).step_by(7) {

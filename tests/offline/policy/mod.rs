@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The language of policies, as both programs read it: `check` and `check --print`.
+//! The policy language, as both programs read it: `check` and `check --print`.
 //!
-//! NAME.nft in tests/corpus/policy is a policy, and says in its first line what it shows. Beside it lies NAME.ok, its canonical
-//! print, or NAME.err, the line that refuses it, without "error: ";
-//! NAME.says is what `check` says behind "ok", if it says more, NAME.warns what it warns of. What nft does not take though we do has a line
-//! `# nft: WHY`, which ends with `(nor the print)` if that is not taken, either. Policies that are too large to lie here are made by `generated`.
+//! NAME.nft in tests/corpus/policy is a policy whose first line describes its purpose. Beside it is NAME.ok, its canonical
+//! print, or NAME.err, its error line, without "error: "; NAME.says is further output of `check` after "ok", NAME.warns its
+//! warnings. A policy that nft refuses although both twins accept it has a line `# nft: WHY`, which ends with `(nor the
+//! print)` if nft refuses the print, too. `generated` makes policies that are too large to be stored here.
 
 mod generated;
 
@@ -18,20 +18,20 @@ use testbed::place::namespace;
 use testbed::twin::{root, Twin, TWINS};
 use twinwall_tests::case::Case;
 
-/// Policies that there are at least: a folder that is not found must not pass.
+/// Minimum number of policies: a missing folder must not pass.
 const ACCEPTED_MIN: usize = 30;
 const REFUSED_MIN: usize = 100;
 const LIMIT_S: u64 = 30;
-/// The exit code of a bad policy; the text of --help names it.
+/// Exit code of a bad policy, as in the text of --help.
 const EXIT_USAGE: i32 = 2;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("files/all-are-read", LIMIT_S, all_are_read),
         Case::new("files/every-refused-word", LIMIT_S, generated::words),
     ];
-    // Files that can't be read fail the first case.
+    // Unreadable files fail the first case.
     for name in names("ok").unwrap_or_default() {
         let (accepted, taken) = (name.clone(), name.clone());
         cases.push(Case::new(format!("accepted/{name}"), LIMIT_S, move || {
@@ -59,7 +59,7 @@ fn read(name: &str, ending: &str) -> anyhow::Result<String> {
     fs::read_to_string(&file).with_context(|| file.display().to_string())
 }
 
-/// The names of the files with an ending.
+/// Returns the names of the files with an ending.
 fn names(ending: &str) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder())? {
@@ -88,7 +88,7 @@ fn all_are_read() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a program said when it was asked to check a policy.
+/// A program's output for a policy check.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Said {
     pub code: Option<i32>,
@@ -96,7 +96,7 @@ pub struct Said {
     pub stderr: String,
 }
 
-/// Asks a twin to check a policy, by a name that is relative to a folder.
+/// Checks a policy with a twin, by a name relative to a folder.
 pub fn check(twin: Twin, folder: &Path, arguments: &[&str]) -> anyhow::Result<Said> {
     let output = Command::new(twin.binary())
         .arg("check")
@@ -112,12 +112,12 @@ pub fn check(twin: Twin, folder: &Path, arguments: &[&str]) -> anyhow::Result<Sa
     })
 }
 
-/// Both twins take a policy and say this.
+/// Checks that both twins accept a policy with this output.
 pub fn both_say(folder: &Path, arguments: &[&str], expected: &str) -> anyhow::Result<()> {
     both_warn(folder, arguments, expected, "")
 }
 
-/// Both twins take a policy and say this, with these warnings.
+/// Checks that both twins accept a policy with this output and these warnings.
 fn both_warn(
     folder: &Path,
     arguments: &[&str],
@@ -142,7 +142,7 @@ fn both_warn(
     Ok(())
 }
 
-/// Both twins refuse a policy with this line.
+/// Checks that both twins refuse a policy with this line.
 pub fn both_refuse(folder: &Path, policy: &str, expected: &str) -> anyhow::Result<()> {
     for twin in TWINS {
         let expected = Said {
@@ -177,7 +177,7 @@ fn refused_alike(name: &str) -> anyhow::Result<()> {
     both_refuse(&folder(), &format!("{name}.nft"), expected.trim_end())
 }
 
-/// The kernel's tool takes a policy and its print, unless the policy says why not. What says so is refused.
+/// nft accepts a policy and its print, unless the policy has a reason; with a reason, it is refused.
 fn taken_by_nft(name: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let text = read(name, "nft")?;
@@ -196,7 +196,7 @@ fn taken_by_nft(name: &str) -> anyhow::Result<()> {
 
 fn nft(namespace: &Namespace, file: &str) -> anyhow::Result<()> {
     let mut nft: Command = namespace.command("nft");
-    // Before 1.1 nft does not look for includes beside the file.
+    // Before 1.1 nft does not search includes beside the file.
     nft.args(["-I", ".", "-I", "parts", "-c", "-f", file]);
     let output = nft.current_dir(folder()).output().context("nft")?;
     let words = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The page that `harness report --html` writes needs no other file, and a browser shows it.
+//! The page of `harness report --html` needs no other file, and a browser displays it.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use testbed::twin::root;
 use twinwall_tests::browser;
 use twinwall_tests::case::Case;
 
-/// A committed result, of which the page is made.
+/// A committed result, the source of the page.
 const RESULT: &str = "result/demo";
-/// A picture of an empty page has fewer bytes.
+/// Size in bytes above which a picture is not of an empty page.
 const SHOWS_SOMETHING: usize = 40_000;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("page/needs-nothing-beside-it", 30, || {
@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The page of a copy of the result, which lies in `folder` as report.html.
+/// Returns the page of a copy of the result, stored in `folder` as report.html.
 fn page(folder: &Path) -> anyhow::Result<String> {
     for entry in fs::read_dir(root().join(RESULT))? {
         let file = entry?;
@@ -78,7 +78,7 @@ fn shown_by_a_browser() -> anyhow::Result<()> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let seen = run("--dump-dom")?;
-    // What a browser does not take for a part of the page it moves or drops.
+    // A browser moves or drops parts that it does not recognise.
     for tag in ["<svg", "<figure", "<table", "<tr", "<td", "<li"] {
         let (written, seen) = (written.matches(tag).count(), seen.matches(tag).count());
         ensure!(written == seen, "{tag}: {written} written, {seen} seen");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each committed result is what its experiment's file gives, as `harness verify` finds.
+//! Each committed result matches its experiment's file, according to `harness verify`.
 //!
-//! A result takes a quiet machine and up to an hour, so a change of an experiment may go in before it is measured
-//! again. Until then a line of `tests/exemptions-results` says so: `NAME reason`. Such a case is skipped, and prints
-//! what is stale.
+//! A result takes a quiet machine and up to an hour, so an experiment may change before it is measured again. Until then
+//! `tests/exemptions-results` has a line `NAME reason`. Such a case is skipped, and prints the stale parts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +15,10 @@ use twinwall_tests::case::Case;
 
 const EXEMPTIONS: &str = "tests/exemptions-results";
 
-/// The result that no experiment's file makes, but `make bench-scanner`.
+/// The result without an experiment's file, made by `make bench-scanner`.
 const SCANS: &str = "scanner";
 
-/// A case for each result that is to be there.
+/// Returns a case for each expected result.
 pub fn cases() -> Vec<Case> {
     let names = names().expect("the experiments can be listed");
     let case = |name: &String| {

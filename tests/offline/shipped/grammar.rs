@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The examples of GRAMMAR.md: in its indented blocks, three or more blanks behind a production, or on a line of
-//! their own.
+//! Extracts the examples of GRAMMAR.md: in its indented blocks, after a production and three or more blanks, or on a
+//! separate line.
 
 use anyhow::{bail, ensure};
 
-/// What stands where examples do and is none.
+/// Notes at positions of examples.
 const NOTES: [&str; 6] = [
     "without it: ip",
     "without it: warn",
@@ -13,7 +13,7 @@ const NOTES: [&str; 6] = [
     "at most 5 fields",
     "applied with C's precedence (& before ^ before |)",
 ];
-/// Behind which no example follows any more, but a whole policy.
+/// Heading after which no example follows, only a whole policy.
 const END: &str = "## The canonical print";
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct Example {
     pub text: String,
 }
 
-/// Each line of an indented block: its number from 1, the production it belongs to, and its parts.
+/// Returns each line of an indented block: its number from 1, its production, and its parts.
 fn lines(text: &str) -> Vec<(usize, String, Vec<&str>)> {
     let mut production = String::new();
     let mut found = Vec::new();
@@ -70,7 +70,7 @@ pub fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Every production has an example, and every example a production that is known here.
+/// Checks that every production has an example, and every example a known production.
 pub fn check_coverage(text: &str) -> anyhow::Result<()> {
     let examples = examples(text);
     let mut productions: Vec<String> = lines(text).into_iter().map(|line| line.1).collect();
@@ -87,7 +87,7 @@ pub fn check_coverage(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The policy that stands under the canonical print.
+/// Returns the policy in the section on the canonical print.
 pub fn canonical(text: &str) -> Option<String> {
     let (_, after) = text.split_once(END)?;
     let lines = after.lines().skip_while(|line| !line.starts_with("    "));
@@ -99,7 +99,7 @@ pub fn canonical(text: &str) -> Option<String> {
 }
 
 impl Example {
-    /// The example as part of a policy that has what it needs.
+    /// Returns the example as part of a complete policy.
     pub fn in_context(&self) -> String {
         let text = self.text.replace('…', "");
         let table = |inside: &str| format!("table inet filter {{\n{inside}\n}}\n");
@@ -131,7 +131,7 @@ impl Example {
     }
 }
 
-/// What must stand before an `add`.
+/// Returns the text that must precede an `add`.
 fn add_needs(text: &str) -> &'static str {
     let kind = text.split(' ').nth(1).unwrap_or_default();
     match kind {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is given to users as policy text: the files of rules/policy, and the examples of GRAMMAR.md. Both twins and
-//! the kernel's own tool take every one of them, and the twins print it alike.
+//! Policy texts for users: the files of rules/policy, and the examples of GRAMMAR.md. Both twins and nft accept each of
+//! them, and the twins print it identically.
 
 mod grammar;
 mod tutorial;
@@ -32,10 +32,10 @@ const POLICIES: [&str; 12] = [
     "workstation",
 ];
 
-/// How `check` goes on for a policy that decides by name.
+/// Start of the output of `check` for a policy that decides by name.
 const ONLY_HERE: &str = "ok\nonly Twinwall decides: ";
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new(
@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
             accepted_by_all(&file)
         }));
     }
-    // A grammar that can't be read fails the cases above.
+    // An unreadable grammar fails the cases above.
     for example in grammar::examples(&grammar_text().unwrap_or_default()) {
         let name = format!(
             "grammar/{} {} {}",
@@ -104,8 +104,8 @@ fn all_are_explained() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The kernel's tool and both twins take a policy; both twins print it alike; the print is a policy that all of them
-/// take, and whose print it is. The kernel's tool takes none that decides by name, and the twins say so.
+/// Checks that nft and both twins accept a policy, that both twins print it identically, and that all accept the print,
+/// whose print is the same. nft refuses policies that decide by name, which the twins report.
 fn accepted_by_all(file: &Path) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let is_taken = checked_by_nft(&namespace, file);
@@ -129,7 +129,7 @@ fn accepted_by_all(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The lists of names that policies bring.
+/// Copies the lists of names that policies include.
 fn copy_lists(from: &Path, to: &Folder) -> anyhow::Result<()> {
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
@@ -143,7 +143,7 @@ fn copy_lists(from: &Path, to: &Folder) -> anyhow::Result<()> {
 
 fn checked_by_nft(namespace: &Namespace, file: &Path) -> anyhow::Result<()> {
     let mut nft: Command = namespace.command("nft");
-    // Before 1.1 nft does not look for includes beside the file.
+    // Before 1.1 nft does not search includes beside the file.
     let beside = file.parent().context("a file has a folder")?;
     nft.arg("-I").arg(beside).args(["-c", "-f"]).arg(file);
     let output = nft.output().context("nft")?;
@@ -152,7 +152,7 @@ fn checked_by_nft(namespace: &Namespace, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a twin says, without the last line end.
+/// Returns the output of a twin, without the last line end.
 fn ask(namespace: &Namespace, twin: Twin, command: &[&str], file: &Path) -> anyhow::Result<String> {
     let mut arguments = command.to_vec();
     arguments.push(file.to_str().context("a path that is text")?);
@@ -183,7 +183,7 @@ fn check_example(example: &grammar::Example) -> anyhow::Result<()> {
     accepted_by_all(file.as_ref()).with_context(|| text)
 }
 
-/// What the table of iptables' options names in their place is a policy.
+/// The replacements in the table of iptables' options form a policy.
 fn tutorial_carries_over() -> anyhow::Result<()> {
     let file = root().join("docs/POLICY.md");
     let page = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -193,7 +193,7 @@ fn tutorial_carries_over() -> anyhow::Result<()> {
     accepted_by_all(file.as_ref()).with_context(|| text)
 }
 
-/// The example of the canonical print is printed as it stands.
+/// The example of the canonical print is printed unchanged.
 fn print_is_canonical() -> anyhow::Result<()> {
     let text =
         grammar::canonical(&grammar_text()?).context("GRAMMAR.md shows no canonical print")?;

@@ -5,7 +5,7 @@ use anyhow::{ensure, Context};
 
 const HEAD: &str = "| iptables | policy |\n|---|---|\n";
 
-/// One policy of all that stands as code in the second column of the table of iptables' options.
+/// Returns one policy made of all code in the second column of the table of iptables' options.
 pub fn policy_of_table(page: &str) -> anyhow::Result<String> {
     let (_, table) = page
         .split_once(HEAD)
@@ -17,7 +17,7 @@ pub fn policy_of_table(page: &str) -> anyhow::Result<String> {
     let mut chains = String::from("set admins {\ntype ipv4_addr\n}\n");
     let mut count = 0;
     for cell in cells {
-        // Between backquotes stands every second piece.
+        // Every second part is between backquotes.
         for code in cell.split('`').skip(1).step_by(2) {
             match code.strip_suffix(" { … }") {
                 Some(chain) => chains.push_str(&format!("{chain} {{\n}}\n")),

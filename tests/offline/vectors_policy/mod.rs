@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The vectors of tests/corpus/vectors/policy: what both twins' `explain` must make of a policy and packets, and that they say
-//! it with the same bytes.
+//! The vectors of tests/corpus/vectors/policy: expected results of both twins' `explain` for a policy and packets, with
+//! identical bytes from both.
 
 mod output;
 mod vector;
@@ -16,7 +16,7 @@ use twinwall_tests::case::Case;
 
 use vector::{Send, Vector};
 
-/// Vectors that there are at least: a file that is not found must not pass.
+/// Minimum number of vectors: a missing file must not pass.
 const VECTORS_MIN: usize = 170;
 const LIMIT_S: u64 = 30;
 const POLICY: &str = "policy.nft";
@@ -25,10 +25,10 @@ const PACKETS: &str = "packets.pcap";
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const LINKTYPE_RAW: u32 = 101;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("files/all-are-read", LIMIT_S, all_are_read)];
-    // A file that can't be read fails the case above.
+    // An unreadable file fails the case above.
     for file in files().unwrap_or_default() {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         for vector in read(&file).unwrap_or_default() {
@@ -62,7 +62,7 @@ fn all_are_read() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Explains a vector with both twins, compares what they say with each other and with the vector.
+/// Explains a vector with both twins, and compares their output with each other and with the vector.
 fn check(vector: &Vector) -> anyhow::Result<()> {
     let folder = folder_of(vector)?;
     for format in [&["--json"][..], &[]] {
@@ -98,7 +98,7 @@ fn same_lines(rust: &str, c: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A folder with a vector's policy and packets.
+/// Returns a folder with a vector's policy and packets.
 fn folder_of(vector: &Vector) -> anyhow::Result<Folder> {
     let folder = Folder::new()?;
     folder.write(POLICY, &vector.policy)?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `explain --json` says, against a vector.
+//! Compares the output of `explain --json` with a vector.
 
 use anyhow::{ensure, Context};
 use serde::Deserialize;
 
 use super::vector::{By, Counter, Send, Vector};
 
-/// An object a packet. More is in it; the twins' bytes are compared as a whole.
+/// One object per packet. Further members are ignored; the twins' bytes are compared as a whole.
 #[derive(Deserialize)]
 struct Packet {
     packet: usize,
@@ -34,7 +34,7 @@ struct Count {
     bytes: u64,
 }
 
-/// Compares the lines of a twin with a vector. policy: the name of its file.
+/// Compares the lines of a twin with a vector. `policy`: the name of its file.
 pub fn check(lines: &str, policy: &str, vector: &Vector) -> anyhow::Result<()> {
     let lines: Vec<&str> = lines.lines().collect();
     let (sum, packets) = lines.split_last().context("no line")?;
@@ -110,7 +110,7 @@ fn check_counters(found: &[Count], policy: &str, wanted: &[Counter]) -> anyhow::
         };
         counters.push((counter.line, count.statement, counter));
     }
-    // In the order of the text, as a vector has them.
+    // In the order of the text, as in a vector.
     counters.sort_by_key(|(line, statement, _)| (*line, *statement));
     let found: Vec<Counter> = counters
         .into_iter()

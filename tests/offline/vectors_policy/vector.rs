@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of tests/corpus/vectors/policy as data. Their form is in tests/corpus/vectors/README.md; whatever departs from it is an
-//! error with its line.
+//! Parses the files of tests/corpus/vectors/policy. tests/corpus/vectors/README.md describes their format; any deviation is
+//! an error with its line.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,35 +8,35 @@ use std::str::FromStr;
 
 use anyhow::{anyhow, bail, ensure, Context};
 
-/// One vector: what `explain` is given, and what must come out.
+/// One vector: the input of `explain`, and the expected result.
 #[derive(Debug)]
 pub struct Vector {
     pub name: String,
     pub options: Vec<String>,
-    /// The policy's text, as it is written to a file.
+    /// Text of the policy file.
     pub policy: String,
     pub sends: Vec<Send>,
     pub counters: Vec<Counter>,
 }
 
-/// A packet and what becomes of it.
+/// A packet and its expected result.
 #[derive(Clone, Debug)]
 pub struct Send {
-    /// The bytes captured.
+    /// The captured bytes.
     pub bytes: Vec<u8>,
-    /// Bytes that the packet has, of which some may not be captured.
+    /// Length of the packet, of which some bytes may not be captured.
     pub original: usize,
-    /// Nanoseconds from the clock's zero.
+    /// Nanoseconds since the clock's zero.
     pub time_ns: u64,
     pub verdict: String,
-    /// `icmp port-unreachable` and the like; None with another verdict than reject.
+    /// Reject type such as `icmp port-unreachable`; None with another verdict than reject.
     pub reject: Option<String>,
     pub by: Option<By>,
-    /// The mark that an accepted packet leaves with, if a rule set it.
+    /// Mark of an accepted packet, if a rule set it.
     pub mark: Option<u32>,
 }
 
-/// Who gives a verdict.
+/// Origin of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The rule on this line of the policy.
@@ -47,7 +47,7 @@ pub enum By {
     Undecided,
 }
 
-/// What a counter shows at the end.
+/// Expected final value of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// The line of its rule in the policy.
@@ -56,7 +56,7 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// Reads a file.
+/// Parses a file.
 pub fn parse(text: &str) -> anyhow::Result<Vec<Vector>> {
     let mut reader = Reader::default();
     for (index, line) in text.lines().enumerate() {
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> anyhow::Result<Vec<Vector>> {
     Ok(reader.vectors)
 }
 
-/// What of a vector was met last: its lines stand in this order.
+/// Part of a vector that was parsed last: its lines are in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Name,
@@ -82,10 +82,10 @@ enum Stage {
 
 #[derive(Default)]
 struct Reader {
-    /// By name; whether a vector uses it.
+    /// Packets by name, and whether a vector uses them.
     packets: BTreeMap<String, (Vec<u8>, bool)>,
     vectors: Vec<Vector>,
-    /// The packet whose bytes follow.
+    /// Packet whose bytes follow.
     packet: Option<String>,
     vector: Option<(Vector, Stage)>,
     comments: usize,
@@ -187,7 +187,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The vector at hand, of which a line of this stage comes.
+    /// Returns the current vector, which has a line of this stage.
     fn enter(&mut self, stage: Stage) -> anyhow::Result<&mut Vector> {
         let (vector, at) = self.vector.as_mut().context("before a name")?;
         let again = stage >= Stage::Policy && *at == stage;
@@ -267,7 +267,7 @@ fn hex(text: &str) -> anyhow::Result<Vec<u8>> {
         .collect()
 }
 
-/// Seconds with up to nine digits behind the point.
+/// Parses seconds with up to nine decimal places.
 fn time_ns(text: &str) -> anyhow::Result<u64> {
     let (seconds, rest) = text.split_once('.').unwrap_or((text, ""));
     ensure!(rest.len() <= 9, "finer than nanoseconds");
@@ -275,7 +275,7 @@ fn time_ns(text: &str) -> anyhow::Result<u64> {
     Ok(number::<u64>(seconds)? * 1_000_000_000 + nanoseconds)
 }
 
-/// `VERDICT [WHAT] [by WHO][, mark N]`; bytes and time are filled in by the caller.
+/// Parses `VERDICT [WHAT] [by WHO][, mark N]`; the caller adds bytes and time.
 fn outcome_of(text: &str) -> anyhow::Result<Send> {
     let (text, mark) = match text.split_once(", mark ") {
         Some((text, mark)) => (text, Some(mark_of(mark)?)),
@@ -327,7 +327,7 @@ fn by_of(text: &str) -> anyhow::Result<By> {
     })
 }
 
-/// `LINE packets N bytes N`.
+/// Parses `LINE packets N bytes N`.
 fn counter(text: &str) -> anyhow::Result<Counter> {
     let words: Vec<&str> = text.split(' ').collect();
     let [line, "packets", packets, "bytes", bytes] = words[..] else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Matches: fields, what they are compared with, and sets.
+//! Generates matches: fields, comparison values and sets.
 
 use super::super::field::{flag_names, interface_name, interface_value, mask, write};
 use super::super::field::{Facts, Field, Kind, Range, FIELDS};
@@ -7,7 +7,7 @@ use super::super::tree::{Element, Statement};
 use super::pool::pool_value;
 use super::{Context, Generator, Making, Maps};
 
-/// Whether two elements have something in common.
+/// Whether two elements overlap.
 fn overlap(a: &[Range], b: &[Range]) -> bool {
     a.iter()
         .zip(b)
@@ -15,13 +15,13 @@ fn overlap(a: &[Range], b: &[Range]) -> bool {
 }
 
 impl Generator<'_> {
-    /// The fields that a rule with a context can test.
+    /// Whether a rule with a context can test a field.
     pub(super) fn usable(&self, context: Context, facts: &Facts) -> bool {
         let by_kind = match facts.field {
             Field::CtState => self.profile.ct_state,
             Field::CtMark => self.profile.ct_mark,
             Field::MetaNfproto => context.version == 0,
-            // What names the protocol stands alone.
+            // A match on the protocol itself stands alone.
             Field::IpProtocol | Field::Ip6Nexthdr | Field::MetaL4proto => context.protocol == 0,
             _ => true,
         };
@@ -33,7 +33,7 @@ impl Generator<'_> {
     pub(super) fn field(&mut self, context: Context) -> Field {
         loop {
             let facts = self.random.pick(&FIELDS);
-            // The layer 4 fields are few, and what packets are about.
+            // Most packets are about the few layer 4 fields.
             let rare = facts.protocol == 0 && context.protocol != 0 && self.random.percent(40);
             let seldom = matches!(
                 facts.kind,
@@ -62,7 +62,7 @@ impl Generator<'_> {
         write(kind, value, Some(self.random))
     }
 
-    /// A value, range or prefix: its text and what it covers. `wide`: not only a value.
+    /// Returns a value, range or prefix: its text and its range. `wide`: not only single values.
     pub(super) fn component(&mut self, field: Field, wide: bool) -> (String, Range) {
         let kind = field.kind();
         let value = self.value(field);
@@ -93,7 +93,7 @@ impl Generator<'_> {
                 low: value & !host,
                 high: value | host,
             };
-            // Host bits are taken as 0; nft does so too.
+            // Host bits count as 0, as in nft.
             return (
                 format!("{}/{length}", self.written(kind, value & !host)),
                 range,
@@ -103,7 +103,7 @@ impl Generator<'_> {
             let other = self.value(field);
             let (low, high) = (value.min(other), value.max(other));
             if low < high {
-                // nft takes a name before or behind the `-` for a part of one longer name.
+                // nft parses a name before or after the `-` as part of one longer name.
                 let text = format!("{}-{}", write(kind, low, None), write(kind, high, None));
                 return (text, Range { field, low, high });
             }
@@ -141,7 +141,7 @@ impl Generator<'_> {
         }
     }
 
-    /// One or more matches that belong together.
+    /// Returns one or more matches that belong together.
     pub(super) fn matching(&mut self, making: &Making, context: Context) -> Statement {
         let field = self.field(context);
         let kind = field.kind();
@@ -220,7 +220,7 @@ impl Generator<'_> {
     }
 
     pub(super) fn order(&mut self, field: Field) -> Statement {
-        // An end that nothing is beyond is refused by nft.
+        // nft refuses a comparison with the first or last value.
         let value = self.value(field).clamp(1, field.max() - 1);
         let op = *self
             .random
@@ -237,7 +237,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What bit masks have of their own.
+    /// Returns a match specific to bit masks.
     pub(super) fn flags(&mut self, field: Field) -> Statement {
         let kind = field.kind();
         let value = match kind {
@@ -248,7 +248,7 @@ impl Generator<'_> {
         let text = field.text();
         let head = match self.random.weighted(&[3, 2, 2, 2]) {
             0 => format!("{text} {}", listed.join(",")),
-            // One flag behind `!=` is an exact comparison, several are none of them.
+            // One flag after `!=` is an exact comparison, several mean none of them.
             1 => format!("{text} != {}", listed.join(",")),
             _ if kind == Kind::CtState => format!("{text} {}", listed.join(",")),
             2 => {
@@ -261,7 +261,7 @@ impl Generator<'_> {
                 )
             }
             _ => {
-                // nft 1.0.6 wants at least two flags behind the `/`.
+                // nft 1.0.6 requires at least two flags after the `/`.
                 let bits = value | self.value(field) | 0x05;
                 format!(
                     "{text} {} / {}",
@@ -314,7 +314,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Fields that can be put together in nft as well.
+    /// Returns fields that nft can also concatenate.
     pub(super) fn key(&mut self, context: Context) -> Vec<Field> {
         let able = |field: Field| {
             matches!(
@@ -329,7 +329,7 @@ impl Generator<'_> {
                     | Kind::Icmpv6Type
             ) && field != Field::CtMark
         };
-        // What the kernel's registers hold: 64 bytes, of which a field takes whole words.
+        // Capacity of the kernel's registers: 64 bytes, of which a field uses whole words.
         const KEY_BYTES: u32 = 64;
         let bytes = |field: &Field| field.facts().bits.div_ceil(32) * 4;
         let wanted = 2 + self.random.weighted(&[6, 3, 1, 1]);
@@ -352,7 +352,7 @@ impl Generator<'_> {
         texts.join(" . ")
     }
 
-    /// Elements that have nothing in common.
+    /// Returns elements; with `disjoint`, without overlap.
     pub(super) fn elements(&mut self, key: &[Field], wide: bool, disjoint: bool) -> Vec<Element> {
         let wanted = 1 + self.random.weighted(&[2, 4, 3, 2, 1, 1]);
         let mut elements: Vec<Element> = Vec::new();
@@ -382,7 +382,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A named set or map that a rule with a context can look in.
+    /// Returns a named set or map that a rule with a context can look up.
     pub(super) fn named(
         &mut self,
         making: &Making,

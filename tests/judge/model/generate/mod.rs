@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random policies that the grammar has and that nft loads: valid by construction, the same for a seed.
+//! Random policies that follow the grammar and that nft loads: valid by construction, and reproducible from a seed.
 //!
-//! Values come from small pools, so that rules, sets and packets meet. What one rule tests never excludes itself: a rule
-//! has a *context*, the IP version and the protocol that its matches agree on.
+//! Values come from small pools, so that rules, sets and packets match each other. The matches of a rule never exclude each
+//! other: a rule has a *context*, the IP version and the protocol on which its matches agree.
 
 use super::field::{Field, Kind, ICMP, ICMPV6, TCP, UDP};
 use super::random::Random;
@@ -13,7 +13,7 @@ mod matches;
 pub mod pool;
 mod statements;
 
-/// What the policies of a run may have.
+/// Features that the policies of a run may use.
 #[derive(Clone, Debug)]
 pub struct Profile {
     pub hooks: Vec<Hook>,
@@ -21,13 +21,13 @@ pub struct Profile {
     pub ct_mark: bool,
     pub limits: bool,
     pub reject: bool,
-    /// Percent of rules that begin, and that end, with a counter.
+    /// Percentage of rules that begin, and that end, with a counter.
     pub counters: u32,
     pub interfaces: &'static [&'static str],
 }
 
 impl Profile {
-    /// All that the language has.
+    /// Returns a profile with all features of the language.
     pub fn full() -> Profile {
         Profile {
             hooks: HOOKS.to_vec(),
@@ -41,7 +41,7 @@ impl Profile {
     }
 }
 
-/// What the matches of a rule agree on; 0 = nothing said yet, and nothing will be.
+/// Version and protocol on which the matches of a rule agree; 0 means not fixed.
 #[derive(Clone, Copy)]
 struct Context {
     version: u8,
@@ -53,13 +53,13 @@ pub struct Generator<'a> {
     profile: &'a Profile,
 }
 
-/// A table while it grows.
+/// A table under construction.
 struct Making {
     family: Family,
     sets: Vec<Set>,
-    /// The key of each set, and what it maps to.
+    /// Key of each set, and its mapped type.
     keys: Vec<(Vec<Field>, Maps)>,
-    /// Chains that the one in hand may go to.
+    /// Chains that the current chain may jump to.
     targets: Vec<String>,
     reject: bool,
 }
@@ -71,7 +71,7 @@ enum Maps {
     Mark,
 }
 
-/// A policy of a profile.
+/// Returns a policy of a profile.
 pub fn policy(random: &mut Random, profile: &Profile) -> Policy {
     let mut generator = Generator { random, profile };
     generator.policy()
@@ -120,10 +120,10 @@ impl Generator<'_> {
                 rules: self.rules(&making),
             });
         }
-        // A regular chain goes to later ones only, so there are no loops.
+        // A regular chain jumps only to later chains, so there are no loops.
         for number in 0..regular {
             making.targets = all[number + 1..].to_vec();
-            // Maps of the table lead to any chain: those that lead to this one or back are not used here.
+            // Maps of the table lead to any chain: those that lead to this chain or an earlier one are not used here.
             let usable: Vec<bool> = making
                 .sets
                 .iter()
@@ -214,7 +214,7 @@ impl Generator<'_> {
             true => vec![self.field(context)],
             false => self.key(context),
         };
-        // Types that can be named; typeof takes the others.
+        // Types with a name; typeof handles the others.
         let nameable = |field: &Field| {
             matches!(
                 field.kind(),
@@ -293,7 +293,7 @@ impl Generator<'_> {
         (0..count).map(|_| self.rule(making)).collect()
     }
 
-    /// Neighbours that test one field against constants: what an engine may make one lookup of.
+    /// Returns adjacent rules that compare one field with constants: an engine may merge them into one lookup.
     fn run_of_rules(&mut self, making: &Making) -> Vec<Rule> {
         let context = self.context(making.family);
         let field = self.field(context);
@@ -351,7 +351,7 @@ impl Generator<'_> {
             statements.push(self.counter());
         }
         if names_protocol {
-            // Only so far as `reject with tcp reset` asks.
+            // Fixed only because of `reject with tcp reset`.
             context.protocol = 255;
         }
         match self.random.weighted(&[7, 2, 2, 1]) {
@@ -371,7 +371,7 @@ impl Generator<'_> {
     }
 }
 
-/// The name of a type that `type` takes.
+/// Returns a type's name for `type`.
 fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Ipv4Addr => "ipv4_addr",

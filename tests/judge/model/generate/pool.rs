@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Values from small pools, so that rules, sets and packets meet.
+//! Values from small pools, so that rules, sets and packets match each other.
 
 use super::super::field::{interface_value, names, Field, Kind, CT_STATES};
 use super::super::random::Random;
 
-/// A value that rules and packets like to have.
+/// Returns a common value of a field for rules and packets.
 pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]) -> u128 {
     const IPV4: [u32; 16] = [
         0x0a00_0001,
@@ -68,7 +68,7 @@ pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]
         _ => *random.pick(&SMALL),
     };
     match field.kind() {
-        // Its value is a name until it is loaded.
+        // Its value stays a name until loading.
         Kind::IfaceIndex => value,
         _ => value & field.max(),
     }

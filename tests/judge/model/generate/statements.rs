@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Statements that are no matches: verdicts, counters, limits, marks, answers.
+//! Statements other than matches: verdicts, counters, limits, marks, rejects.
 
 use super::super::field::{Field, Kind, TCP};
 use super::super::tree::{Element, Family, Statement};
@@ -47,7 +47,7 @@ impl Generator<'_> {
         })
     }
 
-    /// A statement that is no match and lets the next one follow, mostly.
+    /// Returns a statement that is no match and usually continues with the next.
     pub(super) fn effect(&mut self) -> Statement {
         let kind = self.random.weighted(&[4, 3, 2, 4]);
         plain(match kind {
@@ -62,7 +62,7 @@ impl Generator<'_> {
 
     pub(super) fn limit(&mut self) -> String {
         let over = *self.random.pick(&["", "", "over "]);
-        // Nothing refills while a test runs.
+        // No refill while a test runs.
         let unit = *self.random.pick(&["hour", "day", "week"]);
         let count = 1 + self.random.below(4);
         if self.random.percent(70) {
@@ -84,7 +84,7 @@ impl Generator<'_> {
 
     pub(super) fn quota(&mut self) -> String {
         let over = *self.random.pick(&["", "over ", "until "]);
-        // The kernel refuses a quota that is used up beforehand.
+        // The kernel refuses a quota that is already used up.
         let used = match self.random.below(4) {
             0 => format!(" used {} bytes", self.random.below(40)),
             _ => String::new(),
