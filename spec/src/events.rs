@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! events.toml: the lines of events.
+//! events.toml: the event lines.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::tables::{check_unique, parse};
 
 const TYPES: [&str; 6] = ["string", "number", "boolean", OBJECT, MEMBERS, "figures"];
 const OBJECT: &str = "object";
-/// The type of what stands for the members of another object.
+/// Type of an entry that stands for the members of another object.
 const MEMBERS: &str = "members";
 
-/// The lines, as the templates see them.
+/// Event lines, as the templates see them.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
@@ -35,12 +35,12 @@ pub struct Object {
 #[serde(deny_unknown_fields)]
 pub struct Member {
     pub name: String,
-    /// In the templates without the "?".
+    /// Type, for the templates without the "?".
     pub r#type: String,
     /// Whether it may be null.
     #[serde(skip_deserializing)]
     pub null: bool,
-    /// The object that it is, or whose members stand here; "" for other types.
+    /// Object of its type, or whose members it stands for; "" for other types.
     #[serde(default)]
     pub of: String,
     #[serde(default)]
@@ -59,7 +59,7 @@ pub struct Own {
     pub figures: Vec<String>,
 }
 
-/// Checks a member of an object, and fills in what its entry says without words.
+/// Checks a member of an object, and completes the implicit parts of its entry.
 fn complete(name: &str, member: &mut Member, objects: &[String]) -> anyhow::Result<()> {
     if let Some(kind) = member.r#type.strip_suffix('?') {
         member.r#type = kind.to_owned();
@@ -84,7 +84,7 @@ fn complete(name: &str, member: &mut Member, objects: &[String]) -> anyhow::Resu
     Ok(())
 }
 
-/// Reads and checks events.toml.
+/// Parses and checks events.toml.
 pub fn read(folder: &Path) -> anyhow::Result<Events> {
     let mut events: Events = parse(folder, "events.toml")?;
     check_unique(
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// A value of JSON: the members of an object in their order, of others the type.
+    /// A JSON value: the members of an object in their order, or the type of another value.
     #[derive(Debug)]
     enum Json {
         Object(Vec<(String, Json)>),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     impl Events {
-        /// The members of an object in their order, with those of others that stand in it.
+        /// Returns the members of an object in their order, including those of embedded objects.
         fn members(&self, name: &str) -> Vec<Member> {
             let object = self.objects.iter().find(|object| object.name == name);
             let object = object.unwrap_or_else(|| panic!("no object {name} is described"));
@@ -184,7 +184,7 @@ mod tests {
             members.flatten().collect()
         }
 
-        /// The object that describes a member of another one: itself, or one whose members stand in it.
+        /// Returns the object that describes a member of an object: the object itself, or an embedded one.
         fn owner(&self, name: &str, key: &str) -> String {
             let object = self.objects.iter().find(|object| object.name == name);
             let members = object.into_iter().flat_map(|object| &object.members);
@@ -197,7 +197,7 @@ mod tests {
             other.map_or(name, |other| &other.name).to_owned()
         }
 
-        /// Holds an object against its description. Adds the members that it has to those that were seen.
+        /// Compares an object with its description. Adds its members to the set of observed ones.
         fn check(
             &self,
             name: &str,
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// The lines that the unit tests of both twins expect.
+    /// Returns the lines that the unit tests of both twins expect.
     fn lines() -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors/events.txt");
         let text = fs::read_to_string(path).expect("the vectors are there");

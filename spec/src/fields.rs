@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::tables::{check_unique, parse};
 
-/// The group of fields that are written with one word.
+/// Group of the fields with a single word.
 const OF_ONE_WORD: &str = "meta";
 
-/// fields.toml
+/// Contents of fields.toml.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fields {
@@ -35,7 +35,7 @@ pub struct Type {
     pub about: String,
 }
 
-/// Where fields are read from.
+/// Source of fields.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
@@ -43,23 +43,23 @@ pub struct Part {
     pub about: String,
 }
 
-/// Fields that begin with the same word.
+/// Fields with the same first word.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     pub name: String,
     #[serde(default)]
     pub at: String,
-    /// The words behind it.
+    /// The words after it.
     #[serde(skip)]
     fields: Vec<String>,
-    /// The same in a sentence.
+    /// The same words in a sentence.
     #[serde(skip_deserializing)]
     expected: String,
 }
 
 impl Group {
-    /// The words of its fields in a sentence, the last behind "and" or "or".
+    /// Returns the words of its fields in a sentence, the last after "and" or "or".
     pub fn words(&self, before_last: &str) -> String {
         match self.fields.split_last() {
             Some((last, [])) => last.clone(),
@@ -88,10 +88,10 @@ pub struct Field {
     pub protocol: Protocol,
     #[serde(default)]
     pub alone: bool,
-    /// The name of its constant; the text if it is not given.
+    /// Name of its constant; the text if absent.
     #[serde(default)]
     pub name: String,
-    /// Without its group.
+    /// Word without its group.
     #[serde(skip_deserializing)]
     pub word: String,
 }
@@ -118,7 +118,7 @@ pub enum Protocol {
     Icmpv6,
 }
 
-/// Completes a field, and adds it to its group. Fails where it names what is not there.
+/// Completes a field, and adds it to its group. Fails if it names an unknown entry.
 fn complete(field: &mut Field, groups: &mut [Group]) -> anyhow::Result<()> {
     let text = &field.text;
     let (name, word) = text.split_once(' ').unwrap_or((OF_ONE_WORD, text));
@@ -139,7 +139,7 @@ fn complete(field: &mut Field, groups: &mut [Group]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads and checks fields.toml.
+/// Parses and checks fields.toml.
 pub fn read(folder: &Path) -> anyhow::Result<Fields> {
     let mut table: Fields = parse(folder, "fields.toml")?;
     ensure!(
@@ -172,7 +172,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Fields> {
         group.expected = group.words("or");
     }
     check_unique("fields.toml", table.fields.iter().map(|field| &field.name))?;
-    // Each has a bit in a word.
+    // Each field has a bit in a 64-bit word.
     ensure!(
         table.fields.len() <= 64,
         "spec/fields.toml: more than 64 fields"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names in the form of each language.
+//! Converts names to the form of each language.
 
 use minijinja::Environment;
 
-/// `ip_saddr` or `ip saddr` or `frag-off` as IP_SADDR: a constant's name.
+/// Converts `ip_saddr`, `ip saddr` or `frag-off` to a constant's name such as IP_SADDR.
 fn upper(name: String) -> String {
     name.replace([' ', '-'], "_").to_uppercase()
 }
 
-/// The same as IpSaddr: a Rust variant's name.
+/// Converts to a Rust variant's name such as IpSaddr.
 fn camel(name: String) -> String {
     let words = name.split(['_', ' ', '-']);
     let mut camel = String::new();
@@ -20,7 +20,7 @@ fn camel(name: String) -> String {
     camel
 }
 
-/// As a Rust field's name: one that is a word of the language is marked.
+/// Converts to a Rust field's name; a keyword of Rust gets a prefix.
 fn identifier(name: String) -> String {
     match name.as_str() {
         "as" | "else" | "for" | "if" | "in" | "match" | "mod" | "move" | "ref" | "type" | "use" => {
@@ -30,19 +30,19 @@ fn identifier(name: String) -> String {
     }
 }
 
-/// As a string literal, which is the same in C and Rust for the texts of the tables.
+/// Converts to a string literal, valid in C and Rust for the texts of the tables.
 fn literal(text: String) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A note as the beginning of a sentence.
+/// Converts a note to the start of a sentence.
 fn capitalize_first(text: String) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// The beginning of a sentence as a note, unless it is an abbreviation.
+/// Converts the start of a sentence to a note, unless it is an abbreviation.
 fn uncapitalize_first(text: String) -> String {
     if text.chars().nth(1).is_some_and(char::is_uppercase) {
         return text;
@@ -52,7 +52,7 @@ fn uncapitalize_first(text: String) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// Words in lines of at most so many characters.
+/// Wraps words to lines of at most `width` characters.
 pub fn wrap(text: String, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -67,7 +67,7 @@ pub fn wrap(text: String, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Lines that begin at a column, with a term in front of them: on a line of its own where it leaves no blank.
+/// Indents lines to a column, with a term in front of them, or on a separate line if it leaves no blank.
 pub fn beside(text: String, term: String, column: usize) -> String {
     let room = if term.chars().count() < column {
         &term

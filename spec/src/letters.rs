@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The letters beside ASCII's that names of hosts are written with, as UTS 46 has them, so far as a label needs no normalisation.
+//! Non-ASCII letters of host names, according to UTS 46, where a label needs no normalisation.
 //!
-//! A label of these letters is in form C (UAX 15) if its combining classes don't fall within a run of marks and none of its pairs
-//! composes: letters that decompose, and marks that compose with what stands before them, are left out but for those second
-//! halves of a vowel that are starters themselves (Bengali, Tamil and the like), which compose with their neighbour alone.
+//! A label of these letters is in form C (UAX 15) if its combining classes don't decrease within a run of marks and none of
+//! its pairs composes. Letters that decompose, and marks that compose with a preceding letter, are excluded. Exceptions
+//! are those second halves of a vowel that are starters themselves (Bengali, Tamil and the like), which compose only with
+//! their neighbour.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +15,11 @@ use icu_normalizer::properties::{
 use icu_normalizer::uts46::Uts46MapperBorrowed;
 use serde::Serialize;
 
-/// The joiners, which names hold in a few contexts only (RFC 5892, appendix A), and the capital sharp s, which older programs
-/// write as "ss" and newer ones as one letter.
+/// The joiners, which names may contain in a few contexts only (RFC 5892, appendix A), and the capital sharp s, which older
+/// programs write as "ss" and newer ones as one letter.
 const UNSETTLED: [char; 3] = ['\u{200c}', '\u{200d}', '\u{1e9e}'];
 
-/// Letters in a row, of one canonical combining class.
+/// Consecutive letters of one canonical combining class.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Run {
     pub first: u32,
@@ -26,7 +27,7 @@ pub struct Run {
     pub class: u8,
 }
 
-/// Capitals, each so many code points behind the one before it, and what makes small letters of them.
+/// Capitals at a fixed distance of code points, and the offset to their small letters.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Capitals {
     pub first: u32,
@@ -35,7 +36,7 @@ pub struct Capitals {
     pub offset: i64,
 }
 
-/// Two letters that stand for a third if they stand together.
+/// Two letters that compose to a third.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Pair {
     pub first: u32,
@@ -49,13 +50,13 @@ pub struct Letters {
     pub pairs: Vec<Pair>,
 }
 
-/// Every character beside ASCII's.
+/// Returns every non-ASCII character except the unsettled ones.
 fn others() -> impl Iterator<Item = char> {
     ('\u{80}'..=char::MAX).filter(|letter| !UNSETTLED.contains(letter))
 }
 
-/// The small letter that UTS 46 makes of a character, which may be the character itself. None: it is no letter, or makes more than one,
-/// or one of ASCII.
+/// Returns the small letter to which UTS 46 maps a character, which may be the character itself. None if it is no letter, or
+/// maps to several letters or to ASCII.
 fn small(letter: char) -> Option<char> {
     let mapper = Uts46MapperBorrowed::new();
     let mut mapped = mapper.map_normalize(std::iter::once(letter));
@@ -65,7 +66,7 @@ fn small(letter: char) -> Option<char> {
     (mapped.next().is_none() && is_small && is_other).then_some(small)
 }
 
-/// Pairs that compose, by what they make.
+/// Returns the pairs that compose, with their composition.
 fn pairs() -> Vec<(char, Pair)> {
     let decomposition = CanonicalDecompositionBorrowed::new();
     let pair = |letter| match decomposition.decompose(letter) {
@@ -80,12 +81,13 @@ fn pairs() -> Vec<(char, Pair)> {
     others().filter_map(pair).collect()
 }
 
-/// Whether a character is a syllable of Hangul. Their parts are left out: there are thousands of pairs, and who writes Hangul writes syllables.
+/// Whether a character is a Hangul syllable. Their parts are excluded: there are thousands of pairs, and Hangul is written
+/// in syllables.
 fn is_hangul(letter: char) -> bool {
     ('\u{ac00}'..='\u{d7a3}').contains(&letter)
 }
 
-/// Adds a letter to the last run if it goes on.
+/// Adds a letter to the last run if it is consecutive.
 fn add_letter(runs: &mut Vec<Run>, letter: u32, class: u8) {
     match runs.last_mut() {
         Some(run) if run.last + 1 == letter && run.class == class => run.last = letter,
@@ -97,7 +99,7 @@ fn add_letter(runs: &mut Vec<Run>, letter: u32, class: u8) {
     }
 }
 
-/// Adds a capital to the last ones if it stands as they do: one or two code points further on.
+/// Adds a capital to the last run if it has the same distance (one or two code points) and offset.
 fn add_capital(all: &mut Vec<Capitals>, letter: u32, offset: i64) {
     let step = all.last().map_or(0, |capitals| letter - capitals.last);
     match all.last_mut() {
@@ -117,7 +119,7 @@ fn add_capital(all: &mut Vec<Capitals>, letter: u32, offset: i64) {
     }
 }
 
-/// Makes the table from the data of Unicode that icu_normalizer carries.
+/// Makes the table from the Unicode data of icu_normalizer.
 pub fn make() -> Letters {
     let class = |letter| CanonicalCombiningClassMapBorrowed::new().get_u8(letter);
     let pairs = pairs();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Makes source files, and sections of pages, from the tables of this folder: `spec ROOT FOLDER` reads the pages below ROOT
-//! and writes all below FOLDER, at the paths that they have in the repository. `spec/generate` formats them and puts them in place.
+//! Generates source files, and sections of pages, from the tables of this folder: `spec ROOT FOLDER` reads the pages below
+//! ROOT and writes its output below FOLDER, with the same paths as in the repository. `spec/generate` formats and installs
+//! the files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ mod tables;
 
 use tables::Tables;
 
-/// A template of spec/templates, and the path of what it makes.
+/// Templates of spec/templates, with the paths of their output.
 const OUTPUTS: &[(&str, &str)] = &[
     ("field.h", "c-firewall/src/spec/field.h"),
     ("field.c", "c-firewall/src/spec/field.c"),
@@ -58,8 +59,8 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("completion.bash", "cli/completion.bash"),
 ];
 
-/// A template of spec/templates, and the page in which it makes what stands between two lines, `<!-- spec/generate
-/// writes TEMPLATE from here -->` and `<!-- to here -->`.
+/// Templates of spec/templates, with the pages that contain their output, between the lines `<!-- spec/generate writes
+/// TEMPLATE from here -->` and `<!-- to here -->`.
 const SECTIONS: &[(&str, &str)] = &[
     ("statuses.md", "docs/OBSERVE.md"),
     ("metrics.md", "docs/OBSERVE.md"),
@@ -90,7 +91,7 @@ fn render(environment: &Environment, template: &str, tables: &Tables) -> anyhow:
         .with_context(|| format!("spec/templates/{template}.j2"))
 }
 
-/// Puts a text into the section of a page. Fails where the page has no such section.
+/// Replaces the section of a page. Fails if the page has no such section.
 fn put_section(page: &str, template: &str, text: &str) -> anyhow::Result<String> {
     let begin = format!("<!-- spec/generate writes {template} from here -->\n");
     let missing = || format!("there is no section of {template}");
@@ -99,7 +100,7 @@ fn put_section(page: &str, template: &str, text: &str) -> anyhow::Result<String>
     Ok(format!("{before}{begin}\n{text}{SECTION_END}{after}"))
 }
 
-/// Pages below a root with their sections written anew.
+/// Rewrites the sections of the pages below a root.
 fn pages(
     root: &Path,
     environment: &Environment,

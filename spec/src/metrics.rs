@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! metrics.toml: the metrics, their labels, and what is counted for the whole process.
+//! metrics.toml: the metrics, their labels, and the process-wide counts.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tables::{check_unique, parse};
 
-/// metrics.toml
+/// Contents of metrics.toml.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
@@ -25,36 +25,36 @@ pub struct Metrics {
 #[serde(deny_unknown_fields)]
 pub struct Label {
     pub name: String,
-    /// All that have it, if there are none.
+    /// Metrics with this label; empty means all that list it.
     #[serde(default)]
     pub metrics: Vec<String>,
     pub about: String,
-    /// The names of these metrics, as served, if others have another label of this name.
+    /// Metrics of this label, as served, if other metrics have a different label of the same name.
     #[serde(skip_deserializing)]
     pub of: Vec<String>,
-    /// If it has no others.
+    /// Values of the label, if it is the last label of its metrics.
     #[serde(skip_deserializing)]
     pub values: Vec<String>,
 }
 
-/// A metric, which is not a count.
+/// A metric that is not a count.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
     pub name: String,
     #[serde(default)]
     pub unit: String,
-    /// The name without the unit.
+    /// Name without the unit.
     #[serde(skip_deserializing)]
     pub stem: String,
-    /// The name as served.
+    /// Name as served.
     #[serde(skip_deserializing)]
     pub sample: String,
     pub r#type: MetricType,
     pub help: String,
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Of the last label.
+    /// Values of the last label.
     #[serde(default)]
     pub values: Vec<String>,
     #[serde(default)]
@@ -69,7 +69,7 @@ pub enum MetricType {
     Info,
 }
 
-/// What is counted for the whole process.
+/// A process-wide count.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
@@ -97,7 +97,8 @@ fn complete(metric: &mut Metric) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives labels what metrics say of them. Fails where a metric has not one description of each of its labels, or a label no metric.
+/// Completes labels from the metrics that have them. Fails unless each label of a metric has exactly one description, and
+/// each label has a metric.
 fn describe(labels: &mut [Label], metrics: &[Metric]) -> anyhow::Result<()> {
     let mut is_used = vec![false; labels.len()];
     for metric in metrics {
@@ -132,7 +133,7 @@ fn describe(labels: &mut [Label], metrics: &[Metric]) -> anyhow::Result<()> {
     }
 }
 
-/// Reads and checks metrics.toml.
+/// Parses and checks metrics.toml.
 pub fn read(folder: &Path) -> anyhow::Result<Metrics> {
     let mut table: Metrics = parse(folder, "metrics.toml")?;
     table.metrics.iter_mut().try_for_each(complete)?;

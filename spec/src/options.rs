@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! options.toml: the command line. Texts are filled in here, so that templates find them as they are printed.
+//! options.toml: the command line. Placeholders are filled in here, so that templates get the texts as printed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filters;
 
-/// Characters of a help text's line.
+/// Characters per line of a help text.
 const HELP_WIDTH: usize = 54;
 /// Columns in a help text at which the values of the profiles begin.
 const PROFILE_COLUMNS: [usize; 2] = [33, 43];
@@ -23,7 +23,7 @@ pub struct CommandLine {
     pub sections: Vec<Section>,
 }
 
-/// options.toml
+/// Contents of options.toml.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -33,20 +33,20 @@ struct File {
     section: Vec<Section>,
 }
 
-/// Names that a value may have.
+/// Named values of an option.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     pub name: String,
-    /// "" where no name is asked for.
+    /// Description; "" if unused.
     #[serde(default)]
     pub about: String,
-    /// "" for a bool.
+    /// Name of the enum; "" for a bool.
     #[serde(default)]
     pub r#type: String,
     #[serde(default)]
     pub prefix: String,
-    /// With what they stand for, "" where that is said elsewhere.
+    /// Values with their descriptions, "" if described elsewhere.
     pub values: Vec<(String, String)>,
 }
 
@@ -71,7 +71,7 @@ pub struct Section {
     pub options: Vec<CommandOption>,
 }
 
-/// A number, or the name of one.
+/// A number, or the name of a number.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -89,12 +89,12 @@ impl Default for Value {
 #[serde(deny_unknown_fields)]
 pub struct CommandOption {
     pub name: String,
-    /// As the help text calls it; "" = it takes none.
+    /// Name of the value in the help text; "" if the option has none.
     #[serde(default)]
     pub value: String,
     #[serde(default = "run")]
     pub commands: Vec<String>,
-    /// The name of its choice; "" = none.
+    /// Name of its choice; "" if none.
     #[serde(default)]
     pub choice: String,
     #[serde(default)]
@@ -106,7 +106,7 @@ pub struct CommandOption {
     pub octal: bool,
     #[serde(default)]
     pub bytes: Value,
-    /// The value in a sentence; "" if the option takes none, or any.
+    /// Description of the value in a sentence; "" if the option has no value, or accepts any.
     #[serde(default)]
     pub expected: String,
     pub default: Option<Value>,
@@ -115,13 +115,14 @@ pub struct CommandOption {
     pub shown: String,
     #[serde(default)]
     pub help: String,
-    /// min, max, and bytes as numbers; 0 where there is none.
+    /// min, max and bytes as numbers; 0 if absent.
     #[serde(skip_deserializing)]
     pub range: [u32; 3],
-    /// Of the profiles fast and paper: a number, or the place of a choice's value.
+    /// Defaults of the profiles fast and paper: a number, or the index of a choice's value.
     #[serde(skip_deserializing)]
     pub defaults: [u32; 2],
-    /// "--iif NAME, --oif NAME": this one and those that share its help text; "" if it shares that of another.
+    /// Terms of the help text such as "--iif NAME, --oif NAME": this option and those that share its text; "" if it shares
+    /// another option's text.
     #[serde(skip_deserializing)]
     pub terms: String,
 }
@@ -130,7 +131,7 @@ fn run() -> Vec<String> {
     vec!["run".to_owned()]
 }
 
-/// "a, b or c"
+/// Returns "a, b or c".
 fn list(names: &[&str]) -> String {
     match names {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
@@ -138,7 +139,7 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-/// A line for each value of a choice, with what follows in columns of its own.
+/// Returns one line per value of a choice, with the descriptions in a separate column.
 fn choice_lines(choice: &Choice, indent: usize) -> String {
     let named = choice.values.iter().map(|(name, _)| name.chars().count());
     let column = indent + named.max().unwrap_or(0) + 2;
@@ -149,7 +150,7 @@ fn choice_lines(choice: &Choice, indent: usize) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A text with the values of the profiles at its end.
+/// Returns a text with the values of the profiles at its end.
 fn in_columns(text: &str, values: [&str; 2]) -> String {
     let [fast, paper] = PROFILE_COLUMNS;
     let between = paper - fast;
@@ -157,7 +158,7 @@ fn in_columns(text: &str, values: [&str; 2]) -> String {
 }
 
 impl CommandOption {
-    /// Finds what a number or a name stands for.
+    /// Resolves a number or a name to its number.
     fn resolve(&self, value: &Value, file: &File) -> anyhow::Result<u32> {
         let name = match value {
             Value::Number(number) => return Ok(*number),
@@ -166,7 +167,7 @@ impl CommandOption {
         let choice = file.choice.iter().find(|choice| choice.name == self.choice);
         let place = match choice {
             Some(choice) => choice.values.iter().position(|(known, _)| known == name),
-            // What is no choice and no number has its default for the help text alone.
+            // A value that is neither a choice nor a number has a default only for the help text.
             None if self.max.is_none() => Some(0),
             None => file.limit.get(name).map(|limit| *limit as usize),
         };
@@ -174,7 +175,7 @@ impl CommandOption {
         Ok(u32::try_from(place)?)
     }
 
-    /// A default as the help text shows it.
+    /// Formats a default for the help text.
     fn show(&self, value: Option<&Value>, number: u32) -> String {
         match value {
             Some(Value::Name(name)) if self.max.is_none() => name.clone(),
@@ -189,7 +190,7 @@ impl CommandOption {
         }
     }
 
-    /// The value in a sentence, if it follows from the rest.
+    /// Returns the description of the value in a sentence, if it follows from the other parts.
     fn expectation(&self, choices: &[Choice]) -> String {
         let choice = choices.iter().find(|choice| choice.name == self.choice);
         if let Some(choice) = choice {
@@ -207,7 +208,7 @@ impl CommandOption {
         }
     }
 
-    /// Fills in the marks that stand for values.
+    /// Fills in the placeholders for values.
     fn fill(&self, text: &str, file: &File) -> anyhow::Result<String> {
         let [min, max, bytes] = self.range;
         let shown = [
@@ -257,7 +258,7 @@ impl CommandOption {
         Ok(lines.join("\n"))
     }
 
-    /// Makes of the entry what the templates need.
+    /// Completes the entry for the templates.
     fn complete(&mut self, file: &File) -> anyhow::Result<()> {
         ensure!(
             self.choice.is_empty() || file.choice.iter().any(|choice| choice.name == self.choice),
@@ -306,7 +307,7 @@ impl CommandOption {
     }
 }
 
-/// Gives each help text the options that it is about.
+/// Assigns to each help text its options.
 fn join_terms(options: &mut [CommandOption]) {
     let mut terms = String::new();
     for option in options {
@@ -319,7 +320,7 @@ fn join_terms(options: &mut [CommandOption]) {
     }
 }
 
-/// Reads and completes options.toml. What fails names the option.
+/// Parses and completes options.toml. Errors name the option.
 pub fn read(folder: &Path) -> anyhow::Result<CommandLine> {
     let mut file: File = crate::tables::parse(folder, "options.toml")?;
     let mut sections = std::mem::take(&mut file.section);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tables as data, checked: what one entry says of another must be there.
+//! Parses the tables and checks that references between entries are valid.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,19 +35,19 @@ pub struct Tables {
     pub letters: Letters,
 }
 
-/// symbols.toml
+/// Contents of symbols.toml.
 #[derive(Deserialize)]
 struct Symbols {
     table: Vec<SymbolTable>,
 }
 
-/// Names of numbers.
+/// A table of named numbers.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SymbolTable {
     pub name: String,
     pub about: String,
-    /// The type whose values they name; "" where it is none.
+    /// Type of the named values; "" if none.
     #[serde(default)]
     pub of: String,
     #[serde(default)]
@@ -55,11 +55,11 @@ pub struct SymbolTable {
     pub names: Vec<(String, u32)>,
 }
 
-/// The names that the canonical print uses.
+/// Names that the canonical print uses.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Printed {
-    /// "all" or "none".
+    /// Either "all" or "none".
     Word(String),
     These(Vec<String>),
 }
@@ -70,7 +70,7 @@ impl Default for Printed {
     }
 }
 
-/// refused.toml
+/// Contents of refused.toml.
 #[derive(Deserialize)]
 struct Refusals {
     places: Vec<String>,
@@ -83,18 +83,18 @@ struct Refusals {
 pub struct Refused {
     pub at: String,
     pub words: String,
-    /// "" in the file: the fields of the group that is called as the place.
+    /// Hint; "" in the file: the fields of the group with the place's name.
     #[serde(default)]
     pub hint: String,
 }
 
-/// statuses.toml
+/// Contents of statuses.toml.
 #[derive(Deserialize)]
 struct Statuses {
     status: Vec<Status>,
 }
 
-/// What reading a packet's headers comes to.
+/// Result of parsing a packet's headers.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
@@ -104,7 +104,7 @@ pub struct Status {
     pub malformed: bool,
 }
 
-/// exits.toml
+/// Contents of exits.toml.
 #[derive(Deserialize)]
 struct Exits {
     exit: Vec<Exit>,
@@ -117,7 +117,7 @@ pub struct Exit {
     pub name: String,
     pub code: u8,
     pub about: String,
-    /// "" where nothing is to be done.
+    /// Advice; "" if there is none.
     #[serde(default)]
     pub cure: String,
 }
@@ -126,7 +126,7 @@ fn yes() -> bool {
     true
 }
 
-/// Reads a table of the folder.
+/// Parses a table of the folder.
 pub fn parse<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<T> {
     let path = folder.join(name);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -158,7 +158,7 @@ fn check_symbols(tables: &[SymbolTable], types: &[Type]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives hints where they are left out, and holds the words against the fields that are in the language.
+/// Completes missing hints, and checks that no refused word is a field of the language.
 fn check_refused(refusals: &mut Refusals, fields: &Fields) -> anyhow::Result<()> {
     let places = &refusals.places;
     for group in &fields.groups {
@@ -196,7 +196,7 @@ fn check_statuses(statuses: &[Status]) -> anyhow::Result<()> {
     check_unique("statuses.toml", statuses.iter().map(|status| &status.name))
 }
 
-/// Fails where a table has a name twice.
+/// Fails if a table contains a name twice.
 pub fn check_unique<'a>(file: &str, names: impl Iterator<Item = &'a String>) -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
     for name in names {
@@ -205,7 +205,7 @@ pub fn check_unique<'a>(file: &str, names: impl Iterator<Item = &'a String>) -> 
     Ok(())
 }
 
-/// Reads and checks the tables of a folder. What fails names the file and the entry.
+/// Parses and checks the tables of a folder. Errors name the file and the entry.
 pub fn read(folder: &Path) -> anyhow::Result<Tables> {
     let fields = fields::read(folder)?;
     let symbols: Symbols = parse(folder, "symbols.toml")?;
@@ -240,7 +240,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
 mod tests {
     use super::*;
 
-    /// What is said of the tables where a text of one is another.
+    /// Returns the error for the tables with one text replaced.
     fn cause(file: &str, from: &str, to: &str) -> String {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = std::env::temp_dir().join(format!("spec-tables-{}", std::process::id()));
@@ -259,7 +259,7 @@ mod tests {
         error.map_or("nothing".to_owned(), |error| format!("{error:#}"))
     }
 
-    /// A table, a text of it, what stands there instead, and what is said of that.
+    /// A table, a text in it, its replacement, and the expected error.
     const UNSOUND: &[(&str, &str, &str, &str)] = &[
         (
             "fields",
