@@ -165,7 +165,7 @@ fn try_all(
     })
 }
 
-/// Who decides by a policy.
+/// The subject of a case: the programs that decide by a policy.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
     /// A twin by all of it.
@@ -174,7 +174,7 @@ pub enum By {
     Stage(Twin),
 }
 
-/// Who does, running.
+/// A subject that runs.
 pub enum Running {
     Twin { firewall: Firewall, _folder: Folder },
     Stage(Stage),

@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[("a-policy-whole-and-split", 300, agree)];
 
 /// Policies of a run; more with the environment's TWINWALL_SPLITS.
 const POLICIES: u64 = 8;
-/// Of the honest ways to send an opening, each of so many.
+/// One in so many honest ways to send an opening is taken.
 const EVERY: usize = 7;
 
 const HOSTS: [&str; 3] = ["one.example", "two.one.example", "three.example"];
@@ -83,7 +83,7 @@ fn rules(random: &mut Random, verdicts: &[&str]) -> String {
 fn policy(random: &mut Random) -> String {
     let (verdict, last) = match random.percent(50) {
         true => ("accept", ""),
-        // What a server says is let through: rules with names are about what clients ask for.
+        // Servers' packets pass: rules with names are about clients' requests.
         false => ("drop", "\t\ttcp sport { 80, 443 } counter accept\n"),
     };
     let body = rules(random, &VERDICTS);
@@ -100,7 +100,7 @@ fn policy(random: &mut Random) -> String {
     )
 }
 
-/// What clients say.
+/// The clients' openings.
 fn openings() -> Vec<(String, Opening)> {
     let of = |host: &&str| {
         [
@@ -111,7 +111,7 @@ fn openings() -> Vec<(String, Opening)> {
     HOSTS.iter().flat_map(of).collect()
 }
 
-/// Who reached the server.
+/// Whether each client reached the server.
 type Answers = BTreeMap<String, bool>;
 
 fn ask(net: &Net) -> anyhow::Result<Answers> {
@@ -161,7 +161,7 @@ fn ask(net: &Net) -> anyhow::Result<Answers> {
         .collect())
 }
 
-/// Who decides, and where.
+/// A subject in a net of its own.
 struct Side {
     net: Net,
     by: By,

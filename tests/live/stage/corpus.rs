@@ -72,7 +72,7 @@ table inet router {
 const ROUTER_TRIES: u64 = 64;
 /// Places of names that are tried, of each policy.
 const TRIES: u64 = 8;
-/// What is added.
+/// Matches of names that are added.
 const NAMES: [&str; 4] = [
     "tls sni \"denied.example\"",
     "tls sni { \"a.example\", \"*.b.example\" } tls alpn \"h2\"",
@@ -105,7 +105,7 @@ fn policies() -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What nft has against a text; nothing if it takes it.
+/// The message with which nft refuses a text; none if it takes it.
 fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Result<Option<String>> {
     let mut nft = place.command("nft");
     nft.args(["-c", "-f", "-"]).current_dir(folder);
@@ -120,7 +120,7 @@ fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Resu
     Ok((!done.status.success()).then_some(said))
 }
 
-/// Where a rule of a line begins that ends with a verdict, and where that does, in bytes.
+/// The bytes at which the rule of a line and its last verdict begin.
 fn places(line: &str) -> Option<(usize, usize)> {
     let start = line.len() - line.trim_start().len();
     let rule = line.trim_end();
@@ -163,7 +163,7 @@ fn with_names(text: &str, random: &mut Random) -> Option<String> {
     Some(lines.join("\n") + "\n")
 }
 
-/// What came of all policies.
+/// Counts of all policies.
 #[derive(Default)]
 struct Found {
     split: usize,

@@ -121,7 +121,7 @@ fn after_reload(twin: Twin) -> anyhow::Result<()> {
     stage.end()
 }
 
-/// What one firewall has seen of names the next one knows, of either kind.
+/// Names that one firewall has seen are known to the next one, of either kind.
 fn after_upgrade(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let mut stage = Stage::start_with(&net, twin, &without_tls(), &[])?;
