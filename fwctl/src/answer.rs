@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a firewall answers, as docs/CONTROL.md has it. Keys that are not known here are left alone.
+//! Replies of a firewall, as docs/CONTROL.md describes them. Unknown keys are ignored.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Status {
     pub arguments: Vec<String>,
     pub time_ms: u64,
     pub started_ms: u64,
-    /// Firewalls of before tell it by the clock only.
+    /// Milliseconds since the start; None from older firewalls, which report only wall-clock times.
     uptime_ms: Option<u64>,
     pub backend: String,
     pub policy: Option<StatusPolicy>,
@@ -28,7 +28,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub fn uptime_s(&self) -> u64 {
         let by_clock = self.time_ms.saturating_sub(self.started_ms);
         self.uptime_ms.unwrap_or(by_clock) / 1000
@@ -43,9 +43,9 @@ pub struct StatusPolicy {
     pub chains: u64,
     pub rules: u64,
     pub requirement: Requirement,
-    /// "seen", "missing"; None: it is not known, or not asked for.
+    /// "seen" or "missing"; None if unknown or not requested.
     pub ct_state: Option<String>,
-    /// Addresses that its sets have learnt and still know.
+    /// Number of unexpired addresses that its sets have learned.
     #[serde(default)]
     pub learned: u64,
 }
@@ -64,7 +64,7 @@ pub struct Requirement {
     pub reject: bool,
 }
 
-/// What comes from the kernel's figures is None if the firewall can't read them.
+/// State of a queue. Kernel figures are None if the firewall can't read them.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StatusQueue {
     pub queue: u16,
@@ -88,7 +88,7 @@ pub struct StatusLedger {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Contract {
     pub situation: String,
-    /// "open" or "closed".
+    /// Configured mode, "open" or "closed".
     pub mode: String,
     pub really: String,
 }
@@ -119,7 +119,7 @@ pub struct Rules {
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Rule {
-    /// "web.nft:6"
+    /// Place of the rule, such as "web.nft:6".
     pub rule: String,
     pub table: String,
     pub chain: String,

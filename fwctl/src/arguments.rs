@@ -13,7 +13,7 @@ flows whose verdict changes, findings), 2 bad command line, policy or capture,
 3 no firewall found, 4 the firewall refused, failed or sent an unsupported
 reply.";
 
-/// The policy of a host.
+/// Default policy file of a host.
 const POLICY: &str = "/etc/twinwall/policy.nft";
 
 const EVERYWHERE: &str = "Options of all commands";
@@ -205,7 +205,7 @@ pub struct StatePlace {
     pub state: PathBuf,
 }
 
-/// Seconds until a generation is reverted.
+/// Returns a parser for the seconds until a generation is reverted.
 fn confirm_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=86400)
 }
@@ -256,7 +256,7 @@ pub struct Boot {
 }
 
 impl Command {
-    /// Whether the command asks a running firewall over its control socket.
+    /// Whether the command contacts a running firewall over its control socket.
     pub fn asks_firewall(&self) -> bool {
         !matches!(
             self,
@@ -506,14 +506,14 @@ pub struct Split {
     pub generation: u32,
 }
 
-/// The choices of --queue.
+/// Choices of --queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitQueue {
     Nft,
     Iptables,
 }
 
-/// The choices of --undecided.
+/// Choices of --undecided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitVerdict {
     Accept,
@@ -551,7 +551,7 @@ pub enum Level {
     Debug,
 }
 
-/// The name of a choice, as on the command line.
+/// Returns the name of a choice, as on the command line.
 pub fn name(choice: impl ValueEnum) -> String {
     let value = choice.to_possible_value();
     value.map_or(String::new(), |value| value.get_name().to_owned())

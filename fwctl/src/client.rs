@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use crate::failure::{words, Exit, Failure};
 
-/// How long an answer may take: a reload compiles a policy first.
+/// Time limit for a reply: a reload first compiles a policy.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a line: more than the rules of the largest policy.
+/// Largest line in bytes: more than the rules of the largest policy.
 const LINE_MAX: u64 = if cfg!(test) { 1 << 16 } else { 64 << 20 };
 
 /// A connection to a firewall.
@@ -30,8 +30,8 @@ pub struct Client {
     stream: BufReader<Known>,
 }
 
-/// A connection of which the kernel says who writes at the other end (SCM_CREDENTIALS): process and
-/// user at the time of writing. Only one process may.
+/// A connection whose sender at the other end the kernel reports (SCM_CREDENTIALS): process and user at the time of writing.
+/// All data must come from one process.
 struct Known {
     stream: UnixStream,
     writer: Option<UnixCredentials>,
@@ -56,14 +56,14 @@ impl Read for Known {
     }
 }
 
-/// A line that the firewall gave, for --json, and what it says.
+/// A reply line of the firewall, for --json, and its value.
 pub struct Answer {
     pub line: String,
     value: Value,
 }
 
 impl Answer {
-    /// Takes the answer for what it should be.
+    /// Deserializes the reply.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         T::deserialize(&self.value).map_err(|error| not_understood(&error, &self.line))
     }
@@ -83,7 +83,7 @@ fn not_understood(why: impl std::fmt::Display, line: &str) -> Failure {
     )
 }
 
-/// Who asks, for messages.
+/// Returns the current user's name, for messages.
 fn me() -> String {
     let uid = nix::unistd::getuid();
     match nix::unistd::User::from_uid(uid) {
@@ -92,7 +92,7 @@ fn me() -> String {
     }
 }
 
-/// Why a socket could not be connected to, and what to do.
+/// Returns the reason why connecting to a socket failed, with advice.
 fn fail_connect(path: &Path, error: &io::Error) -> Failure {
     let shown = path.display();
     let kind = std::fs::metadata(path).map(|data| data.file_type());
@@ -123,7 +123,7 @@ fn fail_connect(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Unreachable, text)
 }
 
-/// Connects to the firewall that has this control socket.
+/// Connects to the firewall at this control socket.
 pub fn connect(path: &Path) -> Result<Client, Failure> {
     let stream = UnixStream::connect(path).map_err(|error| fail_connect(path, &error))?;
     let writer = None;
@@ -142,17 +142,17 @@ impl Client {
         &self.stream.get_ref().stream
     }
 
-    /// Who has answered so far.
+    /// Returns the credentials of the sender of the replies so far.
     pub fn writer(&self) -> Option<UnixCredentials> {
         self.stream.get_ref().writer
     }
 
-    /// Who listens at the socket.
+    /// Returns the credentials of the process that listens at the socket.
     pub fn listener(&self) -> Option<UnixCredentials> {
         getsockopt(self.socket(), sockopt::PeerCredentials).ok()
     }
 
-    /// How long to wait for a line from now on; none = for ever.
+    /// Sets the time limit for the next lines; None means no limit.
     pub fn wait_at_most(&mut self, limit: Option<Duration>) -> Result<(), Failure> {
         let stream = self.socket();
         let set = stream
@@ -175,13 +175,13 @@ impl Client {
         )
     }
 
-    /// The next line, without its end; nothing if the firewall closed the connection.
+    /// Returns the next line, without its end; None if the firewall closed the connection.
     pub fn line(&mut self) -> Result<Option<String>, Failure> {
         let mut line = Vec::new();
         let mut limited = (&mut self.stream).take(LINE_MAX);
         let read = limited.read_until(b'\n', &mut line);
         match read {
-            // Closed, with a request of ours unread.
+            // Closed while a request was unread.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             read => drop(read.map_err(|error| self.broken(&error))?),
         }
@@ -189,7 +189,7 @@ impl Client {
             return Ok(None);
         }
         if line.pop() != Some(b'\n') {
-            // Or longer than any should be.
+            // Or the line exceeds the limit.
             let begin = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
             return Err(not_understood("it is cut off", &begin));
         }
@@ -202,7 +202,7 @@ impl Client {
         })
     }
 
-    /// Whether something is there to be read before this time; also the end of the connection is.
+    /// Waits until data or the end of the connection is readable, at most until `end`; returns whether it is.
     pub fn wait_until(&mut self, end: Instant) -> Result<bool, Failure> {
         if !self.stream.buffer().is_empty() {
             return Ok(true);
@@ -220,9 +220,9 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for its answer. Fails with the firewall's words if it refuses.
+    /// Sends a request and waits for its reply. Fails with the firewall's error message if it refuses.
     pub fn ask(&mut self, request: &Value) -> Result<Answer, Failure> {
-        // Who may not ask is told so at once and closed: the words are there even if writing fails.
+        // A refused client receives an error at once and is disconnected: the message is readable even if writing fails.
         let sent = self.socket().write_all(format!("{request}\n").as_bytes());
         let line = match (self.line(), sent) {
             (Ok(Some(line)), _) => line,
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use crate::answer::Level;
 
-    /// A path in a folder of its own, which goes away with the value.
+    /// A path in a separate folder, deleted on drop.
     struct Place(PathBuf);
 
     impl Place {
@@ -276,14 +276,14 @@ mod tests {
         }
     }
 
-    /// What a request comes to if the other end says this and closes.
+    /// Returns the result of a request if the other end sends this and closes.
     fn asked(name: &str, said: &[u8]) -> Result<Answer, Failure> {
         let place = Place::new(name);
         let listener = UnixListener::bind(place.path()).unwrap();
         let said = said.to_owned();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // The client may have gone after the part that it read.
+            // The client may leave after reading a part.
             let _ = stream.write_all(&said);
         });
         let answer = connect(&place.path())?.ask(&json!({"command": "log"}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `connections`: those that the firewall follows, a page after the other.
+//! `connections`: lists the connections that the firewall follows, page by page.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use crate::output;
 use crate::table::{self, Side};
 use crate::units::span;
 
-/// A connection, as docs/CONTROL.md has it. Keys that are not known here are left alone.
+/// A connection, as docs/CONTROL.md describes it. Unknown keys are ignored.
 #[derive(Clone, Debug, Deserialize)]
 struct Connection {
     protocol: String,
@@ -22,7 +22,7 @@ struct Connection {
     server: IpAddr,
     server_port: u16,
     state: String,
-    /// What the client speaks; None: nothing that has names.
+    /// The client's protocol; None for a protocol without names.
     shows: Option<String>,
     name: Option<String>,
     age_ms: u64,
@@ -31,11 +31,11 @@ struct Connection {
 #[derive(Deserialize)]
 struct Page {
     connections: Vec<Value>,
-    /// Where the next page begins.
+    /// Start of the next page.
     next: Option<u64>,
 }
 
-/// Of what does not fit on a line.
+/// Indent of continuation lines.
 const INDENT: usize = 4;
 
 fn row(connection: &Connection) -> [String; 7] {
@@ -52,7 +52,7 @@ fn row(connection: &Connection) -> [String; 7] {
     ]
 }
 
-/// Connections as people read them.
+/// Formats connections for people.
 fn text(connections: &[Connection]) -> Vec<String> {
     let names = ["state", "over", "client", "server", "age", "shows", "name"];
     let rows: Vec<_> = std::iter::once(names.map(str::to_owned))
@@ -63,7 +63,7 @@ fn text(connections: &[Connection]) -> Vec<String> {
     table::lines(sides, &rows)
 }
 
-/// Prints them. False if nobody reads there any more.
+/// Prints connections. Returns false if stdout is closed.
 fn print(arguments: &Arguments, connections: Vec<Value>) -> Result<bool, Failure> {
     if arguments.json {
         let lines: Vec<String> = connections.iter().map(Value::to_string).collect();
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments, asked: &Connections) -> Result<Exit, Failure> 
         let request =
             json!({"command": "connections", "undecided": asked.undecided, "from": place});
         let page: Page = client.ask(&request)?.read()?;
-        // A firewall that leads in a circle is one that is not understood.
+        // A start that does not advance is an unsupported reply.
         from = page.next.filter(|next| *next > place);
         connections.extend(page.connections);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The failure contract against what is so now: a firewall makes it at its start, and can't ask for the rules any more
-//! once it has given up its rights.
+//! Compares the failure contract with the current state: a firewall makes the contract at its start, and can't list the
+//! rules any more after giving up its rights.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +12,9 @@ use rust_firewall::state::queue_rules;
 use crate::answer::{Contract, Status};
 use crate::doctor::rights;
 
-/// The situation that the rules decide about.
+/// Situation whose effect depends on the rules.
 const BY_RULES: &str = "crash";
-/// In the rows of a firewall whose guard has ended.
+/// Text in the contract of a firewall whose guard has ended.
 const GUARD_ENDED: &str = "the guard has ended";
 
 /// Whether the firewall had a guard that has ended.
@@ -23,7 +23,7 @@ pub fn guard_has_ended(status: &Status) -> bool {
     rows.any(|row| row.really.contains(GUARD_ENDED))
 }
 
-/// Whether the rules that can be asked here are those that lead packets to the firewall.
+/// Whether the rules visible here are those that direct packets to the firewall.
 fn has_same_rules(status: &Status) -> bool {
     let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
     match (of("self"), of(&status.pid.to_string())) {
@@ -32,9 +32,9 @@ fn has_same_rules(status: &Status) -> bool {
     }
 }
 
-/// The row about a crash as the rules are now, if they say something else than at the start. None as well if they can't
-/// be asked.
-/// - options: of the firewall.
+/// Returns the row about a crash according to the current rules, if it differs from the row at the start. None as well if
+/// the rules can't be listed.
+/// - options: options of the firewall.
 pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
     if !rights::has_net_admin() || !has_same_rules(status) {
         return None;

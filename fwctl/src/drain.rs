@@ -10,7 +10,7 @@ use crate::client;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// For the end of a firewall that has drained.
+/// Time limit for a drained firewall to end, in seconds.
 const PATIENCE_S: u32 = 30;
 
 pub fn run(arguments: &Arguments, seconds: u32) -> Result<Exit, Failure> {
@@ -18,7 +18,7 @@ pub fn run(arguments: &Arguments, seconds: u32) -> Result<Exit, Failure> {
     let begun = Instant::now();
     client.wait_at_most(Some(Duration::from_secs((seconds + PATIENCE_S).into())))?;
     let answer = client.ask(&json!({"command": "drain", "seconds": seconds}))?;
-    // It has ended when it closes the connection.
+    // The firewall closes the connection when it ends.
     while client.line()?.is_some() {}
     let text = format!("drained in {:.1} s", begun.elapsed().as_secs_f64());
     match arguments.json {

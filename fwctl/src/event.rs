@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A line of `tail`: docs/EVENTS.md. Keys that are not known here are left alone.
+//! A line of `tail`: docs/EVENTS.md. Unknown keys are ignored.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,19 +19,19 @@ pub struct Event {
     src_port: Option<u16>,
     pub dest_ip: Option<IpAddr>,
     pub dest_port: Option<u16>,
-    /// As Suricata has it: "TCP".
+    /// Protocol as in Suricata: "TCP".
     pub proto: Option<String>,
     icmp_type: Option<u8>,
     pub twinwall: Own,
-    /// With `"packets":true`: base64.
+    /// Packet bytes in base64, with `"packets":true`.
     pub packet: Option<String>,
     pub input: Option<Input>,
-    /// What depends on event_type.
+    /// Members that depend on event_type.
     #[serde(flatten)]
     rest: BTreeMap<String, Value>,
 }
 
-/// What is the firewall's own in it.
+/// Members specific to the firewall.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Own {
     pub verdict: Option<String>,
@@ -39,7 +39,7 @@ pub struct Own {
     pub rule: Option<String>,
     table: Option<String>,
     pub chain: Option<String>,
-    /// The kind of an event of the program itself.
+    /// Kind of an event of the program itself.
     event: Option<String>,
     text: Option<String>,
     queue: Option<u16>,
@@ -47,7 +47,7 @@ pub struct Own {
     rest: BTreeMap<String, Value>,
 }
 
-/// All that a policy could ask besides the packet's bytes.
+/// Packet metadata that a policy can match besides the packet's bytes.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Input {
     pub length: u32,
@@ -63,12 +63,12 @@ pub struct Input {
     pub truncated: bool,
 }
 
-/// The program's own event that says how many lines were lost, and by its text where.
+/// The program's own event about lost lines; its text names the place of the loss.
 const LOST: &str = "lost";
-/// What a file or pipe of --events did not take is no loss here.
+/// Text of losses at a file or pipe of --events, which are no loss here.
 const LOST_OF_OTHERS: &str = "sink";
 
-/// The objects that have names, and under which key.
+/// Objects with names, and the keys of the names.
 const NAMES: [(&str, &str); 4] = [
     ("tls", "sni"),
     ("quic", "sni"),
@@ -98,12 +98,12 @@ impl Event {
         })
     }
 
-    /// Whether the event is about a packet and its verdict, not about the program.
+    /// Whether the event describes a packet and its verdict, not the program.
     pub fn is_packet(&self) -> bool {
         self.event_type != "twinwall" && self.event_type != "log"
     }
 
-    /// The packets that were not told of since the last line, as they came too fast.
+    /// Returns the number of packets not reported since the last line, as they came too fast.
     pub fn missed(&self) -> u64 {
         match self.twinwall.event.as_deref() {
             Some(LOST) if self.twinwall.text.as_deref() != Some(LOST_OF_OTHERS) => {
@@ -113,7 +113,7 @@ impl Event {
         }
     }
 
-    /// The name that the packet's client has asked for: of TLS, QUIC, HTTP or a query of DNS.
+    /// Returns the name that the packet's client requested: in TLS, QUIC, HTTP or a DNS query.
     pub fn name(&self) -> Option<&str> {
         let named = NAMES
             .iter()
@@ -128,7 +128,7 @@ impl Event {
         figures.filter_map(|(name, value)| Some((name.as_str(), value.as_u64()?)))
     }
 
-    /// What gave the verdict, as `diff` and `explain` tell it.
+    /// Returns the origin of the verdict, as `diff` and `explain` print it.
     pub fn by(&self) -> String {
         let own = &self.twinwall;
         match (&own.rule, &own.table, &own.chain, &own.by) {
@@ -139,12 +139,12 @@ impl Event {
         }
     }
 
-    /// The clock of the time stamp: "18:52:26.123456".
+    /// Returns the time of day of the time stamp: "18:52:26.123456".
     fn clock(&self) -> &str {
         self.timestamp.get(11..26).unwrap_or(&self.timestamp)
     }
 
-    /// The time stamp since 1970; nothing if it is not understood.
+    /// Returns the time stamp in nanoseconds since 1970; None if it can't be parsed.
     pub fn time_ns(&self) -> Option<u64> {
         let part = |from: usize, to: usize| self.timestamp.get(from..to)?.parse::<u64>().ok();
         let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
@@ -155,7 +155,7 @@ impl Event {
         {
             return None;
         }
-        // Years begin with March, so that a leap day is their last (days_from_civil, Howard Hinnant).
+        // Years begin with March, so that a leap day is the last day (days_from_civil, Howard Hinnant).
         let (year, month) = match month {
             1 | 2 => (year - 1, month + 9),
             _ => (year, month - 3),
@@ -170,7 +170,7 @@ impl Event {
     fn packet_text(&self, verdict: &str) -> String {
         let detail = self.rest.get(&self.event_type);
         let detail = |key| detail.and_then(|detail| detail.get(key));
-        // A packet that passes a log statement goes on to its verdict.
+        // A packet that passes a log statement continues to its verdict.
         let kind = match self.is_packet() {
             true => verdict,
             false => &self.event_type,
@@ -193,7 +193,7 @@ impl Event {
                 text.push_str(&format!(" {flag}"));
             }
         }
-        // Nearly all other packets have an ACK; with a SYN it is the answer to a SYN.
+        // Nearly all other packets have an ACK; with a SYN it is the response to a SYN.
         if has("syn") && has("ack") {
             text.push_str(" ack");
         }
@@ -222,7 +222,7 @@ impl Event {
         text
     }
 
-    /// The event on one line, as people read it.
+    /// Formats the event on one line for people.
     pub fn text(&self) -> String {
         let own = &self.twinwall;
         if let Some(verdict) = &own.verdict {

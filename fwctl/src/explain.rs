@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain`: what the running policy does with a capture's packets, and why. The library of the Rust
-//! twin says it, in process: both twins explain alike, to the byte.
+//! `explain`: explains the running policy's decisions on a capture's packets. It uses the Rust twin's library in process:
+//! both twins explain alike, to the byte.
 
 use std::ffi::OsString;
 
@@ -16,26 +16,26 @@ use crate::failure::{tell, Exit, Failure};
 use crate::running;
 use crate::status;
 
-/// Reads the words as the firewall's own `explain` would.
+/// Parses the words as the firewall's own `explain` would.
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
     let begin = [options::PROGRAM, "explain"].map(OsString::from);
     let all: Vec<OsString> = begin.into_iter().chain(words).collect();
     match options::parse(&all) {
         Ok(OptionsAction::Explain(options)) => Ok(options),
-        // --help and --version are this program's.
+        // --help and --version belong to this program.
         Ok(_) => Err("explain needs a capture: see --help".to_owned()),
         Err(failure) => Err(failure.text),
     }
 }
 
-/// Asks the firewall, and tells who has answered, by the kernel's word.
+/// Requests the firewall's status; also returns the kernel's credentials of the sender.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let status = status::ask(&mut client)?;
     Ok((status, client.writer()))
 }
 
-/// What to explain, and the running policy if none is given.
+/// Returns the options of explain, with the running policy if none is given.
 fn prepare(
     arguments: &Arguments,
     given: &arguments::Explain,
@@ -65,7 +65,7 @@ fn prepare(
         policy = Some(read);
     }
     all.extend(words);
-    // What is wrong besides the policy that was lacking: both tries say it.
+    // An error besides the missing policy appears in both attempts.
     let lacks_policy = |why: &String| why.contains("needs a policy");
     let own = with_policy.err().filter(|why| !lacks_policy(why));
     let options = parse(all).map_err(|why| Failure::new(Exit::Usage, own.unwrap_or(why)))?;

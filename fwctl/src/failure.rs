@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How the tool ends: one line "error: CAUSE: CURE" on stderr, and an exit code.
+//! Failure of the tool: one line "error: CAUSE: CURE" on stderr, and an exit code.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -10,23 +10,23 @@ use crate::output::printable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All is well.
+    /// Success.
     Fine = 0,
-    /// What was asked for was found, and it is not well: a ledger, flows that flip, findings.
+    /// The command succeeded and found a problem: a ledger, flows that change, findings.
     Findings = 1,
     /// Bad command line, policy or capture.
     Usage = 2,
-    /// No firewall could be asked.
+    /// No firewall could be reached.
     Unreachable = 3,
-    /// The firewall refused or failed, or is not understood.
+    /// The firewall refused or failed, or its reply is unsupported.
     Refused = 4,
 }
 
-/// Why the tool cannot go on.
+/// Reason for the tool's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub exit: Exit,
-    /// "CAUSE: CURE", without "error: " and without a line end.
+    /// Text "CAUSE: CURE", without "error: " and without a line end.
     pub text: String,
 }
 
@@ -39,20 +39,20 @@ impl Failure {
     }
 }
 
-/// The failures of the library, which are about command lines, policies and captures.
+/// Converts the library's failures, which concern command lines, policies and captures.
 impl From<rust_firewall::base::log::Failure> for Failure {
     fn from(failure: rust_firewall::base::log::Failure) -> Failure {
         Failure::new(Exit::Usage, failure.text)
     }
 }
 
-/// Prints a line on stderr. Nobody may be reading there any more, which is no reason to end.
+/// Prints a line on stderr. A closed stderr is no reason to end.
 pub fn tell(kind: &str, text: impl Display) {
     let text = printable(&text.to_string());
     let _ = std::io::stderr().write_all(format!("{kind}: {text}\n").as_bytes());
 }
 
-/// The system's text for an error, without its number.
+/// Returns the system's text for an error, without its number.
 pub fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

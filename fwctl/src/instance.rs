@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which firewall is meant where no socket is named: the only one in the runtime folders, or an instance by its name.
+//! Selects the firewall if no socket is named: the only one in the runtime folders, or an instance by its name.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
 
-/// Where the runtime folders lie, one an instance: systemd makes them (RuntimeDirectory=).
+/// Parent of the runtime folders, one per instance, which systemd creates (RuntimeDirectory=).
 const FOLDER: &str = "/run/twinwall";
-/// The name of a control socket, in there or in such a folder.
+/// Name of a control socket, in FOLDER or in a runtime folder.
 const SOCKET: &str = "control";
-/// What a unit and a runtime folder say of the program that runs.
+/// Names of the two programs in units and runtime folders.
 const KINDS: [&str; 2] = ["rust", "c"];
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// A control socket that was found.
+/// A control socket found in the runtime folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    /// The name of its folder, e.g. "rust-web". None = it lies in FOLDER itself.
+    /// Name of its folder, e.g. "rust-web". None means that it is directly in FOLDER.
     name: Option<String>,
     socket: PathBuf,
 }
 
 impl Found {
-    /// The option that chooses it.
+    /// Returns the option that selects it.
     fn option(&self) -> String {
         match &self.name {
             Some(name) => format!("-i {name}"),
@@ -45,7 +45,7 @@ fn options_of(found: &[Found]) -> String {
     options.join(", ")
 }
 
-/// Checks that only root lays anything into the folder: nobody else's socket is then taken for an instance's.
+/// Checks that only root can create files in the folder: no other user's socket is then mistaken for an instance's.
 fn check_folder(data: &Metadata) -> Result<(), Failure> {
     if data.is_dir() && data.uid() == 0 && data.mode() & WRITABLE_BY_OTHERS == 0 {
         return Ok(());
@@ -60,7 +60,7 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
 }
 
-/// Every control socket in the folder and the folders in it; links are not followed. Sorted by name.
+/// Returns every control socket in the folder and its subfolders, sorted by name. Links are not followed.
 fn all() -> Result<Vec<Found>, Failure> {
     let Ok(data) = fs::symlink_metadata(FOLDER) else {
         return Ok(Vec::new());
@@ -83,7 +83,7 @@ fn all() -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
-/// Leaves those out that nobody listens at any more, as a kill leaves them.
+/// Removes sockets without a listener, as a kill leaves them.
 fn alive(found: Vec<Found>) -> Vec<Found> {
     let listens = |one: &Found| match UnixStream::connect(&one.socket) {
         Ok(_) => true,
@@ -92,7 +92,7 @@ fn alive(found: Vec<Found>) -> Vec<Found> {
     found.into_iter().filter(listens).collect()
 }
 
-/// Whether an instance is meant by "web", "rust-web", "twinwall-rust@web" or "twinwall-rust@web.service".
+/// Whether "web", "rust-web", "twinwall-rust@web" or "twinwall-rust@web.service" names an instance.
 fn is_meant(folder: &str, given: &str) -> bool {
     let unit = given.strip_suffix(".service").unwrap_or(given);
     KINDS.iter().any(|kind| {
@@ -119,7 +119,7 @@ fn choose(found: &[Found]) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// The socket of the instance that is named.
+/// Returns the socket of the named instance.
 fn named(given: &str) -> Result<PathBuf, Failure> {
     let all = all()?;
     let is_it = |one: &&Found| {
@@ -140,8 +140,8 @@ fn named(given: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The control socket of the firewall that is meant: by -i, --socket, TWINWALL_CONTROL, or the only one that runs. Without
-/// any it is the one that a firewall would have which is started by hand.
+/// Returns the control socket of the selected firewall: by -i, --socket, TWINWALL_CONTROL, or the only running firewall.
+/// Without any, returns the default socket of a firewall that is started manually.
 pub fn socket(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(name) = &arguments.instance {
         return named(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `log`: the level of what the firewall prints on stderr.
+//! `log`: shows or sets the level of the firewall's messages on stderr.
 
 use serde_json::json;
 

@@ -72,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads the command line, and finds the firewall that is meant.
+/// Parses the command line, and selects the firewall.
 fn prepare() -> Result<Arguments, Failure> {
     let mut arguments = Arguments::parse();
     if arguments.command.asks_firewall() {

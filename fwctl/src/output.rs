@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is printed on stdout. All text leaves fwctl here, through `failure::tell` or through the cells that `top` draws:
-//! part of it comes from a firewall, which may have been taken over, or from the network.
+//! Output on stdout. All text leaves fwctl here, through `failure::tell` or through the cells that `top` draws: part of it
+//! comes from a firewall, which may be compromised, or from the network.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -10,22 +10,23 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::table;
 
-/// Whether a character takes a place on a terminal and changes nothing else there. Control characters but the tab do not, nor do
-/// those without a width: they turn the direction of text, or hide in it. Nor do the separators of lines and paragraphs.
+/// Whether a character occupies a cell of a terminal without side effects. Control characters except the tab are not
+/// printable, nor are characters without a width: they change the direction of text, or hide in it. Separators of lines and
+/// paragraphs are not printable either.
 fn is_printable(c: char) -> bool {
     c == '\t'
         || c.width().is_some_and(|width| width > 0)
             && !matches!(c, '\u{ad}' | '\u{2028}' | '\u{2029}')
 }
 
-/// A line as a terminal may have it: `?` for a character that is not printable.
+/// Returns a line that is safe for a terminal: `?` replaces a character that is not printable.
 pub fn printable(text: &str) -> String {
     let show = |c| if is_printable(c) { c } else { '?' };
     text.chars().map(show).collect()
 }
 
-/// A line of JSON as a terminal may have it. What is not printable is escaped, which says the same: outside of its
-/// strings JSON has none but blanks.
+/// Returns a line of JSON that is safe for a terminal. Characters that are not printable are escaped, which is equivalent:
+/// outside of its strings JSON has only blanks.
 fn printable_json(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for c in line.chars() {
@@ -34,7 +35,7 @@ fn printable_json(line: &str) -> String {
             _ if is_printable(c) => out.push(c),
             _ => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    // A string takes all that is written to it.
+                    // Writing to a string never fails.
                     let _ = write!(out, "\\u{unit:04x}");
                 }
             }
@@ -51,13 +52,13 @@ fn write(lines: impl Iterator<Item = String>) -> bool {
         .is_ok()
 }
 
-/// Prints lines. False if nobody reads there any more.
+/// Prints lines. Returns false if stdout is closed.
 pub fn lines<T: AsRef<str>>(lines: &[T]) -> bool {
     write(lines.iter().map(|line| printable(line.as_ref())))
 }
 
-/// Prints lines as wide as the terminal, if it is one. False if nobody reads there any more.
-/// - indent: of what does not fit on a line.
+/// Prints lines, wrapped to the terminal's width, if it is one. Returns false if stdout is closed.
+/// - indent: columns of continuation lines.
 pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
     let is_terminal = io::stdout().is_terminal();
     match size().ok().filter(|(width, _)| is_terminal && *width > 0) {
@@ -69,12 +70,12 @@ pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
     }
 }
 
-/// Prints a line. False if nobody reads there any more.
+/// Prints a line. Returns false if stdout is closed.
 pub fn line(text: &str) -> bool {
     lines(&[text])
 }
 
-/// Prints lines that are JSON each. False if nobody reads there any more.
+/// Prints lines of JSON. Returns false if stdout is closed.
 pub fn json<T: AsRef<str>>(lines: &[T]) -> bool {
     write(lines.iter().map(|line| printable_json(line.as_ref())))
 }

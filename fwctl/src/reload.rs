@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `reload`: the policy is read anew.
+//! `reload`: reads the policy again.
 
 use serde_json::json;
 

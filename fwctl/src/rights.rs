@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rights: those that fwctl's own file gives, for which there is no use, and fewer than the caller's.
+//! Drops the rights that fwctl's own file grants, which it does not use, and acts with fewer rights than the caller's.
 
 use nix::errno::Errno;
 use nix::unistd::{
@@ -12,7 +12,7 @@ use rustix::thread::{
 
 use crate::failure::{Exit, Failure};
 
-/// Leaves what the caller has himself: his user and group, and the capabilities that every program of his gets.
+/// Reduces the rights to the caller's own: user and group, and the capabilities that every program of the caller gets.
 fn leave_the_callers() -> std::io::Result<()> {
     let (user, group) = (getuid(), getgid());
     setresgid(group, group, group)?;
@@ -28,8 +28,8 @@ fn leave_the_callers() -> std::io::Result<()> {
     Ok(set_capabilities(None, left)?)
 }
 
-/// Does something with the rights to files that a user and a group have, if root runs fwctl: files that are named by whom
-/// root does not believe are opened so. There must be one thread.
+/// Runs `act` with the file access rights of a user and a group, if root runs fwctl: for opening files whose names come from
+/// a user that root does not trust. The process must have a single thread.
 pub fn as_user<T>(user: Uid, group: Gid, act: impl FnOnce() -> T) -> Result<T, Failure> {
     if !geteuid().is_root() || user.is_root() {
         return Ok(act());
@@ -41,7 +41,7 @@ pub fn as_user<T>(user: Uid, group: Gid, act: impl FnOnce() -> T) -> Result<T, F
     let groups = getgroups().map_err(fail)?;
     setgroups(&[group]).map_err(fail)?;
     let (own_user, own_group) = (setfsuid(user), setfsgid(group));
-    // They tell the former one only, also if they fail.
+    // Both calls return only the previous id, also if they fail.
     let is_taken = setfsuid(user) == user && setfsgid(group) == group;
     let done = is_taken.then(act);
     setfsgid(own_group);
@@ -50,8 +50,8 @@ pub fn as_user<T>(user: Uid, group: Gid, act: impl FnOnce() -> T) -> Result<T, F
     done.ok_or_else(|| fail(Errno::EPERM))
 }
 
-/// Gives up for good what the program's file gave to somebody who has it not himself (file capabilities, set-user-ID): to
-/// be called before a file is opened.
+/// Permanently gives up the rights that the program's file grants beyond the caller's (file capabilities, set-user-ID). Call
+/// it before opening a file.
 pub fn give_up() -> Result<(), Failure> {
     if getuid().is_root() {
         return Ok(());

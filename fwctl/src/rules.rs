@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `rules`: the rules of the policy, with what they counted.
+//! `rules`: lists the rules of the policy with their counters.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::output;
 use crate::table::{self, Side};
 use crate::units::thousands;
 
-/// Of what does not fit on a line.
+/// Indent of continuation lines.
 const INDENT: usize = 8;
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -25,7 +25,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Packets and bytes of a rule's first counter, which see what its later ones do or more.
+/// Returns packets and bytes of a rule's first counter, which counts at least as much as later ones.
 fn counted(rule: &Rule) -> [String; 2] {
     match rule.counters.first() {
         Some(counter) => [counter.packets, counter.bytes].map(thousands),
@@ -33,7 +33,7 @@ fn counted(rule: &Rule) -> [String; 2] {
     }
 }
 
-/// A rule's text without the figures that its counters begin with, which are not what they count.
+/// Returns a rule's text without the initial values of its counters, which are not the current counts.
 pub fn plain_text(text: &str) -> String {
     let mut words = text.split(' ');
     let mut plain: Vec<&str> = Vec::new();
@@ -66,7 +66,7 @@ fn row(rule: &Rule) -> [String; 4] {
     [rule.rule.clone(), packets, bytes, text]
 }
 
-/// The rules as people read them: a table, with a line before each chain.
+/// Formats the rules for people: a table, with a line before each chain.
 pub fn text(rules: &Rules) -> Vec<String> {
     if rules.rules.is_empty() {
         return vec!["no rules: there is no policy, or it is empty".to_owned()];

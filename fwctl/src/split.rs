@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `split`: a policy with names to the kernel's text and the firewall's (docs/STAGE.md).
+//! `split`: splits a policy with names into the kernel's text and the firewall's (docs/STAGE.md).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,7 +32,7 @@ fn options(asked: &arguments::Split) -> Options {
     }
 }
 
-/// Has nft look at the kernel's text, without loading it.
+/// Checks the kernel's text with nft, without loading it.
 fn check(split: &Split) -> Result<(), Failure> {
     let refuse = |why: String| Failure::new(Exit::Usage, why);
     let call = |error| {
@@ -126,7 +126,7 @@ fn explanation(split: &Split) -> String {
     text
 }
 
-/// The same as an object.
+/// Formats the result as a JSON object.
 fn object(split: &Split) -> String {
     let class = |class: &stage::Class| json!({ "class": class.number, "mark": class.mark, "holds": class.holds });
     let rule = |rule: &SplitRule| json!({ "place": rule.place.to_string(), "rule": rule.text, "tests": rule.tests, "classes": rule.classes });

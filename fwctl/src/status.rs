@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `status`: who runs, and whether all is well.
+//! `status`: shows the running firewall and its health.
 
 use std::path::Path;
 
@@ -16,21 +16,21 @@ use crate::running;
 use crate::table::{self, Side};
 use crate::units::{count, span, thousands};
 
-/// Columns in front of what a line says.
+/// Columns before the text of a line.
 const KEY: usize = 11;
 
-/// Asks a firewall for its status.
+/// Requests a firewall's status.
 pub fn ask(client: &mut Client) -> Result<Status, Failure> {
     client.ask(&json!({"command": "status"}))?.read()
 }
 
-/// The row of the contract that the rules of now change.
+/// Returns the row of the contract that differs under the current rules.
 fn changed(status: &Status) -> Option<Contract> {
     let options = running::options(status).ok()?;
     contract::changed(status, &options)
 }
 
-/// Prints what is applied. Returns false if the kernel does not hold it, None if nothing is applied.
+/// Prints the applied policy. Returns false if the kernel does not hold it, None if nothing is applied.
 fn print_applied(folder: &Path) -> Option<bool> {
     let lines = summary::lines(folder)?;
     let mut shown = vec!["applied policy".to_owned()];
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
     })
 }
 
-/// A block of lines: the key stands before the first.
+/// Returns a block of lines with the key before the first line.
 fn block(key: &str, lines: &[String]) -> Vec<String> {
     let keys = [key].into_iter().chain(std::iter::repeat(""));
     let lines = keys.zip(lines);
@@ -117,7 +117,7 @@ fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
     lines
 }
 
-/// A figure of the kernel's.
+/// Formats a figure of the kernel.
 fn figure(number: Option<u64>) -> String {
     number.map_or("?".to_owned(), thousands)
 }
@@ -177,7 +177,8 @@ fn ledger_line(status: &Status) -> String {
     line
 }
 
-/// - changed: a row that says something else by now.
+/// Formats the contract.
+/// - changed: a row that differs by now.
 fn contract_lines(status: &Status, changed: Option<&Contract>) -> Vec<String> {
     let rows = status.contract.iter().map(|row| {
         let now = changed.filter(|now| now.situation == row.situation);
@@ -201,8 +202,8 @@ fn counts_lines(status: &Status) -> Vec<String> {
     }
 }
 
-/// The status as people read it.
-/// - changed: a row of the contract that says something else by now.
+/// Formats the status for people.
+/// - changed: a row of the contract that differs by now.
 fn text(status: &Status, changed: Option<&Contract>) -> Vec<String> {
     let mut out = vec![format!(
         "{} {}, pid {}, user {}, backend {}, up {}",

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tables in text: columns as wide as their widest cell.
 
-/// Which side a column's cells lean to.
+/// Alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
 }
 
-/// The lines of a table whose columns are two blanks apart, without blanks at their ends.
+/// Returns the lines of a table whose columns are two blanks apart, without trailing blanks.
 pub fn lines<const N: usize>(sides: [Side; N], rows: &[[String; N]]) -> Vec<String> {
     let mut widths = [0; N];
     for row in rows {
@@ -29,8 +29,7 @@ pub fn lines<const N: usize>(sides: [Side; N], rows: &[[String; N]]) -> Vec<Stri
     rows.iter().map(line).collect()
 }
 
-/// Breaks a line at blanks where it is wider than the screen; what is left stands on further lines, indented. A word that is wider
-/// stays whole.
+/// Breaks a line at blanks if it is wider than the screen; continuation lines are indented. A longer word stays whole.
 pub fn fit(line: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut left = line.to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `tail`: packets as they are decided on, until Ctrl-C.
+//! `tail`: prints packets when they are decided, until Ctrl-C.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
-/// Asks for events. packets: with their bytes and all that a policy can ask about them.
+/// Requests events. packets: with their bytes and all metadata that a policy can match.
 pub fn begin(client: &mut Client, verdicts: &[String], packets: bool) -> Result<(), Failure> {
     let mut request = json!({"command": "tail"});
     if !verdicts.is_empty() {
@@ -19,7 +19,7 @@ pub fn begin(client: &mut Client, verdicts: &[String], packets: bool) -> Result<
         request["packets"] = true.into();
     }
     client.ask(&request)?;
-    // Nothing may come for long.
+    // The next event may take long.
     client.wait_at_most(None)
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers and dates as people read them.
+//! Formats numbers and dates for people.
 
 use chrono::{DateTime, Local};
 
-/// 1234567 as "1,234,567".
+/// Formats 1234567 as "1,234,567".
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -18,10 +18,10 @@ pub fn thousands(number: u64) -> String {
 
 const STEPS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
 
-/// A number in five characters at most: 999, 12.3k, 4.56M.
+/// Formats a number in at most five characters: 999, 12.3k, 4.56M.
 pub fn short(number: f64) -> String {
     for (step, name) in STEPS {
-        // What rounds up to the next step is shown in it.
+        // A number that rounds up to the next step is shown in that step.
         if number >= step * 0.9995 {
             let scaled = number / step;
             let decimals = match scaled {
@@ -38,7 +38,7 @@ pub fn short(number: f64) -> String {
     format!("{number:.0}")
 }
 
-/// A time span: "42 s", "12 min", "3 h 5 min", "2 d 4 h".
+/// Formats a time span: "42 s", "12 min", "3 h 5 min", "2 d 4 h".
 pub fn span(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match seconds {
@@ -49,7 +49,7 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
-/// A date in local time: "2026-11-24 13:05:09".
+/// Formats a date in local time: "2026-11-24 13:05:09".
 pub fn date(unix_ms: u64) -> String {
     let time = DateTime::from_timestamp_millis(unix_ms as i64).unwrap_or_default();
     time.with_timezone(&Local)
@@ -57,7 +57,7 @@ pub fn date(unix_ms: u64) -> String {
         .to_string()
 }
 
-/// "1 packet", "2 packets".
+/// Formats a count: "1 packet", "2 packets".
 pub fn count(number: u64, one: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {one}{plural}", thousands(number))

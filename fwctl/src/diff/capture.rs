@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The packets of a capture through both policies.
+//! Decides the packets of a capture by both policies.
 
 use rust_firewall::engine::fields;
 use rust_firewall::explain::comment;
@@ -10,7 +10,7 @@ use super::engine::{Engine, Facts, Interfaces};
 use super::flips::{Flips, FlowKey, Left};
 use crate::failure::Failure;
 
-/// The family of a packet, which the kernel tells of it however little of it is copied.
+/// Returns a packet's family, which the kernel reports even if no byte is copied.
 fn nfproto(bytes: &[u8]) -> u8 {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) => fields::IPV4,
@@ -19,7 +19,7 @@ fn nfproto(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Decides on all packets by the running policy and by the new one.
+/// Decides all packets by the running policy and by the new policy.
 pub fn compare(
     options: &Options,
     mut old: Engine,

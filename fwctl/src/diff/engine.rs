@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy that decides here, in process, as the firewall would.
+//! A policy that decides in this process, as the firewall would.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,15 +30,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// An engine has one policy.
+/// Generation of an engine's only policy.
 const GENERATION: u64 = 1;
 
-/// Interfaces by the numbers that they have here, from 1: two policies and all packets share them.
+/// Interfaces by their local numbers, from 1: shared by both policies and all packets.
 #[derive(Default)]
 pub struct Interfaces(RefCell<HashMap<Vec<u8>, u32>>);
 
 impl Interfaces {
-    /// 0 = the empty name.
+    /// Returns the number of an interface; 0 for the empty name.
     pub fn index(&self, name: &[u8]) -> u32 {
         if name.is_empty() {
             return 0;
@@ -49,35 +49,35 @@ impl Interfaces {
     }
 }
 
-/// A packet and what the kernel tells of it.
+/// A packet with its metadata from the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// From the IP header on, as far as they are known.
+    /// Known bytes from the IP header on.
     pub bytes: Vec<u8>,
-    /// Bytes that it had.
+    /// Original length in bytes.
     pub original: u32,
     pub truncated: bool,
     pub hook: u8,
-    /// 0 = as the packet's version says.
+    /// Protocol family; 0 means the packet's version.
     pub nfproto: u8,
     pub mark: u32,
-    /// Empty = none.
+    /// Input interface; empty if none.
     pub iif: Vec<u8>,
-    /// Empty = none.
+    /// Output interface; empty if none.
     pub oif: Vec<u8>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// As a value of `Type::CtState`.
+    /// Connection state as a value of `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
     pub time_ns: u64,
 }
 
-/// A verdict, and what gave it.
+/// A verdict and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Decision {
     pub verdict: String,
-    /// "web.nft:6", "policy inet filter input", "default" or "fail".
+    /// Origin: "web.nft:6", "policy inet filter input", "default" or "fail".
     pub by: String,
 }
 
@@ -93,15 +93,15 @@ pub struct Engine {
     flow: Flow,
     counters: FlowCounters,
     settings: DecideSettings,
-    /// --copy-bytes.
+    /// Number of copied bytes (--copy-bytes).
     copied: usize,
-    /// If it reads names.
+    /// Connections, if the policy reads names.
     connections: Option<Box<Connections>>,
-    /// If it learns.
+    /// Pending queries, if the policy learns.
     asked: Option<Asked>,
-    /// It has limits or quotas, so its rules are walked one by one to see who meets them.
+    /// Whether the policy has limits or quotas, so that its rules are walked one by one to see whether a packet meets one.
     has_limits: bool,
-    /// The time of the latest packet.
+    /// Time of the latest packet.
     now_ns: u64,
 }
 
@@ -116,7 +116,7 @@ fn has_limits(policy: &Policy) -> bool {
     statements.any(|statement| is_limit(&statement.kind))
 }
 
-/// Whether a walk has met a limit or a quota.
+/// Observes whether a walk meets a limit or a quota.
 struct Watch<'a> {
     policy: &'a Policy,
     met: bool,
@@ -129,7 +129,7 @@ impl DecideRecorder for Watch<'_> {
         let Some(rule) = describe::rule(self.policy, step.place) else {
             return;
         };
-        // The one that did not hold was asked, too.
+        // The statement that did not hold was evaluated, too.
         let asked = rule
             .statements
             .iter()
@@ -139,7 +139,7 @@ impl DecideRecorder for Watch<'_> {
 }
 
 impl Engine {
-    /// Compiles a policy. options: how it is asked.
+    /// Compiles a policy. options: settings of the decision.
     pub fn new(
         policy: Policy,
         options: &Options,
@@ -182,7 +182,7 @@ impl Engine {
         })
     }
 
-    /// The hook of the base chain that stands first in the text, else input.
+    /// Returns the hook of the first base chain in the text, otherwise input.
     pub fn first_hook(&self) -> Hook {
         let chains = self.policy.tables.iter().flat_map(|table| &table.chains);
         let mut bases = chains.filter_map(|chain| chain.base);
@@ -191,7 +191,7 @@ impl Engine {
             .map_or(Hook::Input, |base| base.hook)
     }
 
-    /// What it reads of packets.
+    /// Returns the fields and bytes that the policy reads.
     pub fn requirement(&self) -> &Requirement {
         compile::requirement(&self.compiled)
     }
@@ -213,8 +213,8 @@ impl Engine {
         }
     }
 
-    /// What is told of a packet to those who read its names. What came of its checksum is not known here, so it is taken for
-    /// right.
+    /// Returns the metadata for reading a packet's names. The result of its checksum is unknown here, so it counts as
+    /// correct.
     fn connection_input(&self) -> ConnectionInput {
         ConnectionInput {
             checksum: ConnectionChecksum::NotReady,
@@ -224,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Learns from a packet that is accepted, if the policy does.
+    /// Learns addresses from an accepted packet, if the policy does.
     fn learn(&mut self, parsed: &Packet) {
         let how = self.connection_input();
         if let Some(asked) = &mut self.asked {
@@ -238,15 +238,16 @@ impl Engine {
         }
     }
 
-    /// Takes a packet into its connection, if the policy reads names.
+    /// Adds a packet to its connection, if the policy reads names.
     fn follow_names(&mut self, parsed: &Packet) -> Option<Named> {
         let how = self.connection_input();
         let connections = self.connections.as_mut()?;
         Some(named::follow(connections, &self.compiled, parsed, &how))
     }
 
-    /// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted. Says, too, whether a rule
-    /// that depends on packets before and on the time was met.
+    /// Evaluates the policy; for a packet with several DNS queries, once per query until one is not accepted. Also returns
+    /// whether the packet met a rule that depends on earlier packets and on the time.
+    /// - named: None: the policy reads no names.
     /// - named: None: the policy reads no names.
     fn ask_policy(
         &mut self,
@@ -283,8 +284,8 @@ impl Engine {
         }
     }
 
-    /// Decides on a packet, as much of it as the firewall would copy. Says, too, whether that depends
-    /// on packets before and on the time.
+    /// Decides a packet, limited to the bytes that the firewall would copy. Also returns whether the decision depends on
+    /// earlier packets and on the time.
     pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
         self.now_ns = self.now_ns.max(facts.time_ns);
         let bytes = facts.bytes.get(..self.copied).unwrap_or(&facts.bytes);

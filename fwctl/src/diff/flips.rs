@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The flows whose verdict would flip.
+//! Flows whose verdict would change.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,19 +12,19 @@ use serde::Serialize;
 use super::engine::Decision;
 use crate::units::{count, thousands};
 
-/// Flows that are told one by one: a flood of invented addresses has no end of them.
+/// Maximum number of listed flows: a flood of invented addresses has an unlimited number.
 const FLOWS_MAX: usize = 65536;
-/// How many flows that flip alike are shown to people.
+/// Number of flows with the same change that the text shows.
 const FLOWS_SHOWN: usize = 20;
 
-/// A direction of a connection, as far as a packet tells.
+/// One direction of a connection, as far as a packet shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct FlowKey {
     src_ip: Option<IpAddr>,
     src_port: Option<u16>,
     dest_ip: Option<IpAddr>,
     dest_port: Option<u16>,
-    /// As policies have it: "tcp".
+    /// Protocol name as in policies: "tcp".
     proto: String,
 }
 
@@ -37,7 +37,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 impl FlowKey {
-    /// The flow of a packet; of one that is malformed, what can be read.
+    /// Returns the flow of a packet; for a malformed packet, its readable parts.
     pub fn of(bytes: &[u8], original: u32) -> FlowKey {
         let mut parsed = Packet::default();
         packet::parse(bytes, original, &mut parsed);
@@ -52,7 +52,7 @@ impl FlowKey {
     }
 }
 
-/// "192.0.2.1:80", "[2001:db8::1]:80", "192.0.2.1".
+/// Formats an end: "192.0.2.1:80", "[2001:db8::1]:80", "192.0.2.1".
 fn end(ip: Option<IpAddr>, port: Option<u16>) -> String {
     match (ip, port) {
         (Some(ip), Some(port)) => std::net::SocketAddr::new(ip, port).to_string(),
@@ -79,32 +79,32 @@ struct Flip {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     packets: u64,
-    /// A limit or quota was met by at least one of them.
+    /// Whether one of the packets met a limit or quota.
     timed: bool,
 }
 
-/// What was left out or could not be read.
+/// Counts of skipped and unreadable input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
     /// Frames that are not IP.
     pub skipped: u64,
-    /// Comments of `record`; the options stand for them.
+    /// Invalid comments of `record`; the options replace them.
     pub damaged: u64,
 }
 
-/// What has been found.
+/// Changed verdicts found so far.
 #[derive(Default)]
 pub struct Flips {
     flips: HashMap<Flip, Seen>,
-    /// All that were compared.
+    /// Number of compared packets.
     pub packets: u64,
     flipped: u64,
-    /// Flipped packets of flows beyond FLOWS_MAX.
+    /// Changed packets of flows beyond FLOWS_MAX.
     unlisted: u64,
 }
 
 impl Flips {
-    /// Notes a packet. timed: its verdict depends on packets before or on the time.
+    /// Adds a packet. timed: its verdict depends on earlier packets or on the time.
     pub fn note(&mut self, flow: FlowKey, was: Decision, will: Decision, timed: bool) {
         self.packets += 1;
         if was.verdict == will.verdict {
@@ -125,7 +125,7 @@ impl Flips {
         self.flipped > 0
     }
 
-    /// By what the verdict was and will be; those with the most packets first.
+    /// Groups flows by old and new verdict, those with the most packets first.
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: HashMap<(&Decision, &Decision), Group> = HashMap::new();
         for (flip, seen) in &self.flips {
@@ -151,14 +151,14 @@ impl Flips {
         groups
     }
 
-    /// Flows that flip; each counts once, whatever its packets meet.
+    /// Returns the number of flows that change; each counts once, whatever rules its packets match.
     fn flows(&self) -> usize {
         let flows: HashSet<&FlowKey> = self.flips.keys().map(|flip| &flip.flow).collect();
         flows.len()
     }
 
-    /// For --json: a line for each flow, then the sums.
-    /// - missed: packets that came too fast.
+    /// Formats the result for --json: a line for each flow, then the sums.
+    /// - missed: packets that arrived too fast.
     pub fn json(&self, left: Left, missed: u64) -> Vec<String> {
         let groups = self.groups();
         let flips = groups.iter().flat_map(|group| {
@@ -185,7 +185,7 @@ impl Flips {
         lines.map(|line| line.unwrap_or_default()).collect()
     }
 
-    /// The flips as people read them.
+    /// Formats the changes for people.
     pub fn text(&self) -> Vec<String> {
         let compared = count(self.packets, "packet");
         if !self.any() {
@@ -226,7 +226,7 @@ impl Flips {
     }
 }
 
-/// Flows that flip alike.
+/// Flows with the same change.
 struct Group<'a> {
     was: &'a Decision,
     will: &'a Decision,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that the firewall decides on now: the verdict that they got against the new policy's.
+//! Packets that the firewall decides now: compares their verdict with the new policy's.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,10 @@ use crate::failure::{tell, Exit, Failure};
 use crate::running;
 use crate::tail;
 
-/// Fails if the new policy reads what the queues don't give, as a reload would.
+/// Fails if the new policy reads data that the queues don't deliver, as a reload would.
 fn check(status: &Status, options: &Options, new: &Engine) -> Result<(), Failure> {
     let given = status.policy.as_ref().map(|policy| &policy.requirement);
-    // What the firewall's policy reads is copied, whatever the option's default is.
+    // Bytes that the firewall's policy reads are copied, whatever the option's default is.
     let copied = given
         .map_or(0, |given| given.copy_bytes)
         .max(options.copy_bytes);
@@ -50,7 +50,7 @@ fn check(status: &Status, options: &Options, new: &Engine) -> Result<(), Failure
     ))
 }
 
-/// A state of connections as packets have it: one of them.
+/// Parses a connection state of a packet: a single state.
 fn ct_state(name: &str) -> Option<u32> {
     symbol::find(symbol::symbols_of(Type::CtState), name)
 }
@@ -81,7 +81,7 @@ fn facts_of(packet: &str, input: &Input, time_ns: u64) -> Option<Facts> {
     })
 }
 
-/// Compares packets for so many seconds. Gives how many were missed, as they came too fast.
+/// Compares packets for a number of seconds. Returns the number of missed packets, which arrived too fast.
 pub fn compare(
     mut client: Client,
     status: &Status,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `diff`: which flows another policy would decide on otherwise than the running one.
+//! `diff`: lists the flows that another policy would decide differently from the running policy.
 
 mod capture;
 mod engine;
@@ -22,7 +22,7 @@ use crate::status;
 use engine::{Engine, Interfaces};
 use flips::{Flips, Left};
 
-/// The options of the firewall's `explain` that stand for what a capture lacks.
+/// Returns the options of the firewall's `explain` that supply what a capture lacks.
 fn lacking(lacks: &Lacks) -> Vec<OsString> {
     let given = [
         ("hook", &lacks.hook),
@@ -41,7 +41,7 @@ fn lacking(lacks: &Lacks) -> Vec<OsString> {
     options.collect()
 }
 
-/// How packets are decided on: as the running firewall does.
+/// Returns the settings of a decision, like those of the running firewall.
 fn settings(status: &Status, diff: &Diff) -> Result<Options, Failure> {
     let mut words = [options::PROGRAM, "explain"].map(OsString::from).to_vec();
     words.extend(running::explain_options(&running::options(status)?));
@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
     let status = status::ask(&mut client)?;
     let options = settings(&status, diff)?;
     let interfaces = Interfaces::default();
-    // What is wrong with it is said before anything else.
+    // Errors in the new policy are reported first.
     let new = Engine::new(parse::file(&diff.new)?, &options, &interfaces)?;
     let mut flips = Flips::default();
     let (mut left, mut missed) = (Left::default(), 0);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One dropped packet as a source tells of it, and drops of the same kind summed.
+//! A dropped packet as reported by a source, and sums of equal drops.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{json, Value};
 
-/// Who dropped a packet.
+/// Origin of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Culprit {
-    /// A rule of netfilter other than ours: nft, iptables.
+    /// A netfilter rule outside the firewall: nft, iptables.
     Rule,
-    /// A queue: full, or nobody listens.
+    /// A queue: full, or without a listener.
     Queue,
     /// The firewall's verdict.
     Verdict,
-    /// The kernel, before or behind all of these.
+    /// The kernel, before or after all of these.
     Kernel,
 }
 
@@ -30,14 +30,14 @@ impl Culprit {
     }
 }
 
-/// Functions of the kernel in which a queue drops: nf_queue on Linux 5.x and 6.x, what it calls where that is inlined.
+/// Kernel functions in which a queue drops: nf_queue on Linux 5.x and 6.x, and its callees where it is inlined.
 const QUEUE_PLACES: [&str; 4] = [
     "nf_queue",
     "__nf_queue",
     "nfqnl_enqueue_packet",
     "__nfqnl_enqueue_packet",
 ];
-/// Those in which a verdict takes effect.
+/// Kernel functions in which a verdict takes effect.
 const VERDICT_PLACES: [&str; 4] = [
     "nf_reinject",
     "nfqnl_reinject",
@@ -49,13 +49,13 @@ const RULE_REASON: &str = "NETFILTER_DROP";
 /// A dropped packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drop {
-    /// The kernel's function, without offset.
+    /// Kernel function, without offset.
     pub place: String,
-    /// As in the kernel's enum skb_drop_reason, without its prefix; empty on kernels without reasons (before 5.17).
+    /// Reason from the kernel's enum skb_drop_reason, without its prefix; empty on kernels without reasons (before 5.17).
     pub reason: String,
-    /// By which it came in; empty if it came in by none, or the source doesn't tell.
+    /// Input interface; empty if there is none, or the source doesn't report it.
     pub interface: String,
-    /// "udp 192.0.2.1:53 > 192.0.2.2:1024"; empty if the source doesn't tell.
+    /// Flow, such as "udp 192.0.2.1:53 > 192.0.2.2:1024"; empty if the source doesn't report it.
     pub flow: String,
 }
 
@@ -74,30 +74,30 @@ impl Drop {
     }
 }
 
-/// Whether a protocol number of the link layer is IP's: what sockets of programs lose among themselves is no packet.
+/// Whether a protocol number of the link layer is IP's: losses between local sockets are no packets.
 pub fn is_ip(protocol: u64) -> bool {
     [0x0800, 0x86dd].contains(&protocol)
 }
 
-/// The function of "nf_queue+0x1a4/0x2f0 [nf_queue]".
+/// Returns the function name in "nf_queue+0x1a4/0x2f0 [nf_queue]".
 pub fn function_of(symbol: &str) -> &str {
     let end = symbol.find(['+', ' ']).unwrap_or(symbol.len());
     let name = &symbol[..end];
-    // A compiler's part of a function is that function.
+    // A function part split off by the compiler counts as that function.
     name.split('.').next().unwrap_or(name)
 }
 
-/// All drops of a run: those with the same culprit, place, reason and interface are one row.
+/// All drops of a run; drops with the same origin, place, reason and interface share a row.
 #[derive(Default)]
 pub struct Drops {
     rows: BTreeMap<(Culprit, String, String, String), Row>,
-    /// Drops that the source could not tell of, because they came too fast.
+    /// Drops without details, because they came too fast.
     pub untold: u64,
 }
 
 struct Row {
     packets: u64,
-    /// The flow of the last one.
+    /// Flow of the last drop.
     flow: String,
 }
 
@@ -114,7 +114,7 @@ impl Drops {
         }
     }
 
-    /// Cells of a table, most packets first.
+    /// Returns the cells of a table, most packets first.
     pub fn cells(&self) -> Vec<[String; 6]> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.packets));
@@ -136,7 +136,7 @@ impl Drops {
             .collect()
     }
 
-    /// An object a row.
+    /// Returns one object per row.
     pub fn objects(&self) -> Vec<Value> {
         let object = |((culprit, place, reason, interface), row): (
             &(Culprit, String, String, String),
@@ -167,7 +167,7 @@ fn ports(protocol: u8, transport: &[u8]) -> Option<(u16, u16)> {
     Some((port(0), port(2)))
 }
 
-/// The flow of a packet that begins with its IP header; empty if it is none that is told.
+/// Returns the flow of a packet that begins with its IP header; empty if it can't be read.
 pub fn flow_of(packet: &[u8]) -> String {
     let (protocol, source, destination, transport) = match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= 20 => {

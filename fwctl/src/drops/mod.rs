@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `drops`: who dropped packets meanwhile, and why: the kernel's own word, beside the firewall's ledger.
+//! `drops`: lists packet drops with origin and reason as the kernel reports them, beside the firewall's ledger.
 
 mod drop;
 mod monitor;
@@ -24,7 +24,7 @@ use drop::{Culprit, Drops};
 use monitor::{Monitor, Refusal};
 use tracepoint::Trace;
 
-/// How long a source is left alone at most, so that a signal or the end is heeded.
+/// Maximum time between reads of a source, so that a signal or the end is noticed.
 const LOOK: Duration = Duration::from_millis(50);
 const SIDES: [Side; 6] = [
     Side::Right,
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// The monitor if the kernel has one: it tells interface and flow, too.
+    /// Starts the monitor if the kernel has it, since it also reports interface and flow; otherwise the tracepoint.
     fn start(asked: &Asked) -> Result<Source, Failure> {
         match Monitor::start(asked.take) {
             Ok(monitor) => return Ok(Source::Monitor(monitor)),
@@ -75,7 +75,7 @@ impl Source {
         Ok(Source::Trace(trace))
     }
 
-    /// Adds what was dropped since; returns within LOOK.
+    /// Adds the drops since the last call; returns within LOOK.
     fn read(&mut self, drops: &mut Drops) -> Result<(), Failure> {
         match self {
             Source::Monitor(monitor) => {
@@ -100,7 +100,7 @@ fn refused(what: &str, error: Errno) -> Failure {
     Failure::new(Exit::Refused, format!("{what}: {}: {cure}", error.desc()))
 }
 
-/// The name of the source that `drops` would use; None if there is none. Starts nothing.
+/// Returns the name of the source that `drops` would use; None if there is none. Starts nothing.
 pub fn source() -> Option<&'static str> {
     if monitor::exists() {
         return Some("drop monitor");
@@ -128,7 +128,7 @@ pub fn run(arguments: &Arguments, asked: &Asked) -> Result<Exit, Failure> {
         source.read(&mut drops)?;
     }
     let name = source.name();
-    // Stopped before anything is printed: who reads that may be slow.
+    // Stopped before printing: the reader of the output may be slow.
     std::mem::drop(source);
     match arguments.json {
         true => output::json(&objects(&drops, name, start.elapsed())),

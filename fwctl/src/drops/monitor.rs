@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The kernel's drop monitor: generic netlink, family NET_DM (net/core/drop_monitor.c). It tells of each dropped packet with
-//! its interface and first bytes. One user at a time has it, in the initial network namespace, with CAP_SYS_ADMIN.
+//! The kernel's drop monitor: generic netlink, family NET_DM (net/core/drop_monitor.c). It reports each dropped packet with
+//! its interface and first bytes. It has one user at a time, in the initial network namespace, with CAP_SYS_ADMIN.
 //!
-//! By hand, like the doctor's netlink: three requests and one kind of answer need no library.
+//! Hand-written, like the doctor's netlink: three requests and one kind of message need no library.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ use nix::sys::time::TimeVal;
 use super::drop::{flow_of, function_of, is_ip, Drop};
 
 const FAMILY: &CStr = c"NET_DM";
-/// linux/net_dropmon.h
+/// Constants of linux/net_dropmon.h.
 const VERSION: u8 = 2;
 const COMMAND_CONFIG: u8 = 2;
 const COMMAND_START: u8 = 3;
@@ -37,7 +37,7 @@ const REASON: u16 = 23;
 const PORT_INDEX: u16 = 0;
 const PORT_NAME: u16 = 1;
 const MODE_PACKET: u8 = 1;
-/// linux/genetlink.h
+/// Constants of linux/genetlink.h.
 const CONTROL: u16 = 16;
 const GETFAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -46,31 +46,31 @@ const NLMSG_ERROR: u16 = 2;
 
 const HEAD_BYTES: usize = 16 + 4;
 const ATTRIBUTE_BYTES: usize = 4;
-/// An Ethernet header with a tag or two, and the headers that tell a flow.
+/// Bytes for an Ethernet header with a tag or two, and the headers that identify a flow.
 const COPY_BYTES: u32 = 128;
 /// Packets that may wait in the kernel on each processor.
 const WAITING_PACKETS: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 16;
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
-/// Why there is no monitor.
+/// Reason for not starting the monitor.
 pub enum Refusal {
-    /// The kernel has none.
+    /// The kernel has no monitor.
     Absent,
-    /// Somebody else has it.
+    /// Another process uses it.
     Busy,
     Failed(&'static str, Errno),
 }
 
-/// The monitor, running. It is stopped when this goes.
+/// The running monitor, stopped on drop.
 pub struct Monitor {
     fd: OwnedFd,
     family: u16,
-    /// Drops that the socket had no room for are lost without a number.
+    /// Number of socket overruns; each loses an unknown number of drops.
     pub overruns: u64,
 }
 
-/// The attributes of a message from `at`: number and value.
+/// Iterates over the attributes of a message from `at`: number and value.
 fn attributes(bytes: &[u8], mut at: usize) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let head = bytes.get(at..at + ATTRIBUTE_BYTES)?;
@@ -115,7 +115,7 @@ fn message(family: u16, command: u8, version: u8) -> Vec<u8> {
     message
 }
 
-/// What one message of the group says; None if it tells of no packet.
+/// Parses one message of the group; None if it reports no packet.
 fn drop_of(message: &[u8]) -> Option<Drop> {
     if message.get(16) != Some(&COMMAND_PACKET) {
         return None;
@@ -133,7 +133,7 @@ fn drop_of(message: &[u8]) -> Option<Drop> {
     })
 }
 
-/// The name of an interface that the kernel gives by name or by number.
+/// Returns the name of an interface that the kernel reports by name or by number.
 fn interface(port: &[u8]) -> String {
     if let Some(name) = find(port, 0, PORT_NAME) {
         return text(name);
@@ -143,7 +143,7 @@ fn interface(port: &[u8]) -> String {
     name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Where the IP header begins: a payload may have its link layer's header in front.
+/// Returns the bytes from the IP header on: a payload may begin with its link layer's header.
 fn network_header(payload: &[u8]) -> &[u8] {
     const ETHERNET_BYTES: usize = 14;
     let kind = payload.get(12..ETHERNET_BYTES);
@@ -154,7 +154,7 @@ fn network_header(payload: &[u8]) -> &[u8] {
 }
 
 impl Monitor {
-    /// Begins. With `take`, a monitor that somebody left running is stopped first.
+    /// Starts the monitor. With `take`, first stops a monitor left running by another process.
     pub fn start(take: bool) -> Result<Monitor, Refusal> {
         let failed = |what| move |error| Refusal::Failed(what, error);
         let control = open(0).map_err(failed("a netlink socket"))?;
@@ -165,7 +165,7 @@ impl Monitor {
         let fd = open(GROUP_ALERT).map_err(failed("the monitor's group"))?;
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
         if take {
-            // Nobody may have it: then there is nothing to stop.
+            // No monitor may be running: then there is nothing to stop.
             let _ = ask(&control, message(family, COMMAND_STOP, VERSION));
         }
         let mut config = message(family, COMMAND_CONFIG, VERSION);
@@ -187,7 +187,7 @@ impl Monitor {
         })
     }
 
-    /// Waits for the next drops, at most for so long, and gives each to `told`.
+    /// Waits for the next drops, for at most `at_most`, and passes each to `told`.
     pub fn wait(&mut self, at_most: Duration, mut told: impl FnMut(Drop)) -> Result<(), Errno> {
         let patience = TimeVal::new(
             at_most.as_secs() as i64,
@@ -224,7 +224,7 @@ fn open(groups: u32) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Sends a request; what was answered before its acknowledgement.
+/// Sends a request; returns the replies before its acknowledgement.
 fn ask(fd: &OwnedFd, mut request: Vec<u8>) -> Result<Vec<u8>, Errno> {
     let length = (request.len() as u32).to_ne_bytes();
     request[..length.len()].copy_from_slice(&length);
@@ -257,7 +257,7 @@ fn family(fd: &OwnedFd) -> Result<u16, Errno> {
     Ok(u16::from_ne_bytes(number))
 }
 
-/// Whether the kernel has the monitor now; asking makes it load the module.
+/// Whether the kernel has the monitor now; the query makes the kernel load the module.
 pub fn exists() -> bool {
     open(0).is_ok_and(|fd| family(&fd).is_ok())
 }
@@ -289,7 +289,7 @@ mod tests {
             (drop.interface.as_str(), drop.flow.as_str()),
             ("lo", "udp 1.2.3.4:1 > 5.6.7.8:2")
         );
-        // Cut anywhere, it is read as far as it goes.
+        // A message cut anywhere is parsed as far as it goes.
         for end in 0..alert.len() {
             let _ = drop_of(&alert[..end]);
         }

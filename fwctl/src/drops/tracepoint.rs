@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tracepoint skb:kfree_skb, through perf, for kernels without drop monitor. It tells place and reason of each dropped
+//! The tracepoint skb:kfree_skb, through perf, for kernels without drop monitor. It reports place and reason of each dropped
 //! packet, and neither interface nor flow. Nothing of it outlives the process.
 
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use super::drop::{function_of, is_ip, Drop};
 
 const EVENT: &str = "events/skb/kfree_skb";
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Room for drops that wait, a processor.
+/// Ring size per processor, for waiting drops.
 const RING_BYTES: usize = 1 << 20;
-/// This reason is no drop: the packet was used up.
+/// Reasons that are no drop: the packet was consumed.
 const NO_DROP: [&str; 2] = ["NOT_DROPPED_YET", "CONSUMED"];
 
-/// Where a value of a record lies: its first byte, and how many it has.
+/// Position of a value in a record: its first byte and its length.
 type Field = (usize, usize);
 
-/// What the event's file `format` says.
+/// Contents of the event's file `format`.
 #[derive(Debug, PartialEq, Eq)]
 struct Format {
     location: Field,
@@ -37,11 +37,11 @@ struct Format {
 pub struct Trace {
     samplers: Vec<Sampler>,
     format: Format,
-    /// Functions of the kernel by their addresses.
+    /// Kernel functions by address.
     symbols: BTreeMap<u64, String>,
 }
 
-/// The place of `field:TYPE NAME;\toffset:N;\tsize:N;`.
+/// Returns the position in `field:TYPE NAME;\toffset:N;\tsize:N;`.
 fn field(text: &str, name: &str) -> Option<Field> {
     let line = text.lines().find(|line| {
         let declared = line
@@ -85,7 +85,7 @@ impl Format {
     }
 }
 
-/// The kernel's functions; only root sees their addresses.
+/// Returns the kernel's functions; only root sees their addresses.
 fn symbols() -> io::Result<BTreeMap<u64, String>> {
     let mut symbols = BTreeMap::new();
     for line in fs::read_to_string("/proc/kallsyms")?.lines() {
@@ -103,7 +103,7 @@ fn symbols() -> io::Result<BTreeMap<u64, String>> {
     Ok(symbols)
 }
 
-/// The folder of the event. Where nobody has mounted tracefs, it is mounted for this process alone.
+/// Returns the folder of the event. If tracefs is not mounted, mounts it for this process alone.
 fn event_folder() -> io::Result<PathBuf> {
     let mut folders = TRACEFS.iter().map(|folder| Path::new(folder).join(EVENT));
     if let Some(folder) = folders.find(|folder| folder.exists()) {
@@ -122,7 +122,7 @@ fn event_folder() -> io::Result<PathBuf> {
     Ok(Path::new(TRACEFS[0]).join(EVENT))
 }
 
-/// The processors that run, of a text such as "0-3,6".
+/// Parses the list of online processors, such as "0-3,6".
 fn processors(text: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',') {
@@ -158,7 +158,7 @@ impl Trace {
         })
     }
 
-    /// Gives all drops that wait to `told`; how many more were lost.
+    /// Passes all waiting drops to `told`; returns the number of lost drops.
     pub fn read(&mut self, mut told: impl FnMut(Drop)) -> u64 {
         let mut lost = 0;
         for sampler in &mut self.samplers {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is said of a packet: `twinwall: verdict=drop by=rule rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`.
+//! Formats a packet's comment: `twinwall: verdict=drop by=rule rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use rust_firewall::policy::HOOKS;
 
 use crate::event::{Event, Input};
 
-/// A value without spaces: these, percent signs and what is not printed stand as %XX.
+/// Formats a value without spaces: spaces, percent signs and unprintable bytes become %XX.
 fn value(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -20,7 +20,7 @@ fn value(text: &str) -> String {
     out
 }
 
-/// Nothing stands for what the packet has not.
+/// Formats the comment; attributes that the packet lacks are omitted.
 pub fn of(event: &Event, input: &Input) -> String {
     let own = &event.twinwall;
     let hook = HOOKS.iter().map(|hook| hook.1).nth(input.hook.into());
@@ -56,7 +56,7 @@ mod tests {
     use rust_firewall::options::OptionsFacts;
     use rust_firewall::packet::verdict::Verdict;
 
-    /// What `explain` and `diff` make of it is what the firewall told.
+    /// `explain` and `diff` read from it what the firewall reported.
     #[test]
     fn explain_reads_what_is_written() {
         let line = r#"{"timestamp":"2026-01-01T00:00:00.000000+0000","event_type":"drop","twinwall":{"verdict":"drop",

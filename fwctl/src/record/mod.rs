@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `record`: packets as they are decided on, as pcapng, each with its verdict and what a policy could ask as a comment.
+//! `record`: writes packets as pcapng when they are decided, each with a comment of its verdict and its metadata for a
+//! policy.
 
 mod comment;
 mod pcapng;
@@ -23,16 +24,16 @@ use crate::event::Event;
 use crate::failure::{tell, words, Exit, Failure};
 use crate::tail;
 
-/// How long events are waited for before a signal is heeded.
+/// Maximum wait for events between checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The file, whose blocks go out whole.
+/// The file, written in whole blocks.
 struct Out {
     name: String,
     file: File,
     recorded: u64,
     missed: u64,
-    /// Missed since the last packet.
+    /// Packets missed since the last recorded packet.
     gap: u64,
 }
 
@@ -49,7 +50,7 @@ fn refused(name: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// A new file, for its owner alone: nobody can have put a link there.
+/// Creates a new file, readable only by its owner: it can't be a link that another user created.
 fn create(path: &Path) -> io::Result<File> {
     if path == Path::new("-") {
         return Ok(io::stdout().as_fd().try_clone_to_owned()?.into());

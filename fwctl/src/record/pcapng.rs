@@ -9,19 +9,19 @@ const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const LINKTYPE_RAW: u16 = 101;
 const COMMENT: u16 = 1;
-/// epb_dropcount, isb_ifrecv.
+/// Option numbers of epb_dropcount and isb_ifrecv.
 const DROP_COUNT: u16 = 4;
 const RECEIVED: u16 = 4;
-/// isb_ifdrop.
+/// Option number of isb_ifdrop.
 const DROPPED: u16 = 5;
-/// if_tsresol: 10^-9.
+/// if_tsresol with the value 10^-9.
 const RESOLUTION: (u16, u8) = (9, 9);
 
 pub struct Packet<'a> {
     pub time_ns: u64,
     pub original: u32,
     pub bytes: &'a [u8],
-    /// Missed before it.
+    /// Packets missed before it.
     pub drops: u64,
     pub comment: &'a str,
 }
@@ -31,7 +31,7 @@ fn put_padded(out: &mut Vec<u8>, bytes: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// An option; one whose value is longer than its length can tell is left out.
+/// Appends an option; an option whose value exceeds its length field is omitted.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     if let Ok(length) = u16::try_from(value.len()) {
         out.extend_from_slice(&code.to_ne_bytes());
@@ -45,13 +45,13 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     [&kind.to_ne_bytes()[..], &length, body, &length].concat()
 }
 
-/// High and low word.
+/// Appends the time as high and low word.
 fn put_time(out: &mut Vec<u8>, time_ns: u64) {
     out.extend_from_slice(&((time_ns >> 32) as u32).to_ne_bytes());
     out.extend_from_slice(&(time_ns as u32).to_ne_bytes());
 }
 
-/// The section and its interface.
+/// Returns the section header and the interface description.
 pub fn head() -> Vec<u8> {
     let mut section = BYTE_ORDER.to_ne_bytes().to_vec();
     section.extend_from_slice(&1u16.to_ne_bytes());
@@ -68,7 +68,7 @@ pub fn packet(packet: &Packet) -> Vec<u8> {
     let mut body = 0u32.to_ne_bytes().to_vec();
     put_time(&mut body, packet.time_ns);
     body.extend_from_slice(&(packet.bytes.len() as u32).to_ne_bytes());
-    // A GSO packet may be longer than its header says, never shorter than what is here.
+    // A GSO packet may be longer than its header says, never shorter than the bytes present.
     let original = packet.original.max(packet.bytes.len() as u32);
     body.extend_from_slice(&original.to_ne_bytes());
     put_padded(&mut body, packet.bytes);
@@ -80,7 +80,7 @@ pub fn packet(packet: &Packet) -> Vec<u8> {
     block(PACKET, &body)
 }
 
-/// At the end: how many there were, and how many of them were missed.
+/// Returns the final block: the number of packets, and the number of missed packets.
 pub fn statistics(received: u64, missed: u64) -> Vec<u8> {
     let mut body = 0u32.to_ne_bytes().to_vec();
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

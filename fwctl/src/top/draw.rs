@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How `top` looks.
+//! Draws the screen of `top`.
 
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -11,32 +11,32 @@ use super::view::{self, Kind, Queue, RuleRate, Sort, Talker, View};
 use crate::rules;
 use crate::units::{self, short, span, thousands};
 
-/// Lines of a panel for its title and its head.
+/// Lines of a panel for its title and its column heads.
 const PANEL_LINES: u16 = 2;
-/// Lines of talkers, if there is room for them.
+/// Minimum number of lines of talkers, if there is room for them.
 const TALKERS_LINES: u16 = 3;
-/// A large screen has more of them: a part of its height.
+/// Share of a large screen's height for talkers, as a divisor.
 const TALKERS_PART: u16 = 5;
-/// Below it there are no talkers.
+/// Screen height from which talkers are shown.
 const TALKERS_FROM_LINES: u16 = 20;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Their widths, and of all with the gaps.
+/// Widths of the queue columns, and their sum with the gaps.
 const QUEUE_COLUMNS: [u16; 7] = [5, 6, 7, 5, 5, 6, 5];
 const QUEUES_WIDTH: u16 = 5 + 6 + 7 + 5 + 5 + 6 + 5 + 6;
 
-/// What the user sees besides the view.
+/// State of the display besides the view.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode<'a> {
     pub sort: Sort,
-    /// Rules above the first one that is shown; more than there are = the last ones are shown.
+    /// Number of rules above the first shown rule; a larger number than available shows the last rules.
     pub scrolled: usize,
     pub paused: bool,
-    /// Why the firewall does not answer.
+    /// Reason for a missing reply of the firewall.
     pub error: Option<&'a str>,
 }
 
-/// Rates as bars, the latest at the right end.
+/// Draws rates as bars, the latest at the right end.
 fn spark(history: &[f64], width: usize) -> String {
     let shown = &history[history.len().saturating_sub(width)..];
     let max = shown.iter().copied().fold(0.0, f64::max);
@@ -53,13 +53,13 @@ fn color_of(kind: &Kind) -> Color {
         "accept" => Color::Green,
         "reject" => Color::Yellow,
         "drop" => Color::Magenta,
-        // What should not be.
+        // Kinds that indicate a problem.
         _ if kind.rate > 0.0 => Color::Red,
         _ => Color::Reset,
     }
 }
 
-/// A path without its folder.
+/// Returns a path's file name.
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -202,13 +202,13 @@ fn rule_row(rule: &RuleRate, bars: u16) -> Row<'static> {
     .style(style)
 }
 
-/// How many rules stand above the first one of a panel of this height, as far down as there are some to fill it.
+/// Returns the number of rules above the first one of a panel of this height, limited so that the panel is filled.
 fn first_rule(view: &View, height: u16, scrolled: usize) -> usize {
     let room = usize::from(height.saturating_sub(PANEL_LINES));
     scrolled.min(view.rules.len().saturating_sub(room))
 }
 
-/// Gives how many rules stand above the first one that is shown.
+/// Draws the rules. Returns the number of rules above the first shown rule.
 fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) -> usize {
     let mut rules = view.rules.clone();
     view::sort(&mut rules, mode.sort);
@@ -242,7 +242,7 @@ fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) -> usize 
     above
 }
 
-/// with_name: there is a column of names.
+/// Formats a talker. with_name: there is a column of names.
 fn talker_row(talker: &Talker, with_name: bool) -> Row<'static> {
     let refused = match talker.refused_rate {
         rate if rate > 0.0 => Cell::from(Line::styled(short(rate), Color::Magenta).right_aligned()),
@@ -277,7 +277,7 @@ fn draw_talkers(frame: &mut Frame, area: Rect, view: &View) {
     let mut widths = [40, 6, 9].map(Constraint::Length).to_vec();
     let mut names = vec!["from", "/s", "refused/s"];
     if with_name {
-        // What addresses don't need, names may have.
+        // Names get the width that addresses don't need.
         let addresses = talkers.iter().map(|talker| talker.address.to_string());
         let longest = addresses.map(|address| address.len()).max().unwrap_or(0);
         widths[0] = Constraint::Length(longest as u16);
@@ -308,7 +308,7 @@ fn keys(mode: &Mode) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Draws everything. Gives how far the rules are scrolled: less than was asked for where there are not so many.
+/// Draws everything. Returns the effective scroll position, which is smaller than requested if there are fewer rules.
 pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) -> usize {
     let area = frame.area();
     let talkers = match area.height >= TALKERS_FROM_LINES {
@@ -341,7 +341,7 @@ pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) -> usize {
     scrolled
 }
 
-/// Before there is anything to draw.
+/// Draws the screen before the first sample.
 pub fn draw_waiting(frame: &mut Frame, error: Option<&str>) {
     let text = error.unwrap_or("waiting for the first figures …");
     frame.render_widget(Paragraph::new(format!(" {text}")), frame.area());

@@ -20,7 +20,7 @@ use crate::output;
 use talkers::Talkers;
 use view::Watch;
 
-/// Prints a line each interval.
+/// Prints a line per interval.
 fn run_json(arguments: &Arguments, top: &Top, interval: Duration) -> Result<Exit, Failure> {
     let talkers = Talkers::start(arguments.socket.clone(), !top.no_talkers);
     let samples = sample::start(arguments.socket.clone(), interval);
@@ -45,7 +45,7 @@ fn run_json(arguments: &Arguments, top: &Top, interval: Duration) -> Result<Exit
 
 pub fn run(arguments: &Arguments, top: &Top) -> Result<Exit, Failure> {
     let interval = Duration::from_secs_f64(top.interval);
-    // A firewall that is not there is said before the screen is taken.
+    // A missing firewall is reported before the screen is initialised.
     drop(client::connect(&arguments.socket)?);
     if arguments.json {
         return run_json(arguments, top, interval);

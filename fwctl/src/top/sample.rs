@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the firewall says of itself at a moment, asked by a thread of its own: a firewall that does not
-//! answer stops no keyboard.
+//! Samples of the firewall's state, taken on a separate thread: a firewall that does not reply does not block the keyboard.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -29,7 +28,7 @@ fn ask(client: &mut Client) -> Result<Sample, Failure> {
     })
 }
 
-/// Asks again and again, also after a failure: an upgrade or a restart may be under way.
+/// Samples repeatedly, also after a failure: an upgrade or a restart may be in progress.
 fn run(socket: PathBuf, interval: Duration, out: &SyncSender<Result<Sample, Failure>>) {
     let mut connection = None;
     loop {
@@ -50,7 +49,7 @@ fn run(socket: PathBuf, interval: Duration, out: &SyncSender<Result<Sample, Fail
     }
 }
 
-/// Starts the thread; it ends with the receiver.
+/// Starts the thread; it ends when the receiver is dropped.
 pub fn start(socket: PathBuf, interval: Duration) -> Receiver<Result<Sample, Failure>> {
     let (send, receive) = mpsc::sync_channel(1);
     thread::spawn(move || run(socket, interval, &send));

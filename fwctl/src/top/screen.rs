@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The terminal of `top`: taken, drawn on, asked for keys, and given back whatever happens.
+//! The terminal of `top`: initialised, drawn on, polled for keys, and always restored.
 
 use std::io;
 use std::mem;
@@ -21,19 +21,19 @@ use super::talkers::Talkers;
 use super::view::{Sort, View, Watch};
 use crate::failure::{words, Exit, Failure};
 
-/// Between looks at signals and samples.
+/// Interval between checks for signals and samples.
 const STEP_MS: u8 = 50;
 
-/// Rules that a key for a page goes on by.
+/// Number of rules that a page key scrolls.
 const PAGE: isize = 10;
 
-/// What a key or a resize asks for.
+/// Effect of a key or a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Quit,
     Pause,
     Sort,
-    /// So many rules down.
+    /// Scrolls down by a number of rules.
     Scroll(isize),
     Redraw,
     Nothing,
@@ -62,7 +62,7 @@ fn asked(event: &Event) -> Asked {
     }
 }
 
-/// The state of the screen.
+/// State of the screen.
 struct Screen {
     view: Option<View>,
     sort: Sort,
@@ -90,12 +90,12 @@ impl Screen {
     }
 }
 
-/// Waits for a key, for so long at most, and says whether the terminal has gone: nobody has its other end any more. It is
-/// looked at before crossterm reads, which would read its end for ever.
+/// Waits for a key, for at most `limit`, and returns whether the terminal's other end is closed. This is checked before
+/// crossterm reads, since crossterm would read the end of file forever.
 fn has_gone(limit: PollTimeout) -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    // A signal ends it, too.
+    // A signal interrupts it, too.
     let _ = poll(&mut polled, limit);
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
     polled[0]
@@ -147,7 +147,7 @@ fn watch(
                 changed = true;
             }
             Err(TryRecvError::Empty) => {}
-            // It ends with this function only.
+            // The thread ends only with this function.
             Err(TryRecvError::Disconnected) => break,
         }
         if changed {
@@ -170,12 +170,12 @@ pub fn run(socket: &Path, interval: Duration, talkers: &Talkers) -> Result<Exit,
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(fail)?;
     }
-    // It has a panic give the terminal back, too.
+    // It also restores the terminal after a panic.
     let mut terminal = ratatui::try_init().map_err(fail)?;
     let shown = watch(&mut terminal, socket, interval, talkers, &ended);
     let restored = ratatui::try_restore();
     if has_gone(PollTimeout::ZERO) {
-        // Dropped it would say on stderr that it can't be given back, and there is no stderr.
+        // Dropping it would report on stderr that the terminal can't be restored, and stderr is gone.
         mem::forget(terminal);
         return Ok(Exit::Fine);
     }

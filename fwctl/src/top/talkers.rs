@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who sends the most, from the tail of packets, read by a thread of its own.
+//! Top talkers, from the tail of packets, read on a separate thread.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,29 +14,29 @@ use crate::failure::Failure;
 use crate::output::printable;
 use crate::tail;
 
-/// Addresses that are counted one by one between two looks.
+/// Maximum number of addresses that are counted separately between two reads.
 const ADDRESSES_MAX: usize = 4096;
-/// Between a tail that ended and the next.
+/// Pause between a tail that ended and the next.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Packets of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     pub packets: u64,
-    /// How many of them were not accepted.
+    /// Number of packets that were not accepted.
     pub refused: u64,
-    /// The last name of those that belong to a connection with one.
+    /// Last name on a connection of this address.
     pub name: Option<String>,
 }
 
-/// What was heard since the last look.
+/// Packets heard since the last read.
 #[derive(Clone, Debug, Default)]
 pub struct Talk {
     pub heard: HashMap<IpAddr, Heard>,
     pub packets: u64,
     /// Packets that came too fast for the tail.
     pub missed: u64,
-    /// Why there is none.
+    /// Reason for a missing tail.
     pub error: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Talkers {
         Ok(())
     }
 
-    /// Starts to listen, unless nobody wants it; the thread ends with the program.
+    /// Starts listening if wanted; the thread ends with the program.
     pub fn start(socket: PathBuf, wanted: bool) -> Talkers {
         let talkers = Talkers::default();
         if !wanted {
@@ -94,7 +94,7 @@ impl Talkers {
         talkers
     }
 
-    /// What was heard since this was last called.
+    /// Returns the packets heard since the last call.
     pub fn take(&self) -> Talk {
         let mut talk = self.lock();
         let error = talk.error.clone();

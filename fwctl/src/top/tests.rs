@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The screen on what a real firewall answered, before and after a second of a flood
-//! (samples/*.jsonl: status, stats, rules).
+//! The screen for replies of a real firewall, before and after a second of a flood (samples/*.jsonl: status, stats, rules).
 
 use std::net::IpAddr;
 
@@ -96,7 +95,7 @@ fn a_screen_of_80_by_24_has_everything() {
     ] {
         assert!(text.contains(expected), "\"{expected}\" is not in\n{text}");
     }
-    // The rules with the highest rates first, without the figures that counters begin with.
+    // The rules with the highest rates come first, without the initial values of counters.
     let place = |rule| text.find(rule).expect(rule);
     assert!(place("web.nft:7") < place("web.nft:4"), "{text}");
     assert!(text.contains("udp dport 9999 counter accept"), "{text}");
@@ -186,7 +185,7 @@ fn what_has_no_room_is_scrolled_to() {
         !next.contains("web.nft:4") && next.contains("web.nft:5"),
         "{next}"
     );
-    // Not beyond the last one.
+    // Not beyond the last rule.
     assert!(
         screen(99).contains(" rules (4 to 5 of 5, by place) "),
         "{}",
@@ -194,7 +193,7 @@ fn what_has_no_room_is_scrolled_to() {
     );
 }
 
-/// The line of a talker, and the head above.
+/// Returns the line of a talker, and the head above.
 fn talker_lines(view: &View, width: u16) -> [String; 2] {
     let text = text(&drawn(view, &MODE, width, 24));
     let line = |begin: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `top` shows: rates between two samples, and how they were before.
+//! Contents of `top`: rates between two samples, and their history.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -10,18 +10,18 @@ use super::sample::Sample;
 use super::talkers::{Heard, Talk};
 use crate::answer::{Rule, StatsTotal, Status, StatusLedger, StatusQueue};
 
-/// Rates that are remembered.
+/// Number of stored rates.
 pub const HISTORY: usize = 120;
 const TALKERS_MAX: usize = 64;
-/// How long talkers are remembered.
+/// Time for which talkers are remembered, in seconds.
 pub const LATELY_S: f64 = 5.0;
 
-/// By what rules are sorted.
+/// Sort key of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     Rate,
     Packets,
-    /// As they stand in the policy.
+    /// Order in the policy.
     Place,
 }
 
@@ -43,7 +43,7 @@ impl Sort {
     }
 }
 
-/// Packets of a kind. Rates are a second's.
+/// Packets of a kind, with the rate per second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Kind {
     pub name: String,
@@ -72,7 +72,7 @@ pub struct RuleRate {
     pub rule: String,
     pub chain: String,
     pub text: String,
-    /// None without a counter or log.
+    /// Packets; None without a counter or log.
     pub packets: Option<u64>,
     pub rate: f64,
     #[serde(skip)]
@@ -84,7 +84,7 @@ pub struct Talker {
     pub address: IpAddr,
     pub rate: f64,
     pub refused_rate: f64,
-    /// The last name that was asked for on its connections.
+    /// Last name that was requested on its connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -102,7 +102,7 @@ pub struct View {
     pub queues: Vec<Queue>,
     pub rules: Vec<RuleRate>,
     pub talkers: Vec<Talker>,
-    /// The talkers of the last seconds, so that one who talks now and then stays visible.
+    /// Talkers of the last seconds, so that an occasional talker stays visible.
     #[serde(skip)]
     pub talkers_lately: Vec<Talker>,
     /// Packets that the tail missed.
@@ -120,7 +120,7 @@ fn ledger<S: serde::Serializer>(ledger: &StatusLedger, serializer: S) -> Result<
     object.serialize(serializer)
 }
 
-/// The rates of something over time, the latest last.
+/// Rates over time by name, the latest last.
 #[derive(Default)]
 struct History(HashMap<String, VecDeque<f64>>);
 
@@ -135,22 +135,22 @@ impl History {
     }
 }
 
-/// Makes views of samples.
+/// Computes views from samples.
 #[derive(Default)]
 pub struct Watch {
     before: Option<Sample>,
     kinds: History,
     rules: History,
-    /// What was heard, and in how many seconds, the latest last.
+    /// Packets heard, with the length of the interval in seconds, the latest last.
     talks: VecDeque<(f64, Talk)>,
 }
 
-/// What is counted of packets, in order.
+/// Returns the packet counts by kind, in order.
 fn kinds_of(total: &StatsTotal) -> Vec<(String, u64)> {
     let order = ["accept", "drop", "reject", "mark", "repeat", "requeue"];
     let verdicts = order.iter().filter_map(|name| {
         let packets = *total.verdicts.get(*name)?;
-        // What a policy never gives is not shown.
+        // Verdicts that a policy never gives are omitted.
         let usual = ["accept", "drop", "reject"].contains(name);
         (usual || packets > 0).then(|| ((*name).to_owned(), packets))
     });
@@ -162,26 +162,26 @@ fn kinds_of(total: &StatsTotal) -> Vec<(String, u64)> {
     kinds
 }
 
-/// Packets of a rule: of its first counter, else of its first log.
+/// Returns the packets of a rule: of its first counter, otherwise of its first log.
 fn packets_of(rule: &Rule) -> Option<u64> {
     let counted = rule.counters.first().map(|counter| counter.packets);
     counted.or_else(|| rule.logs.first().map(|log| log.packets))
 }
 
-/// What tells a rule from others, also across reloads.
+/// Returns a key that identifies a rule, also across reloads.
 fn key_of(rule: &Rule) -> String {
     let name = rule.comment.as_ref().unwrap_or(&rule.text);
     format!("{} {} {name}", rule.table, rule.chain)
 }
 
-/// A second's part of what was counted. A counter that went back began anew.
+/// Returns the rate per second of a counter. A counter that decreased was reset.
 fn rate(now: u64, before: Option<u64>, interval_s: f64) -> f64 {
     let more = now.saturating_sub(before.unwrap_or(now));
     more as f64 / interval_s
 }
 
 fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) -> Queue {
-    // What is not known makes the ledger red.
+    // Unknown figures make the ledger red.
     let known = |figure: Option<u64>| figure.unwrap_or(0);
     let lost = |queue: &StatusQueue| known(queue.queue_full) + known(queue.user_drop);
     Queue {
@@ -198,7 +198,7 @@ fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) ->
     }
 }
 
-/// The talkers of some intervals, those with the most packets first.
+/// Returns the talkers of some intervals, those with the most packets first.
 fn talkers_of<'a>(talks: impl Iterator<Item = &'a (f64, Talk)>) -> Vec<Talker> {
     let mut all: HashMap<IpAddr, Heard> = HashMap::new();
     let mut seconds = 0.0;
@@ -241,7 +241,7 @@ impl Watch {
     }
 
     fn rules(&mut self, now: &[Rule], before: &[Rule], interval_s: f64) -> Vec<RuleRate> {
-        // Equal rules are told apart by their order.
+        // Equal rules are distinguished by their order.
         let mut known: HashMap<String, VecDeque<u64>> = HashMap::new();
         for rule in before {
             let packets = known.entry(key_of(rule)).or_default();
@@ -267,7 +267,7 @@ impl Watch {
         rules.collect()
     }
 
-    /// Remembers what was heard.
+    /// Stores the packets heard in an interval.
     fn hear(&mut self, talk: Talk, interval_s: f64) {
         self.talks.push_back((interval_s, talk));
         let mut seconds: f64 = self.talks.iter().map(|(interval_s, _)| interval_s).sum();
@@ -277,7 +277,7 @@ impl Watch {
         }
     }
 
-    /// The view that a sample gives; none of the first, which has no rates.
+    /// Returns the view of a sample; None for the first, which has no rates.
     pub fn view(&mut self, sample: Sample, talk: Talk) -> Option<View> {
         let before = self.before.replace(sample.clone())?;
         let passed_ms = sample.stats.time_ms.saturating_sub(before.stats.time_ms);
@@ -310,7 +310,7 @@ impl Watch {
     }
 }
 
-/// Puts rules in order.
+/// Sorts rules.
 pub fn sort(rules: &mut [RuleRate], by: Sort) {
     match by {
         Sort::Rate => rules.sort_by(|a, b| b.rate.total_cmp(&a.rate)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The process that becomes the new firewall: it does what its orders say, gives up its rights, and
-//! runs the program in its own stead.
+//! The process that becomes the new firewall: it follows its orders, gives up its rights, and executes the program in its
+//! place.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -25,12 +25,12 @@ use super::surroundings::Surroundings;
 use super::SELF;
 use crate::failure::{tell, words, Exit, Failure};
 
-/// Where the firewall looks for nft and iptables-save.
+/// PATH in which the firewall searches nft and iptables-save.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Between checks whether the parent has ended.
+/// Interval between checks whether the parent has ended.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Why a step failed.
+/// Formats the reason why a step failed.
 fn because<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> String {
     move |error| format!("{step}: {}", words(&error.into()))
 }
@@ -40,7 +40,7 @@ fn words_of(texts: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, String
     words.map_err(|_| "a word of the command line has a NUL byte".to_owned())
 }
 
-/// Lets a descriptor stay open in the program, and says which it is.
+/// Keeps a descriptor open in the program, and returns its number.
 fn leave(fd: BorrowedFd) -> Result<String, String> {
     fcntl_setfd(fd, FdFlags::empty()).map_err(because("fcntl"))?;
     Ok(fd.as_raw_fd().to_string())
@@ -59,9 +59,9 @@ fn connect(path: &Path, pid: i32) -> Result<UnixStream, String> {
     }
 }
 
-/// Becomes the new firewall. Returns only if that fails.
+/// Becomes the new firewall. Returns only on failure.
 fn become_firewall(orders: Orders, descriptors: &Descriptors) -> Result<Infallible, String> {
-    // A session of its own: the end of this one's terminal is nothing to it.
+    // A separate session, independent of this session's terminal.
     setsid().map_err(because("setsid"))?;
     chdir("/").map_err(because("chdir"))?;
     let notes = orders.surroundings.as_ref().map(Surroundings::apply);
@@ -83,7 +83,7 @@ fn become_firewall(orders: Orders, descriptors: &Descriptors) -> Result<Infallib
     if let Some(rights) = &orders.rights {
         rights.apply()?;
     }
-    // Not before: stderr is whatever the old firewall has there.
+    // Only now: stderr is the old firewall's.
     for note in notes.into_iter().flatten() {
         tell("warning", note);
     }
@@ -104,14 +104,14 @@ fn become_firewall(orders: Orders, descriptors: &Descriptors) -> Result<Infallib
     ))
 }
 
-/// Waits until this process is nobody's child: init has taken it over.
+/// Waits until init has adopted this process.
 fn wait_for_orphanage(parent: i32) {
     while getppid().as_raw() == parent {
         thread::sleep(STEP);
     }
 }
 
-/// Starts this program once more, to be an orphan when this process has ended.
+/// Starts this program again; the new process becomes an orphan when this process ends.
 fn detach() -> io::Result<()> {
     let own = std::process::id().to_string();
     let mut command = Command::new(SELF);
@@ -119,8 +119,8 @@ fn detach() -> io::Result<()> {
     command.stdin(Stdio::inherit()).spawn().map(drop)
 }
 
-/// Does what is ordered on stdin, a socket. There it says its process, and then why it fails if so;
-/// what is run does not have the socket.
+/// Executes the orders from stdin, a socket. Sends there its process id, and the reason of a failure; the executed program
+/// does not inherit the socket.
 pub fn run(orphan: Option<i32>, is_to_detach: bool) -> Result<Exit, Failure> {
     let failed = |error: io::Error| {
         let words = words(&error);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `upgrade`: another binary takes over from the running firewall, without losing a packet.
+//! `upgrade`: replaces the running firewall by another binary without losing a packet.
 //!
-//! Theory of operation: who runs this may do more than the firewall, which may have been taken over by
-//! somebody. So nothing that the firewall says of itself is run, opened or entered. `peer` finds its
-//! process by the kernel's word, `program` takes only a file that nobody else could have made. What
-//! runs is who the firewall is, with no more capabilities (`rights`), before its first instruction;
-//! only then the firewall's own word, its arguments, means something: it can't make the new one do
-//! what the old one could not. Whose arguments the operator gives, or systemd (`unit`), has the rights
-//! for all of them.
+//! Theory of operation: the caller has more rights than the firewall, which may be compromised. So no file that the firewall
+//! names is run, opened or entered. `peer` identifies its process through the kernel, `program` accepts only a file that no
+//! other user could have made. The new program has the firewall's user and no more capabilities (`rights`) from its first
+//! instruction on. Only then the firewall's own arguments are used: they can't make the new firewall do more than the old
+//! one could. Arguments from the operator or from systemd (`unit`) have the rights for all of them.
 
 pub mod launch;
 mod orders;
@@ -45,14 +43,14 @@ use started::{OldOutput, Output, Started};
 use surroundings::Surroundings;
 use unit::Unit;
 
-/// This program, to start itself as what becomes the new firewall.
+/// This program, to start itself as the process that becomes the new firewall.
 const SELF: &str = "/proc/self/exe";
 
 fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// Words as a shell takes them, for a message: what a firewall says may hold anything.
+/// Quotes words as a shell would, for a message: output of a firewall may contain any character.
 fn quoted(words: &[String]) -> String {
     let quote = |word: &String| {
         let word = word.replace(|c: char| c.is_control(), "?");
@@ -65,8 +63,7 @@ fn quoted(words: &[String]) -> String {
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// The arguments that a firewall says it was started with, as far as one that was taken over could
-/// not do harm by them.
+/// Returns the arguments that a firewall reports as its own, if a compromised firewall could do no harm by them.
 fn claimed(peer: &Peer) -> Result<Vec<String>, Failure> {
     let options = running::options(&peer.status)?;
     let why = match peer.uid {
@@ -82,7 +79,7 @@ fn claimed(peer: &Peer) -> Result<Vec<String>, Failure> {
     )))
 }
 
-/// The operator's arguments, read.
+/// Parses the operator's arguments.
 fn read(arguments: &[String]) -> Result<Options, Failure> {
     let words = [options::PROGRAM].into_iter().map(OsString::from);
     let words: Vec<_> = words.chain(arguments.iter().map(OsString::from)).collect();
@@ -96,7 +93,7 @@ fn read(arguments: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// Who the new firewall is if root gives its arguments: whom they name, or who the old one is.
+/// Returns the new firewall's rights if its arguments come from root: the user that they name, or the old firewall's user.
 fn named_rights(peer: &Peer, options: &Options) -> Rights {
     let named = options.user.as_deref();
     match named.and_then(|name| user::find(Some(name)).ok()) {
@@ -105,7 +102,7 @@ fn named_rights(peer: &Peer, options: &Options) -> Rights {
     }
 }
 
-/// What the new firewall is to be told.
+/// Returns the orders for the new firewall.
 fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders, Failure> {
     let is_root = geteuid().is_root();
     if !is_root && peer.uid != geteuid().as_raw() {
@@ -124,13 +121,13 @@ fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders
         arguments,
         environment: Vec::new(),
         connect: None,
-        // Who is not root has none to give up, and the program's file gives what a firewall needs.
+        // A caller other than root has no rights to give up, and the program's file grants the rights that a firewall needs.
         rights: is_root.then_some(rights),
         surroundings: is_root.then(|| Surroundings::of(peer)).transpose()?,
     })
 }
 
-/// Has the program take over from a firewall that no service manager looks after.
+/// Makes the program take over from a firewall without a service manager.
 fn take_over(
     socket: &Path,
     old: &Peer,
@@ -138,7 +135,7 @@ fn take_over(
     given: &[String],
 ) -> Result<Peer, Failure> {
     let mut orders = orders_for(old, program, given)?;
-    // Only root can open them; the new one may lack them as the old one may.
+    // Only root can open them; the new firewall may lack them as the old one may.
     let figures = File::open(queue::proc::QUEUES).ok();
     rehearsal::run(program, &mut orders, socket)?;
     let option = format!("--take-over={}", socket.display());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the process that becomes the new firewall is told, over a socket: a line of JSON, whose first
-//! byte comes with descriptors.
+//! Orders for the process that becomes the new firewall, sent over a socket: a line of JSON, whose first byte carries
+//! descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::rights::Rights;
 use super::surroundings::Surroundings;
 
-/// The most bytes of a line, with its end.
+/// Largest line in bytes, with its end.
 const LINE_MAX: usize = 1 << 20;
 const STEP_BYTES: usize = 1 << 14;
 
@@ -26,17 +26,17 @@ pub struct Orders {
     /// Its argv[0].
     pub name: PathBuf,
     pub arguments: Vec<String>,
-    /// Beside PATH, all that there is.
+    /// All environment variables besides PATH.
     pub environment: Vec<(String, String)>,
-    /// The old firewall's control socket, to be connected to before the rights are given up, and its
-    /// process; none if the new one connects by itself.
+    /// Control socket and process of the old firewall, to be connected to before giving up the rights; None if the new
+    /// firewall connects by itself.
     pub connect: Option<(PathBuf, i32)>,
-    /// What it gives up to; none = it is who it is, and has what the program's file gives.
+    /// Rights after giving up all others; None keeps the caller's identity, with the rights that the program's file grants.
     pub rights: Option<Rights>,
     pub surroundings: Option<Surroundings>,
 }
 
-/// What comes with the orders.
+/// Descriptors sent with the orders.
 pub struct Descriptors {
     pub program: OwnedFd,
     /// The file with the kernel's figures.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which process answers at a control socket. Only the kernel's word counts: what the process says of
-//! itself may be said by one that was taken over, or by a stand-in.
+//! Identifies the process that replies at a control socket. Only the kernel's information counts: the process itself may be
+//! compromised or a stand-in.
 //!
-//! Theory of operation: SO_PEERCRED names the process that listens. A pidfd is opened of it, and then
-//! it is asked: the kernel says which process wrote the answer (SCM_CREDENTIALS), and as whom. If that
-//! is the same number, and the pidfd's process still runs, then it is that very process, for its number
-//! can't have been another's meanwhile. So no pidfd of the socket (SO_PEERPIDFD) is needed, which
-//! would name who listened first, as the user he was then.
+//! Theory of operation: SO_PEERCRED names the process that listens. Its pidfd is opened, and then it receives a request: the
+//! kernel reports the process and user that wrote the reply (SCM_CREDENTIALS). If that is the same process id, and the
+//! pidfd's process still runs, then it is that very process, for its id can't have been reused meanwhile. So no pidfd of the
+//! socket (SO_PEERPIDFD) is needed, which would name the first listener, with the user at that time.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,10 +23,10 @@ use crate::status;
 /// The process of a firewall.
 pub struct Peer {
     pub pid: i32,
-    /// As it was when it answered.
+    /// User and group at the time of the reply.
     pub uid: u32,
     pub gid: u32,
-    /// What it says.
+    /// Its status reply.
     pub status: Status,
     process: OwnedFd,
 }
@@ -36,7 +35,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// A pidfd.
+/// Opens a pidfd.
 pub fn open_process(pid: i32) -> Result<OwnedFd, Failure> {
     let opened = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
     opened
@@ -51,7 +50,7 @@ pub fn has_ended(process: BorrowedFd) -> bool {
 }
 
 impl Peer {
-    /// Asks who runs.
+    /// Identifies the running firewall at a socket.
     pub fn find(socket: &Path) -> Result<Peer, Failure> {
         let mut client = client::connect(socket)?;
         let pid = client.listener().map_or(0, |listener| listener.pid());
@@ -80,12 +79,12 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Its pidfd.
+    /// Returns its pidfd.
     pub fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()
     }
 
-    /// Fails if it has ended: what was read of /proc by its number may have been another's.
+    /// Fails if it has ended: data read from /proc by its id may then belong to another process.
     pub fn check(&self) -> Result<(), Failure> {
         match has_ended(self.process()) {
             true => Err(refused(format_args!(
@@ -96,12 +95,12 @@ impl Peer {
         }
     }
 
-    /// A file of it in /proc.
+    /// Returns the path of one of its files in /proc.
     pub fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }
 
-    /// The text of a file of it in /proc, which is its own for sure.
+    /// Returns the text of one of its files in /proc, and checks that the file is its own.
     pub fn read(&self, name: &str) -> Result<String, Failure> {
         let path = self.file(name);
         let text = fs::read_to_string(&path);
@@ -109,7 +108,7 @@ impl Peer {
         text.map_err(|error| refused(format_args!("{}: {}", path.display(), words(&error))))
     }
 
-    /// Fails if it is in another namespace of a kind, as far as this process may look.
+    /// Fails if it is in another namespace of a kind, as far as this process can read it.
     fn check_namespace(&self, kind: &str, what: &str) -> Result<(), Failure> {
         let theirs = fs::metadata(self.file(&format!("ns/{kind}")));
         let ours = fs::metadata(Path::new("/proc/self/ns").join(kind));
@@ -127,14 +126,14 @@ impl Peer {
         )))
     }
 
-    /// Fails if it is not where this process is: what user and capabilities mean would be another
-    /// thing, or the new firewall would be elsewhere.
+    /// Fails if its namespaces differ from this process's: user and capabilities would have another meaning, or the new
+    /// firewall would be in the wrong network.
     pub fn check_namespaces(&self) -> Result<(), Failure> {
         self.check_namespace("user", "user")?;
         self.check_namespace("net", "network")
     }
 
-    /// What /proc/PID/status says of a key.
+    /// Returns the value of a key in /proc/PID/status.
     pub fn status_line(&self, key: &str) -> Result<String, Failure> {
         let text = self.read("status")?;
         let value = text

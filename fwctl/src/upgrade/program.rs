@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program that is to run: a file that nobody could have made or changed but who may do anything
-//! here anyway. It is opened once, and run by its descriptor.
+//! The program to run: a file that only users with full rights here could have made or changed. It is opened once, and
+//! executed through its descriptor.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,9 +19,9 @@ const STICKY: u32 = 0o1000;
 const EXECUTE: u32 = 0o111;
 
 pub struct Program {
-    /// Only to be run and looked at (O_PATH).
+    /// Descriptor for executing and inspecting only (O_PATH).
     pub file: File,
-    /// Its name, for messages and as argv[0].
+    /// Its path, for messages and as argv[0].
     pub path: PathBuf,
     id: (u64, u64),
 }
@@ -30,8 +30,8 @@ fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, format_args!("{}: {what}", path.display()))
 }
 
-/// Who else may change what is there. In a folder that is sticky, as /tmp is, everybody may make
-/// files, but not rename or remove those of others.
+/// Returns the other users who may change a file or folder. In a sticky folder such as /tmp, everybody may create files, but
+/// not rename or remove files of other users.
 fn changer(data: &Metadata) -> Option<String> {
     let own = geteuid().as_raw();
     let is_sticky = data.is_dir() && data.mode() & STICKY != 0;
@@ -42,7 +42,7 @@ fn changer(data: &Metadata) -> Option<String> {
     others.then(|| "others".to_owned())
 }
 
-/// Fails if others may change a file, a folder on the way to it, or a link.
+/// Fails if other users may change a file, a folder on its path, or a link.
 fn check_path(path: &Path) -> Result<(), Failure> {
     for part in path.ancestors() {
         let data = fs::symlink_metadata(part).map_err(|error| usage(part, words(&error)))?;
@@ -60,7 +60,7 @@ fn check_path(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes a file that was opened by a path, if nobody else may change either.
+/// Accepts an opened file and its path, if no other user may change either.
 fn check(file: File, path: PathBuf) -> Result<Program, Failure> {
     let fail = |error: std::io::Error| usage(&path, words(&error));
     let data = file.metadata().map_err(fail)?;
@@ -68,7 +68,7 @@ fn check(file: File, path: PathBuf) -> Result<Program, Failure> {
         return Err(usage(&path, "is no program: name a firewall"));
     }
     check_path(&path)?;
-    // Where it really lies: links may lead there.
+    // Its real location, since links may lead there.
     check_path(&fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(fail)?)?;
     let id = (data.dev(), data.ino());
     Ok(Program { file, path, id })
@@ -83,14 +83,14 @@ fn open_path(path: &Path) -> Result<File, Failure> {
 }
 
 impl Program {
-    /// The program with this name.
+    /// Opens the program with this name.
     pub fn named(path: &Path) -> Result<Program, Failure> {
         let absolute = std::path::absolute(path).map_err(|error| usage(path, words(&error)))?;
         check(open_path(&absolute)?, absolute)
     }
 
-    /// The program that a process runs: the very file. One that was replaced is to be named, for there
-    /// are two of that name then.
+    /// Opens the program that a process runs: the very file. A replaced program must be named, since two files have that
+    /// name.
     pub fn of(peer: &Peer) -> Result<Program, Failure> {
         let path = peer.file("exe");
         let file = open_path(&path)?;
@@ -108,7 +108,7 @@ impl Program {
         }
     }
 
-    /// One that root has looked at, and gave.
+    /// Returns a program that root has checked and sent.
     pub fn received(file: OwnedFd, path: PathBuf) -> Program {
         let file = File::from(file);
         let id = file.metadata().map(|data| (data.dev(), data.ino()));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The new firewall's start up to where it would take over, so that what it says if it fails is seen:
-//! later its stderr is the old one's.
+//! Starts the new firewall up to the point of taking over, so that its error messages are visible: later its stderr is the
+//! old firewall's.
 //!
-//! Theory of operation: it is given a control socket of this process in place of the old firewall's.
-//! When it asks there to take over it has read its command line and its policy and found all it needs;
-//! it is refused and ends.
+//! Theory of operation: the new firewall receives a control socket of this process in place of the old firewall's. When it
+//! requests to take over there, it has parsed its command line and its policy and found all it needs; it is refused and
+//! ends.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,20 +21,20 @@ use super::program::Program;
 use super::started::{last_error, Output, Started};
 use crate::failure::{words, Exit, Failure};
 
-/// For a policy that takes long to compile.
+/// Time limit, for a policy that takes long to compile.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(5);
-/// Bytes of a request that are looked at.
+/// Largest number of bytes of a request that are read.
 const REQUEST_MAX: u64 = 65536;
 
-/// The socket in a folder of its own, which goes away with the value.
+/// The socket in a separate folder, deleted on drop.
 struct Stage {
     folder: PathBuf,
     listener: UnixListener,
 }
 
 impl Stage {
-    /// In a folder where nobody else may put anything else in its place; the user connects to it.
+    /// Makes the socket in a folder where no other user can replace it; the user connects to it.
     fn new(user: Option<u32>) -> io::Result<Stage> {
         let place = match nix::unistd::geteuid().is_root() {
             true => PathBuf::from("/run"),
@@ -69,7 +69,7 @@ impl Drop for Stage {
     }
 }
 
-/// Whether a client asks to take over. It is refused.
+/// Whether a client requests to take over. The request is refused.
 fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -80,11 +80,11 @@ fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     let request: serde_json::Value = serde_json::from_str(&request)?;
     let refusal = "{\"ok\":false,\"error\":\"this is a rehearsal\"}\n";
     (&stream).write_all(refusal.as_bytes())?;
-    // The first that a new firewall asks.
+    // The first request of a new firewall.
     Ok(request["command"] == "proof")
 }
 
-/// Waits for its end, and for it to ask.
+/// Waits for its end; returns whether it requested to take over.
 fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     let mut asked = false;
@@ -100,8 +100,8 @@ fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     Ok(asked)
 }
 
-/// Has the new firewall start by these orders as if to take over from the one with this control
-/// socket. Fails with what it says if it does not come that far.
+/// Starts the new firewall with these orders as if to take over from the firewall with this control socket. Fails with its
+/// error message if it does not come that far.
 pub fn run(program: &Program, orders: &mut Orders, socket: &Path) -> Result<(), Failure> {
     let shown = program.path.display();
     let refused = |text: String| Failure::new(Exit::Refused, text);
@@ -121,7 +121,7 @@ pub fn run(program: &Program, orders: &mut Orders, socket: &Path) -> Result<(), 
     let stderr = started.child.as_mut().and_then(|child| child.stderr.take());
     let said = thread::spawn(move || {
         let mut text = String::new();
-        // What is not text is no error line.
+        // Output that is not text is no error line.
         let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut text));
         text
     });

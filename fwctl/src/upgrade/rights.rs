@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the new firewall may: it is who the old one is, with the capabilities that a firewall needs.
-//! They are taken before the program is run, so that nothing of it, and nothing that its arguments can
-//! ask for, has root's rights.
+//! Rights of the new firewall: user and group of the old firewall, with the capabilities that a firewall needs. They are set
+//! before the program is executed, so that neither the program nor its arguments ever have root's rights.
 
 use caps::errors::CapsError;
 use caps::{CapSet, Capability, CapsHashSet};
@@ -12,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::peer::Peer;
 use crate::failure::{Exit, Failure};
 
-/// The capabilities that a firewall may keep if its old arguments are believed.
+/// Capabilities that a firewall may keep if its old arguments are trusted.
 const OF_A_FIREWALL: [Capability; 2] = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
-/// Beside them, of one whose arguments are root's: to read a policy that only root may read.
+/// Additional capability of a firewall whose arguments come from root: to read a policy that only root may read.
 const OF_ROOTS_WORD: Capability = Capability::CAP_DAC_READ_SEARCH;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rights {
     pub uid: u32,
     pub gid: u32,
-    /// By name.
+    /// Names of the capabilities.
     capabilities: Vec<String>,
 }
 
@@ -35,7 +34,7 @@ impl Rights {
         }
     }
 
-    /// No more than a process has. Fails if that is no firewall's.
+    /// Returns the rights of a process. Fails if they exceed a firewall's.
     pub fn of(peer: &Peer) -> Result<Rights, Failure> {
         let permitted = peer.status_line("CapPrm")?;
         let permitted = u64::from_str_radix(&permitted, 16).unwrap_or(0);
@@ -53,7 +52,7 @@ impl Rights {
         Ok(Rights::new(peer.uid, peer.gid, &capabilities))
     }
 
-    /// The rights of a firewall whose arguments are root's.
+    /// Returns the rights of a firewall whose arguments come from root.
     pub fn of_roots_word(uid: u32, gid: u32) -> Rights {
         let capabilities = [&OF_A_FIREWALL[..], &[OF_ROOTS_WORD]].concat();
         Rights::new(uid, gid, &capabilities)
@@ -76,7 +75,7 @@ impl Rights {
         set_no_new_privs().map_err(told)
     }
 
-    /// Gives up all the rest, for good.
+    /// Permanently gives up all other rights.
     pub fn apply(&self) -> Result<(), String> {
         let kept = self.capabilities.iter().map(|name| name.parse());
         let kept: Result<CapsHashSet, CapsError> = kept.collect();

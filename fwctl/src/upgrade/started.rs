@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A new firewall that was started: whether it runs, and why not.
+//! A started new firewall: whether it runs, and the reason of a failure.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -19,27 +19,27 @@ use super::program::Program;
 use super::SELF;
 use crate::failure::{tell, words, Exit, Failure};
 
-/// For the new firewall to load its policy and to take over.
+/// Time limit for the new firewall to load its policy and to take over.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
-/// Bytes of what it says that are looked at.
+/// Largest number of bytes of its output that are read.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
 
-/// Where what it says goes.
+/// Destination of its output.
 pub enum Output {
-    /// stderr to be read here.
+    /// stderr is read here.
     Here,
-    /// To this process's.
+    /// This process's output.
     Own,
-    /// To the old firewall's.
+    /// The old firewall's output.
     Old(OldOutput),
 }
 
-/// What the old firewall writes to.
+/// Output descriptors of the old firewall.
 pub struct OldOutput {
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
-    /// That stderr had before, if it is a file.
+    /// Size of stderr before the start, if it is a file.
     bytes: u64,
 }
 
@@ -67,7 +67,7 @@ impl OldOutput {
         }
     }
 
-    /// The last error that was added, if it is a file. It is opened anew by its descriptor.
+    /// Returns the last error added to stderr, if it is a file. The file is reopened through its descriptor.
     fn error(&self) -> Option<String> {
         let number = self.stderr.as_ref()?.as_raw_fd();
         let path = format!("/proc/self/fd/{number}");
@@ -82,7 +82,7 @@ impl OldOutput {
     }
 }
 
-/// The last error line of a text.
+/// Returns the last error line of a text.
 pub fn last_error(text: &str) -> Option<&str> {
     let mut lines = text.lines().rev();
     lines.find_map(|line| line.strip_prefix("error: "))
@@ -92,7 +92,7 @@ pub fn last_error(text: &str) -> Option<&str> {
 pub struct Started {
     pub pid: i32,
     process: OwnedFd,
-    /// None if it is nobody's child.
+    /// None if init has adopted it.
     pub child: Option<Child>,
     output: Option<OldOutput>,
 }
@@ -108,7 +108,7 @@ fn fail(error: io::Error) -> Failure {
     ))
 }
 
-/// The command that starts this program as what becomes the firewall.
+/// Returns the command that starts this program to become the firewall.
 fn command(ordered: UnixStream, output: &mut Output) -> io::Result<Command> {
     let mut command = Command::new(SELF);
     command.arg("launch").stdin(OwnedFd::from(ordered));
@@ -132,7 +132,7 @@ fn command(ordered: UnixStream, output: &mut Output) -> io::Result<Command> {
 }
 
 impl Started {
-    /// Starts the program by orders. is_orphan: it becomes init's child at once.
+    /// Starts the program with orders. is_orphan: init adopts it at once.
     pub fn start(
         program: &Program,
         orders: &Orders,
@@ -172,7 +172,7 @@ impl Started {
         })
     }
 
-    /// What its end was, if it has ended: the codes of cli/help.txt.
+    /// Describes its end, if it has ended, by the exit codes of cli/help.txt.
     pub fn ended(&mut self) -> Option<String> {
         if !peer::has_ended(self.process.as_fd()) {
             return None;
@@ -192,7 +192,7 @@ impl Started {
         let _ = pidfd_send_signal(&self.process, Signal::KILL); // it may have ended
     }
 
-    /// Why it failed, or where that stands.
+    /// Returns the reason of its failure, or the place where it is logged.
     fn words(&self) -> String {
         let error = self.output.as_ref().and_then(OldOutput::error);
         error.unwrap_or_else(|| {
@@ -201,7 +201,7 @@ impl Started {
         })
     }
 
-    /// Waits until it answers in place of the old one. Fails if it ends, or does not in time.
+    /// Waits until it replies in place of the old firewall. Fails if it ends, or exceeds the time limit.
     pub fn wait_for(&mut self, socket: &Path, old: i32) -> Result<Peer, Failure> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a process is surrounded by, and leaves to those that it starts: limits, priority, the mask of
-//! its files' modes, its control group. The new firewall has those of the old one, and none of the
-//! shell's that fwctl was started from. They are the kernel's word.
+//! Attributes that a process passes on to its children: limits, priority, umask, control group. The new firewall gets those
+//! of the old firewall and none of the shell's that started fwctl. They are read from the kernel.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::peer::Peer;
 use crate::failure::{words, Failure};
 
-/// As /proc/PID/limits names them.
+/// Names of limits in /proc/PID/limits.
 const LIMITS: [(&str, Resource); 14] = [
     ("Max cpu time", Resource::Cpu),
     ("Max file size", Resource::Fsize),
@@ -31,13 +30,13 @@ const LIMITS: [(&str, Resource); 14] = [
     ("Max realtime priority", Resource::Rtprio),
     ("Max realtime timeout", Resource::Rttime),
 ];
-/// Nobody but the owner writes to the new firewall's files, whatever the old one's mask was.
+/// Minimum umask: only the owner may write to the new firewall's files, whatever the old umask was.
 const MASK_LEAST: u32 = 0o022;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Limit {
     name: String,
-    /// None = unlimited.
+    /// Soft limit; None means unlimited.
     soft: Option<u64>,
     hard: Option<u64>,
 }
@@ -48,7 +47,7 @@ pub struct Surroundings {
     mask: u32,
     oom_score: String,
     limits: Vec<Limit>,
-    /// The cgroups of the process that is left, as /proc/PID/cgroup has them.
+    /// Cgroups of the old process, in the format of /proc/PID/cgroup.
     cgroups: Vec<String>,
 }
 
@@ -69,11 +68,11 @@ fn limits_of(text: &str) -> Vec<Limit> {
     limits.collect()
 }
 
-/// Where a hierarchy of control groups is: "0::/a" of cgroup v2, "5:cpu,cpuacct:/a" of v1.
+/// Returns the folder of a control group hierarchy: "0::/a" of cgroup v2, "5:cpu,cpuacct:/a" of v1.
 fn cgroup_folder(line: &str) -> Option<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
-    // What is above the root of our own control groups is not to be entered.
+    // A cgroup above the root of our own hierarchy can't be entered.
     let path = path.trim_start_matches('/');
     if path.split('/').any(|part| part == "..") {
         return None;
@@ -87,14 +86,14 @@ fn cgroup_folder(line: &str) -> Option<PathBuf> {
     Some(hierarchy.join(path))
 }
 
-/// What could not be had, to be told later: it is no reason to leave the old firewall running.
+/// Records a failed attribute for a later warning: it is no reason to keep the old firewall running.
 fn note(notes: &mut Vec<String>, what: impl std::fmt::Display, result: io::Result<()>) {
     if let Err(error) = result {
         notes.push(format!("{what}: {}", words(&error)));
     }
 }
 
-/// Writes to a file of the kernel's, which is there.
+/// Writes to an existing file of the kernel.
 fn put(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     file.write_all(text.as_bytes())
@@ -113,7 +112,7 @@ impl Surroundings {
         })
     }
 
-    /// Moves this process where the old one is, so that who looks after that knows it.
+    /// Moves this process to the old process's control group, so that its supervisor recognises it.
     fn enter_cgroups(&self, notes: &mut Vec<String>) {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own: Vec<&str> = own.lines().collect();
@@ -130,7 +129,7 @@ impl Surroundings {
         }
     }
 
-    /// Has this process in them. To be done while it still has the rights. Returns warnings.
+    /// Applies the attributes to this process, while it still has the rights. Returns warnings.
     pub fn apply(&self) -> Vec<String> {
         let mut notes = Vec::new();
         self.enter_cgroups(&mut notes);

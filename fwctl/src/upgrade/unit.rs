@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that is a service of systemd. systemd itself starts the new one, so that it is born in
-//! the unit, with its user, limits, filters and mounts, by its command line, as systemd's child.
+//! A firewall that is a systemd service. systemd itself starts the new firewall in the unit, with its user, limits, filters,
+//! mounts and command line, as systemd's child.
 //!
-//! Theory of operation: `upgrade` opens the program, listens in a folder that is root's alone, and has
-//! systemd reload the unit, whose ExecReload is `fwctl ... unit-reload %n -- COMMAND`, COMMAND being
-//! that of ExecStart. Started so in the unit, fwctl finds that somebody listens, is given the program,
-//! and starts it in an orphan: init, which is systemd, takes it over before it says anything. Then the
-//! old firewall tells systemd of its new main process (MAINPID), and ends. If nobody listens, it is a
-//! reload of the policy.
+//! Theory of operation: `upgrade` opens the program, listens in a folder that belongs to root alone, and makes systemd
+//! reload the unit, whose ExecReload is `fwctl ... unit-reload %n -- COMMAND`, COMMAND being that of ExecStart. Started so
+//! in the unit, fwctl connects to the listener, receives the program, and starts it in an orphan, which init (systemd)
+//! adopts before it sends anything. Then the old firewall reports its new main process (MAINPID) to systemd, and ends.
+//! Without a listener, it is a reload of the policy.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
@@ -30,20 +29,20 @@ use crate::arguments::Arguments;
 use crate::failure::{words, Exit, Failure};
 use crate::reload;
 
-/// Where `upgrade` listens, by the unit's name.
+/// Folder in which `upgrade` listens, by the unit's name.
 const FOLDER: &str = "/run/twinwall-upgrade";
-/// Variables that systemd gives a process of a unit and that are the new firewall's as well.
+/// Variables of a unit's process that the new firewall gets as well.
 const PASSED_ON: [&str; 3] = ["NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID"];
 const STEP: Duration = Duration::from_millis(20);
-/// What the process in the unit says if all is well.
+/// Message of the process in the unit on success.
 const DONE: &str = "done";
 
-/// What systemd knows of a service.
+/// A service's properties in systemd.
 pub struct Unit {
     pub name: String,
-    /// The program that ExecStart names.
+    /// The program in ExecStart.
     pub program: PathBuf,
-    /// In microseconds; 0 = none.
+    /// Watchdog time in microseconds; 0 means none.
     watchdog_us: u64,
 }
 
@@ -51,7 +50,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// The service in whose control group a process is: "0::/system.slice/a.service".
+/// Returns the service whose control group contains a process: "0::/system.slice/a.service".
 pub fn service_of(cgroups: &str) -> Option<&str> {
     let mut paths = cgroups
         .lines()
@@ -59,7 +58,7 @@ pub fn service_of(cgroups: &str) -> Option<&str> {
     paths.find_map(|path| path.rsplit('/').find(|part| part.ends_with(".service")))
 }
 
-/// What `systemctl show` says of properties, a line each; none if there is no systemd.
+/// Returns the output of `systemctl show` for properties, a line each; None without systemd.
 pub fn show(unit: &str, properties: &str) -> Option<String> {
     let mut command = Command::new("systemctl");
     command.args(["show", "--property", properties, "--", unit]);
@@ -73,13 +72,13 @@ pub fn property<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The part of a command that systemctl shows: "{ path=/a ; argv[]=/a --b ; ignore_errors=no ; ... }".
+/// Returns a part of a command in systemctl's format: "{ path=/a ; argv[]=/a --b ; ignore_errors=no ; ... }".
 fn part<'a>(command: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = command.split_once(begin)?;
     rest.split_once(end).map(|(part, _)| part)
 }
 
-/// A time as systemctl shows it: "1min 30s", "0", "infinity".
+/// Parses a time in systemctl's format: "1min 30s", "0", "infinity".
 fn microseconds(span: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 6] = [
         ("us", 1),
@@ -100,7 +99,7 @@ fn microseconds(span: &str) -> Option<u64> {
 }
 
 impl Unit {
-    /// The service whose main process a firewall is, if it is one's. Fails if the unit can't upgrade.
+    /// Returns the service whose main process a firewall is; None if there is none. Fails if the unit can't upgrade.
     pub fn of(peer: &Peer) -> Result<Option<Unit>, Failure> {
         let cgroups = peer.read("cgroup")?;
         let Some(name) = service_of(&cgroups) else {
@@ -132,13 +131,13 @@ impl Unit {
         }))
     }
 
-    /// The process that systemd has started for the reload.
+    /// Whether systemd has started the process for the reload.
     fn is_control_process(&self, pid: i32) -> bool {
         let shown = show(&self.name, "ControlPID").unwrap_or_default();
         property(&shown, "ControlPID") == Some(&pid.to_string())
     }
 
-    /// Has the program take over in the unit. Fails with what is said there.
+    /// Makes the program take over in the unit. Fails with the error reported there.
     pub fn take_over(&self, old: &Peer, program: &Program, socket: &Path) -> Result<Peer, Failure> {
         let stage = Stage::new(&self.name, old.uid)
             .map_err(|error| refused(format_args!("{FOLDER}/{}: {}", self.name, words(&error))))?;
@@ -177,7 +176,7 @@ impl Unit {
         }
     }
 
-    /// Gives the program to the process in the unit, and hears what becomes of it.
+    /// Sends the program to the process in the unit, and returns its response.
     fn give(&self, stage: &Stage, systemctl: &mut Child, program: &Program) -> Option<String> {
         let environment = match self.watchdog_us {
             0 => Vec::new(),
@@ -211,14 +210,14 @@ impl Unit {
     }
 }
 
-/// Where the process in the unit asks for the program. Goes away with the value.
+/// Socket at which the process in the unit requests the program. Deleted on drop.
 struct Stage {
     path: PathBuf,
     listener: UnixListener,
 }
 
 impl Stage {
-    /// The user may connect.
+    /// Makes the socket; the user may connect.
     fn new(unit: &str, user: u32) -> io::Result<Stage> {
         let made = DirBuilder::new().mode(0o755).create(FOLDER);
         let data = fs::symlink_metadata(FOLDER)?;
@@ -243,14 +242,14 @@ impl Drop for Stage {
     }
 }
 
-/// The connection to who asks for an upgrade of the unit, if somebody does: root.
+/// Connects to the process that requests an upgrade of the unit, if there is one: it must be root's.
 fn asked(unit: &str) -> Option<UnixStream> {
     let stream = UnixStream::connect(Path::new(FOLDER).join(unit)).ok()?;
     let listener = getsockopt(&stream, sockopt::PeerCredentials).ok()?;
     (listener.uid() == 0).then_some(stream)
 }
 
-/// Has the program that root gives take over, with the arguments of the unit.
+/// Makes the program sent by root take over, with the arguments of the unit.
 fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Result<(), Failure> {
     let received = orders::receive(stream);
     let (mut orders, descriptors) = received.map_err(|error| {
@@ -276,7 +275,7 @@ fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Re
     started.wait_for(&arguments.socket, old.pid).map(drop)
 }
 
-/// What a unit's ExecReload runs. command: that of its ExecStart.
+/// Runs a unit's ExecReload. command: that of its ExecStart.
 pub fn run(arguments: &Arguments, unit: &str, command: &[String]) -> Result<Exit, Failure> {
     let Some(mut stream) = asked(unit) else {
         return reload::run(arguments);
