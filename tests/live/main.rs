@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What needs running firewalls, or the kernel: each case in namespaces of its own.
+//! Tests that need running firewalls, or the kernel: each case in separate namespaces.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet through a ring costs in the machine that counts instructions, and what is told of the ring's two sides.
+//! The cost of a packet through a ring in the machine that counts instructions, and the figures of the ring's two sides.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use testbed::twin::root;
 
 use crate::kernel::machine::{make, CANNOT_RUN};
 
-/// Rings of 32 MiB, and the entries under them: the program's, the kernel's. No other policy has another pair.
+/// Rings of 32 MiB, with the page-table entries of the program and of the kernel. Each page policy has a unique pair.
 const RINGS: [(&str, u64, u64); 4] = [
     ("ring-tpacket3", 8192, 16),
     ("ring-vzalloc", 8192, 8192),
@@ -19,7 +19,7 @@ const RINGS: [(&str, u64, u64); 4] = [
     ("ring-both", 16, 16),
 ];
 
-/// Of 10,000 packets of 1,100 bytes and their headers, by the pages that they lie in.
+/// Whether the misses fit the model for 10,000 packets of 1,100 bytes and their headers, by the number of entries.
 fn is_modelled(entries: u64, misses: f64) -> bool {
     match entries {
         16 => misses > 0.0 && misses < 0.001,
@@ -60,7 +60,7 @@ pub fn each_side_is_told() -> anyhow::Result<()> {
         }
         let part = |name: &str| ring[name].as_u64().unwrap_or_default();
         let parts = [part("kernel_ns"), part("reader_ns")];
-        // Each of them copies or hashes 137 words a packet, at least.
+        // Each of them copies or hashes at least 137 words per packet.
         ensure!(parts.iter().all(|part| *part > 1_370_000), "{line}");
         ensure!(told["wall_ns"] == parts[0] + parts[1], "{line}");
     }

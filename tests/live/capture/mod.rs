@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! capture beside the firewalls: what it recorded on both sides of one says what the firewall did.
+//! capture on both sides of a firewall: its records match what the firewall did.
 
 mod costs;
 mod twinring;
@@ -23,7 +23,7 @@ use testbed::twin::{built, root, Twin};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case};
 
-/// Behind the router.
+/// Address of the server on the router's far side.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const PACKETS: u16 = 1000;
 /// Protocols and ports, some of which rules/policy/web-server.nft accepts.
@@ -50,15 +50,15 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// capture while it runs; killed with the value.
+/// A running capture, killed on drop.
 pub struct Recorder {
     child: Child,
     said: Option<JoinHandle<String>>,
 }
 
 impl Recorder {
-    /// Starts it on an interface, for packets that are wanted, and waits until it records.
-    /// - wanted: in the words of pcap-filter; empty = all.
+    /// Starts capture on an interface, for the wanted packets, and waits until it records.
+    /// - wanted: a pcap-filter expression; empty means all packets.
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -80,7 +80,7 @@ impl Recorder {
         ensure!(first.starts_with("capture: "), "it says {first}");
         let said = thread::spawn(move || {
             let mut rest = String::new();
-            // What is not text is not what it says; the case then misses it.
+            // Output that is not text is ignored; the case then misses it.
             let _ = stderr.read_to_string(&mut rest);
             rest
         });
@@ -90,7 +90,7 @@ impl Recorder {
         })
     }
 
-    /// What it writes with `-w -`.
+    /// Returns its output with `-w -`.
     fn output(&mut self) -> anyhow::Result<ChildStdout> {
         self.child.stdout.take().context("stdout is piped")
     }
@@ -112,12 +112,12 @@ impl Drop for Recorder {
     }
 }
 
-/// A visitor behind `veth` and a router, from which packets to the server leave by `inner` and arrive at `inner-peer`.
+/// A visitor connected to a router by `veth`, from which packets to the server leave by `inner` and arrive at `inner-peer`.
 struct Place {
     visitor: Namespace,
     router: Namespace,
     folder: Folder,
-    /// Of web-server.nft, in the router's hook.
+    /// The policy web-server.nft, in the router's hook.
     policy: String,
 }
 
@@ -152,7 +152,7 @@ impl Place {
         })
     }
 
-    /// Sends packets with these identifications, each once.
+    /// Sends one packet with each of these identifications.
     fn send(&self, numbers: std::ops::RangeInclusive<u16>) -> anyhow::Result<()> {
         let sender = RawSender::new(&self.visitor, SERVER.into())?;
         for number in numbers {
@@ -169,7 +169,7 @@ impl Place {
     }
 }
 
-/// What is recorded of the traffic.
+/// Returns the filter of the recorded traffic.
 fn to_server() -> String {
     format!("ip dst {SERVER}")
 }
@@ -189,13 +189,13 @@ fn packet(number: u16) -> Vec<u8> {
     packet
 }
 
-/// Hands on all that comes, and ends the input with it.
+/// Forwards all output, and closes the input at its end.
 fn feed(mut from: ChildStdout, mut to: ChildStdin) -> JoinHandle<()> {
-    // Who reads may have ended, which the case then sees.
+    // The reader may have ended, which the case then detects.
     thread::spawn(move || drop(std::io::copy(&mut from, &mut to)))
 }
 
-/// A field of each of a file's packets, as tshark reads it.
+/// Returns a field of each of a file's packets, as tshark reads it.
 fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     let output = Command::new("tshark")
         .args(["-T", "fields", "-e", field, "-r", file])
@@ -209,7 +209,7 @@ fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The identifications of a file's packets.
+/// Returns the identifications of a file's packets.
 fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
     let text = fields(file, "ip.id")?;
     let number = |line: &str| u16::from_str_radix(line.trim_start_matches("0x"), 16);
@@ -217,8 +217,7 @@ fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
     Ok(numbers?)
 }
 
-/// What went in and did not come out is what the firewall counted as dropped, to the packet, and what `explain` drops
-/// of the packets that went in.
+/// Packets that went in and did not come out match the firewall's drop counter exactly, and those that `explain` drops.
 fn witness(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let out = place.folder.file("out.pcapng");
@@ -272,7 +271,7 @@ fn witness(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet is explained while capture goes on.
+/// A packet is explained while capture is still running.
 fn explained_as_it_comes(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut recorder = Recorder::start(&place.router, "veth", "-", &to_server())?;
@@ -281,7 +280,7 @@ fn explained_as_it_comes(twin: Twin) -> anyhow::Result<()> {
     let feeding = feed(recorder.output()?, input);
     let mut lines = BufReader::new(explain.stdout.take().context("stdout is piped")?).lines();
     place.send(1..=1)?;
-    // As long as it takes: the case has a limit.
+    // Waits without a limit: the case has a limit.
     let first = lines.next().context("explain has ended")??;
     ensure!(first.contains("443"), "{first}");
     recorder.end()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The table at the start says what happens in each situation, with these rules, options and this kernel.
+//! The table at the start describes each situation correctly for these rules, options and this kernel.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -57,7 +57,7 @@ fn as_a_table(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the row of a crash says with these rules.
+/// Checks the row of a crash under these rules.
 fn check_crash(twin: Twin, rules: &[(&str, String)], really: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     for (tool, lines) in rules {
@@ -77,7 +77,7 @@ fn knows_the_rules(twin: Twin) -> anyhow::Result<()> {
     let bypass = || rule("--queue-bypass");
     let balanced =
         || "-A INPUT -p tcp -j NFQUEUE --queue-balance 1:5 --queue-bypass --queue-cpu-fanout";
-    // Not a rule of ours, and a comment that looks like one.
+    // A rule of another program, and a comment that looks like a rule of ours.
     let others = || {
         "-A INPUT -p tcp -j NFQUEUE --queue-num 2\n\
          -A INPUT -p tcp -m comment --comment \"-A x -j NFQUEUE --queue-num 0\" -j ACCEPT"
@@ -112,7 +112,7 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As Debian is installed: there is nft and no iptables, so that nft knows of all rules.
+/// As in a Debian installation: nft without iptables, so that nft lists all rules.
 fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let program = ["/usr/sbin/nft", "/sbin/nft"].map(Path::new);
@@ -140,7 +140,7 @@ fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A tool that hangs is given up, and the output of one that fails is ignored; the firewall starts.
+/// A hanging tool is abandoned, and the output of a failing tool is ignored; the firewall starts.
 fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
     for (script, why) in [
         ("exec /bin/sleep 100", "did not end in time"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that is killed: its guard does what the contract says, and is gone for the next start.
+//! A killed firewall: its guard does what the contract says, and is gone for the next start.
 
 use std::fs;
 use std::thread;
@@ -32,10 +32,10 @@ pub const ROWS: &[Row] = &[
     ("end-with-guard", 60, end_with_guard),
 ];
 
-/// What passes the rules by itself.
+/// Number of packets that pass the rules without the queue.
 const OTHERS: u64 = 5;
 
-/// Stops the firewall, has packets wait for it, and kills it. Gives its guard.
+/// Stops the firewall, sends packets that wait for it, and kills it. Returns its guard.
 fn kill(scene: &Scene) -> anyhow::Result<u32> {
     let guard = scene.guard.context("there is no guard")?;
     scene.exchange(1)?;
@@ -69,7 +69,7 @@ fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
     scene.server.check_arrived(1 + OTHERS)
 }
 
-/// A guard that is stopped can't see its firewall go: the next start ends it.
+/// A stopped guard can't detect its firewall's end: the next start ends the guard.
 fn closed_guard_stopped(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin, &rule(""), &[])?;
     proc::stop(scene.guard.context("there is no guard")?)?;
@@ -88,7 +88,7 @@ fn closed_next_start(twin: Twin) -> anyhow::Result<()> {
     Firewall::start(&namespace, twin, &[])?.stop().map(drop)
 }
 
-/// With a guard that accepts everything.
+/// Kills a firewall whose guard accepts everything.
 fn crash_open(twin: Twin) -> anyhow::Result<(Scene, u32)> {
     let scene = Scene::new(
         twin,
@@ -117,7 +117,7 @@ fn open_next_start(twin: Twin) -> anyhow::Result<()> {
     next.finish()?.total.check_clean()
 }
 
-/// Each start ends the guard before it, whose queue the kernel keeps a moment longer.
+/// Each start ends the previous guard, whose queue the kernel keeps a moment longer.
 fn again_and_again(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let arguments = ["--fail", "crash=open"];
@@ -131,13 +131,13 @@ fn again_and_again(twin: Twin) -> anyhow::Result<()> {
         crashed.push(firewall);
     }
     Firewall::start(&namespace, twin, &[])?.stop()?;
-    // Their guards have gone, who had their stderr as well.
+    // Their guards, which shared their stderr, have ended.
     crashed
         .into_iter()
         .try_for_each(|firewall| firewall.wait().map(drop))
 }
 
-/// Whether another process than a firewall, of its network namespace, pauses (clock_nanosleep).
+/// Whether a process other than the firewall, in its network namespace, pauses (clock_nanosleep).
 fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
     let place = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = firewall.pid.to_string();
@@ -150,7 +150,7 @@ fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
     Ok(processes.any(|entry| entry.file_name().to_str().is_some_and(pauses)))
 }
 
-/// Who starts where the owner of the queue is not to be seen waits until it has ended.
+/// A firewall that can't see the owner of the queue waits until the owner has ended.
 fn not_seen(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let arguments = ["--deadline", "0", "--json"];
@@ -188,7 +188,7 @@ fn open_until_sigterm(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall goes on without its guard, and says so.
+/// The firewall continues without its guard, and reports it.
 fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin, &rule(""), &[])?;
     let guard = scene.guard.context("there is no guard")?;
@@ -213,7 +213,7 @@ fn end_with_guard(twin: Twin) -> anyhow::Result<()> {
         for signal in [libc::SIGTERM, libc::SIGINT] {
             let scene = Scene::new(twin, &rule(""), &["--fail", modes])?;
             let guard = scene.guard.context("there is no guard")?;
-            // As a terminal or a service manager does: to all.
+            // Sent to all processes, as a terminal or a service manager does.
             proc::signal(guard, signal);
             let ended = scene.firewall.end_by(signal)?;
             ensure!(ended.code == Some(0), "exit code {:?}", ended.code);

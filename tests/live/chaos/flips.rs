@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bits that flip on the way from the kernel: a library between the firewall and its netlink socket (flip.c) spoils one
-//! message in four. The firewall goes on, and its ledger says how many packets it could not read.
+//! Bit flips in messages from the kernel: a library between the firewall and its netlink socket (flip.c) corrupts one
+//! message in four. The firewall continues, and its ledger contains the number of packets that it could not read.
 
 use anyhow::ensure;
 use testbed::folder::Folder;
@@ -21,11 +21,11 @@ pub const ROWS: &[Row] = &[
 ];
 
 const SENT: u64 = 20_000;
-/// Bytes of a netlink header: without it the kernel's word can't be told from its other words.
+/// Length of a netlink header: without it the messages can't be distinguished.
 const HEADER: &str = "16";
 
-/// A flood through a socket that spoils what comes from byte `from` on, and pauses `pause_us` before each call. Gives the
-/// last ledger.
+/// Floods a firewall through a socket that corrupts bytes from `from` on, and pauses `pause_us` before each call. Returns
+/// the last ledger.
 fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Result<Stats> {
     let folder = Folder::shared()?;
     let preload = format!("LD_PRELOAD={}", library(&folder, "flip")?);
@@ -35,7 +35,7 @@ fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Res
     let arguments = [&["--deadline", "200", "--fail"], options].concat();
     let mut scene = Scene::under(twin, &wrapper, &rule(""), &arguments)?;
     scene.send(SENT)?;
-    // The guard answers packets that nobody answers because their id was spoilt.
+    // The guard answers packets left waiting because their id was corrupted.
     until("nothing waits any more", PATIENCE, || {
         Ok(scene.waiting()? == Some(0))
     })?;
@@ -60,9 +60,8 @@ fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
     check_counts(&flood(twin, HEADER, 0, &[&modes])?.total, mode)
 }
 
-/// A spoilt id that is too high decides packets that were not read yet, so that the firewall is told to end when its
-/// socket is full of them, and of the refusals of their verdicts. They may be
-/// more than the queue is long.
+/// A corrupted id that is too high decides packets that were not read yet. So the firewall is ended when its socket is full
+/// of them, and of the errors for their verdicts. They may exceed the queue's length.
 fn unread(twin: Twin, length: &str) -> anyhow::Result<()> {
     const PAUSE_US: u32 = 2_000;
     let options = [
@@ -101,7 +100,7 @@ fn check_counts(ledger: &Ledger, mode: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Also the headers: what is then taken for no packet at all is missed, and the ledger says so.
+/// Corrupts the headers, too: a message then not recognised as a packet is missed, and the ledger reports it.
 fn anywhere(twin: Twin) -> anyhow::Result<()> {
     let ledger = flood(twin, "0", 0, &["closed"])?.total;
     let missed = SENT - ledger.received - ledger.without_id;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each thing that the failure contract is about is made to happen: what the contract says must come true.
+//! Causes each situation of the failure contract: the contract's statements must come true.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

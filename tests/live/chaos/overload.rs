@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More packets than there is room for: what the contract says of both kinds of room, open and closed.
+//! More packets than fit: the contract's statements for both kinds of room, open and closed.
 
 use anyhow::ensure;
 use testbed::ledger::Ledger;
@@ -19,8 +19,8 @@ const SENT: u64 = 1000;
 const QUEUE: [&str; 2] = ["--queue-length", "16"];
 const BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
 
-/// Sends more than there is room for while the firewall is stopped. Gives what the ledger then says, when so much has
-/// arrived as `arrives` finds in it.
+/// Sends more than fits while the firewall is stopped. Returns the ledger after the number of arrivals that `arrives`
+/// computes from it.
 fn overload(
     twin: Twin,
     room: [&str; 2],
@@ -29,7 +29,7 @@ fn overload(
     arrives: fn(&Ledger) -> u64,
 ) -> anyhow::Result<Ledger> {
     let modes = format!("overload={mode}");
-    // The guard would answer what waits longer than a slow machine takes to send.
+    // The guard would answer packets that wait longer than a slow machine takes to send.
     let arguments = [room[0], room[1], "--fail", &modes, "--deadline", "0"];
     let scene = Scene::new(twin, &rule(""), &arguments)?;
     scene.check_contract("overload", [mode, really])?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall with its guard, a server behind it, and what the kernel says of its queue.
+//! A firewall with its guard, a server, and the kernel's figures of its queue.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use testbed::traffic::{udp_client, udp_exchange, udp_send, UdpServer};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
-/// The name of the guard's process.
+/// Name of the guard's process.
 const GUARD: &str = "firewall-guard";
-/// Long enough that a busy machine gives a firewall its turn within it.
+/// Deadline long enough for a firewall to run on a busy machine.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
-/// Datagrams that wait for a firewall that is stopped.
+/// Number of datagrams that wait for a stopped firewall.
 pub const WAITING: u64 = 20;
-/// The warning line of a stall, without what the guard does.
+/// Warning line of a stall, up to the guard's action.
 pub const STALLS: &str =
     "warning: queue 0: no packet got its verdict for 500 ms: the guard has begun to";
 
-/// UDP to the server's port, by a rule with these further options.
+/// Returns a rule that queues UDP to the server's port, with further options.
 pub fn rule(options: &str) -> String {
     format!("-A OUTPUT -d 127.0.0.1 -p udp --dport 9999 -j NFQUEUE --queue-num 0 {options}")
 }
@@ -35,7 +35,7 @@ pub struct Scene {
     pub guard: Option<u32>,
 }
 
-/// The guard of a firewall.
+/// Returns the guard of a firewall.
 pub fn guard_of(firewall: &Firewall) -> Option<u32> {
     proc::descendant(firewall.pid, GUARD)
 }
@@ -45,7 +45,7 @@ impl Scene {
         Scene::under(twin, &[], rules, arguments)
     }
 
-    /// The same with the firewall under another program.
+    /// Does the same with the firewall run by another program.
     pub fn under(
         twin: Twin,
         wrapper: &[&str],
@@ -66,12 +66,12 @@ impl Scene {
         })
     }
 
-    /// Checks a row of the contract: `expected` is its mode and what will really happen.
+    /// Checks a row of the contract: `expected` is its mode and its real effect.
     pub fn check_contract(&self, situation: &str, expected: [&str; 2]) -> anyhow::Result<()> {
         check_contract(&self.firewall, situation, expected)
     }
 
-    /// Requests one at a time, all of which are answered.
+    /// Sends requests one at a time, all of which get a response.
     pub fn exchange(&self, count: u64) -> anyhow::Result<()> {
         udp_exchange(&udp_client(&self.namespace, LOCALHOST)?, count)
     }
@@ -80,7 +80,7 @@ impl Scene {
         udp_send(&udp_client(&self.namespace, LOCALHOST)?, count, 18)
     }
 
-    /// Stops the firewall (SIGSTOP) and sends what then waits.
+    /// Stops the firewall (SIGSTOP) and sends datagrams that then wait.
     pub fn stop_and_send(&self, count: u64) -> anyhow::Result<()> {
         proc::stop(self.firewall.pid)?;
         self.send(count)
@@ -90,7 +90,7 @@ impl Scene {
         proc::signal(self.firewall.pid, libc::SIGCONT);
     }
 
-    /// Packets that wait in the kernel; None if nobody owns the queue.
+    /// Returns the number of packets that wait in the kernel; None if the queue has no owner.
     pub fn waiting(&self) -> anyhow::Result<Option<u64>> {
         waiting_in(&self.namespace)
     }
@@ -102,7 +102,7 @@ impl Scene {
     }
 }
 
-/// Packets that wait in the kernel for the owner of the first queue; None if there is none.
+/// Returns the number of packets that wait in the kernel for the owner of the first queue; None without an owner.
 pub fn waiting_in(namespace: &Namespace) -> anyhow::Result<Option<u64>> {
     let rows = queues_in(namespace)?;
     Ok(rows.first().map(|row| u64::from(row.waiting)))
@@ -124,7 +124,7 @@ pub fn check_contract(
     Ok(())
 }
 
-/// Waits for the end of a process, which may be a child that nobody waits for.
+/// Waits for the end of a process, which may be an unreaped child.
 pub fn until_gone(pid: u32) -> anyhow::Result<()> {
     until("the guard has gone", PATIENCE, || {
         Ok(!Path::new(&format!("/proc/{pid}")).exists() || proc::state(pid).unwrap_or('Z') == 'Z')

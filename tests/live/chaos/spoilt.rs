@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages about packets that can't be read: a library between the firewall and its netlink socket (spoil.c) spoils
-//! those of chosen packets. What counts is which packets arrive: each that was spoilt is treated as --fail malformed
-//! says, and each other one as without it, wherever in a batch they stand.
+//! Unreadable packet messages: a library between the firewall and its netlink socket (spoil.c) corrupts those of chosen
+//! packets. The cases check which packets arrive: each corrupted message is treated as --fail malformed specifies, and each
+//! other message as usual, at any position in a batch.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub const ROWS: &[Row] = &[
     ("spoilt-and-stopped", 60, and_stopped),
 ];
 
-/// Datagrams that wait for the firewall together: `s` is spoilt. At the beginning of a queue, at the start, in the middle
-/// and at the end of a batch, in runs, alone, and all of them.
+/// Datagrams that wait for the firewall together; `s` is corrupted. Positions: start of a queue; start, middle and end of a
+/// batch; runs; a single datagram; all of them.
 const BATCHES: [&str; 7] = [
     "ssgggggg",
     "sggg",
@@ -43,18 +43,18 @@ const BATCHES: [&str; 7] = [
     "sgsgssgg",
     "ssss",
 ];
-/// What can be sent last: only the next message shows that one is gone.
+/// Last datagram: only the next message shows that one is missing.
 const LAST: &str = "g";
-/// How long to look out for datagrams that should not arrive.
+/// Time to wait for datagrams that should not arrive.
 const TOO_MANY: Duration = Duration::from_millis(50);
 
-/// A datagram's number, and the word of spoil.c if it is to be spoilt.
+/// Returns a datagram with a number, and the keyword of spoil.c if it must be corrupted.
 fn datagram(number: u32, spoilt: bool) -> Vec<u8> {
     let word: &[u8] = if spoilt { b"SPOIL" } else { b"whole" };
     [&number.to_be_bytes()[..], word].concat()
 }
 
-/// The traffic of a case, and what must arrive of it.
+/// Traffic of a case, and the expected arrivals.
 struct Traffic {
     client: UdpSocket,
     server: UdpSocket,
@@ -62,7 +62,7 @@ struct Traffic {
     expected: Vec<u32>,
     arrived: Vec<u32>,
     spoilt: u64,
-    /// Whether spoilt datagrams are those that arrive, or all others.
+    /// Whether the corrupted datagrams arrive, or all others.
     open: bool,
 }
 
@@ -81,7 +81,7 @@ impl Traffic {
         })
     }
 
-    /// Sends what waits for the firewall together.
+    /// Sends datagrams that wait for the firewall together.
     fn send(&mut self, firewall: &Firewall, batch: &str) -> anyhow::Result<()> {
         proc::stop(firewall.pid)?;
         for kind in batch.chars() {
@@ -105,7 +105,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until what must arrive has, and checks that nothing else does.
+    /// Waits for the expected arrivals, and checks that nothing else arrives.
     fn check(&mut self, what: &str) -> anyhow::Result<()> {
         let all = until("all datagrams arrive", PATIENCE, || {
             self.receive();
@@ -191,7 +191,7 @@ fn send_all(
     Ok((Stats::parse(line)?.total, traffic.spoilt))
 }
 
-/// What the ledger must say of messages that were spoilt this way.
+/// Checks the ledger after messages were corrupted in this way.
 fn check_ledger(ledger: &Ledger, way: &str, spoilt: u64) -> anyhow::Result<()> {
     let expected = match way {
         "rest" => (spoilt, 0, 0, 0),
@@ -229,7 +229,7 @@ fn all_ways(twin: Twin, backend: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The paper profile answers packet by packet, and never sleeps.
+/// The paper profile answers one packet at a time, and never sleeps.
 fn one_by_one(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     for way in ["id", "rest"] {
@@ -243,7 +243,7 @@ fn one_by_one(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each queue has ids of its own.
+/// Each queue has its own ids.
 fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     for (first, second) in [("0", "1"), ("1", "0")] {
@@ -259,7 +259,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
         let mut traffic = Traffic::new(&namespace, false)?;
         for batch in BATCHES {
             traffic.send(&firewall, batch)?;
-            // Two workers let them pass in an order of their own.
+            // Two workers accept them in an unspecified order.
             let all = until("all datagrams arrive", PATIENCE, || {
                 traffic.receive();
                 Ok(traffic.arrived.len() >= traffic.expected.len())
@@ -276,7 +276,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that takes a queue over does not know which ids were given before.
+/// A firewall that takes a queue over does not know the previous ids.
 fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let control = folder.file("control");
@@ -300,7 +300,7 @@ fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An id that is far ahead decides all that waits. What is then still unread when the firewall stops counts as received.
+/// An id far ahead decides all waiting packets. Packets that are unread when the firewall stops count as received.
 fn and_stopped(twin: Twin) -> anyhow::Result<()> {
     const WHOLE: u32 = 20_000;
     let folder = Folder::shared()?;

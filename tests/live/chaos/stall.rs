@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that is stopped (SIGSTOP) while packets wait: the guard answers them, and the ledger knows.
+//! A firewall that is stopped (SIGSTOP) while packets wait: the guard answers them, and the ledger counts them.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ pub const ROWS: &[Row] = &[
     ("stall-of-the-guard-itself", 60, of_the_guard_itself),
 ];
 
-/// Requests one at a time, before and after.
+/// Number of requests, one at a time, before and after.
 const REQUESTS: u64 = 10;
 
 fn scene(twin: Twin, modes: &str, more: &[&str]) -> anyhow::Result<Scene> {
@@ -39,7 +39,7 @@ fn scene(twin: Twin, modes: &str, more: &[&str]) -> anyhow::Result<Scene> {
     )
 }
 
-/// Stops the scene's firewall by SIGTERM: so much must stand on stderr. Gives the last ledger.
+/// Stops the scene's firewall by SIGTERM and checks its stderr. Returns the last ledger.
 fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
     let ended = scene.firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
@@ -48,12 +48,12 @@ fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
     Ok(Stats::parse(last)?.total)
 }
 
-/// A stall with traffic before and after it. `arrives`: what waited meanwhile.
+/// Causes a stall with traffic before and after it. `arrives`: number of waiting packets that arrive.
 fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
     scene.exchange(REQUESTS)?;
     scene.stop_and_send(WAITING)?;
     scene.until_waiting(Some(0))?;
-    // It is still stopped: nobody else can have answered.
+    // The firewall is still stopped: only the guard can have answered.
     ensure!(proc::state(scene.firewall.pid)? == 'T');
     scene.server.check_arrived(REQUESTS + arrives)?;
     scene.go_on();
@@ -80,20 +80,20 @@ fn open(twin: Twin) -> anyhow::Result<()> {
     stall(scene, "accept", WAITING)
 }
 
-/// What passes unseen counts as offered, which looks as if it had been answered.
+/// Packets that pass unseen count as offered, as if they had been answered.
 fn in_a_full_buffer(twin: Twin) -> anyhow::Result<()> {
     let modes = "overload=open,stall=closed";
     let scene = scene(twin, modes, &["--receive-buffer", "4096"])?;
     scene.stop_and_send(1000)?;
     let waiting = scene.waiting()?.context("nobody owns the queue")?;
     ensure!((1..1000).contains(&waiting), "{waiting} packets wait");
-    // What passes goes on meanwhile.
+    // Accepted packets continue meanwhile.
     until("the guard answers what waits", PATIENCE, || {
         scene.send(1)?;
         Ok(scene.waiting()? == Some(0))
     })?;
     scene.go_on();
-    // Ids were given to what passed unseen as well: that all is received the next packet shows, once there is room for it.
+    // Unseen packets have ids, too: the next packet shows that all are received, once there is room for it.
     until("the firewall has emptied the socket", PATIENCE, || {
         scene.firewall.is_idle()
     })?;
@@ -112,7 +112,7 @@ fn twice(twin: Twin) -> anyhow::Result<()> {
     for _ in 0..2 {
         scene.stop_and_send(WAITING)?;
         scene.until_waiting(Some(0))?;
-        // The same stall goes on.
+        // The same stall continues.
         scene.send(WAITING)?;
         scene.until_waiting(Some(0))?;
         scene.go_on();
@@ -126,8 +126,8 @@ fn twice(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the guard answered while it lay in the socket counts as received when the firewall stops. One message a batch, so
-/// that most of them are unread when the signal comes.
+/// Messages in the socket that the guard answered count as received when the firewall stops. One message per batch, so that
+/// most are unread when the signal arrives.
 fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
     const MANY: u64 = 5000;
     let scene = scene(twin, "closed", &["--batch", "1"])?;
@@ -150,7 +150,7 @@ fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall says nothing any more: its guard does.
+/// The firewall can't report it any more: its guard does.
 fn without_an_end(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "closed", &[])?;
     scene.stop_and_send(WAITING)?;
@@ -184,7 +184,7 @@ fn without_a_deadline(twin: Twin) -> anyhow::Result<()> {
     scene.firewall.finish()?.total.check_clean()
 }
 
-/// A guard that did not run itself can't say who stalled.
+/// A guard that did not run itself can't identify the stalled process.
 fn of_the_guard_itself(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "closed", &[])?;
     let guard = scene.guard.context("there is no guard")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Verdicts for which the kernel has no room: a library between the firewall and its netlink socket (refuse.c) refuses
-//! them for a while, or makes the buffer for sending small. The firewall goes on, and each packet gets its own verdict.
+//! Verdicts for which the kernel has no room: a library between the firewall and its netlink socket (refuse.c) refuses them
+//! for a while, or shrinks the send buffer. The firewall continues, and each packet gets its own verdict.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
     ("unsent-the-guard-answers", 120, the_guard_answers),
 ];
 
-/// Every second datagram is dropped, so that each has a verdict message of its own.
+/// Drops every second datagram, so that each has a separate verdict message.
 const POLICY: &str = "table inet chaos {\n\
     \tchain output {\n\
     \t\ttype filter hook output priority 0; policy accept;\n\
@@ -54,7 +54,7 @@ impl Place {
         })
     }
 
-    /// A firewall behind refuse.c with these variables.
+    /// Starts a firewall with refuse.c and these variables.
     fn start(
         &self,
         twin: Twin,
@@ -68,10 +68,10 @@ impl Place {
         Firewall::start_under(&self.namespace, &wrapper, twin, &arguments)
     }
 
-    /// Sends datagrams that wait together. Every second one is a byte longer.
+    /// Sends datagrams that wait together. Every second datagram is a byte longer.
     fn send(&self, firewall: &Firewall) -> anyhow::Result<()> {
         let client = udp_client(&self.namespace, LOCALHOST)?;
-        // Else it would wait for room.
+        // A smaller buffer would make sending wait for room.
         force_send_buffer(&client, 16 << 20)?;
         proc::stop(firewall.pid)?;
         for number in 0..SENT {
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// Ends a firewall that could send everything at last. Gives the ledger.
+/// Ends a firewall that could finally send everything. Returns the ledger.
 fn finish(place: &Place, mut firewall: Firewall, what: &str) -> anyhow::Result<Stats> {
     until("nothing waits any more", PATIENCE, || {
         ensure!(
@@ -115,7 +115,7 @@ fn for_a_while(twin: Twin) -> anyhow::Result<()> {
         place.send(&firewall)?;
         let what = format!("{backend}, errno {error}");
         let ledger = finish(&place, firewall, &what)?.total;
-        // What was interrupted is called again at once.
+        // Interrupted calls are repeated at once.
         ensure!(
             (ledger.send_retries > 0) == (error != libc::EINTR),
             "{what}: {ledger:?}"
@@ -128,7 +128,7 @@ fn for_a_while(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As small as the kernel makes it, that is room for some 140 verdicts.
+/// The smallest buffer of the kernel has room for some 140 verdicts.
 fn as_too_long(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS.into_iter().rev() {
         let place = Place::new()?;
@@ -144,7 +144,7 @@ fn as_too_long(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// It can be stopped all the same, and its ledger says that verdicts are missing.
+/// The firewall can be stopped anyway, and its ledger reports missing verdicts.
 fn for_ever(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS {
         let place = Place::new()?;

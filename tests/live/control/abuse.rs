@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that do what they should not, while packets come: every packet gets its verdict, other clients their answers,
-//! and memory stays as it was.
+//! Misbehaving clients while packets arrive: every packet gets its verdict, other clients their replies, and memory use does
+//! not grow.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,13 +32,13 @@ pub const ROWS: &[Row] = &[
 ];
 
 const MIB: usize = 1 << 20;
-/// By which the peak of memory may grow. What the firewall has now says less: the C library keeps freed memory that lies
-/// below a block in use.
+/// Allowed growth of peak memory. Current memory use is less meaningful: the C library keeps freed memory below a block in
+/// use.
 const GROWTH_MIB: f64 = 8.0;
-/// Exchanges of packets between two checks whether to go on.
+/// Number of exchanges between two checks for the end.
 const ROUND: u64 = 100;
 
-/// Packets that go through the firewall and back, one after the other, all the while.
+/// Continuous packet exchanges through the firewall, one at a time.
 struct Traffic {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<()>>,
@@ -49,13 +49,13 @@ impl Traffic {
     fn start(place: &Place, firewall: &Firewall) -> anyhow::Result<Traffic> {
         let server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
         let client = udp_client(&place.namespace, LOCALHOST)?;
-        // What is needed for the first packets is there, then.
+        // Memory needed for the first packets is then allocated.
         udp_exchange(&client, ROUND)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let _server = server;
-            // A whole round at least, however soon the abuse is over.
+            // At least one whole round, however short the abuse is.
             loop {
                 udp_exchange(&client, ROUND)?;
                 if told.load(Ordering::Relaxed) {
@@ -70,7 +70,8 @@ impl Traffic {
         })
     }
 
-    /// Ends it: no packet was lost, others can ask, memory had no higher peak, and the firewall stops as it should.
+    /// Ends the traffic and checks: no packet was lost, other clients get replies, peak memory did not grow, and the
+    /// firewall stops normally.
     fn finish(self, place: &Place, firewall: Firewall) -> anyhow::Result<()> {
         ensure!(place.ask(r#"{"command":"log"}"#)?["ok"] == true);
         self.stop.store(true, Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl Traffic {
     }
 }
 
-/// Sends until all is sent or the other end has closed.
+/// Sends until everything is sent or the other end has closed.
 fn pour(client: &Client, piece: &[u8], bytes: usize) -> usize {
     let mut sent = 0;
     while sent < bytes && client.stream().write_all(piece).is_ok() {
@@ -117,7 +118,7 @@ fn garbage(twin: Twin) -> anyhow::Result<()> {
             error_of(&client.line()?)?;
             lines += 1;
         }
-        // Deeper than any reader of JSON should follow.
+        // Deeper than any JSON parser should follow.
         client.send([&[b'['; 60_000][..], b"\n"].concat())?;
         error_of(&client.line()?)?;
         client.send([&b"{\"a\":".repeat(10_000)[..], b"\n"].concat())?;
@@ -142,7 +143,7 @@ fn endless_line(twin: Twin) -> anyhow::Result<()> {
         client.check_closed()?;
         ensure!(place.count("control_bad")? == number);
     }
-    // The longest that is taken, and one byte more.
+    // The longest accepted request, and one byte more.
     let mut client = place.connect()?;
     let blanks = " ".repeat(65536 - "{\"command\":\"log\"}\n".len());
     ensure!(client.ask(&format!("{blanks}{{\"command\":\"log\"}}"))?["ok"] == true);
@@ -157,7 +158,7 @@ fn endless_lines(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &[])?;
     let traffic = Traffic::start(&place, &firewall)?;
     let client = place.connect()?;
-    // It reads what it is told, so it is served to the end.
+    // It reads its replies, so it is served to the end.
     let mut reader = client.stream().try_clone()?;
     let told = thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
     let line = [&vec![b'x'; 8 * 1024 - 1][..], b"\n"].concat();
@@ -169,7 +170,7 @@ fn endless_lines(twin: Twin) -> anyhow::Result<()> {
     traffic.finish(&place, firewall)
 }
 
-/// A policy whose rules fill more than any socket's buffer.
+/// Writes a policy whose rules exceed any socket's buffer.
 fn write_large_policy(place: &Place) -> anyhow::Result<()> {
     let mut policy = String::from(
         "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n",
@@ -189,7 +190,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     write_large_policy(&place)?;
     let firewall = place.start(twin, &[])?;
-    // What a large answer needs once is there, then.
+    // Memory needed for a large reply is then allocated.
     ensure!(place.ask(r#"{"command":"rules"}"#)?["ok"] == true);
     let traffic = Traffic::start(&place, &firewall)?;
     let mut clients = Vec::new();
@@ -204,7 +205,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     for client in &mut clients {
         ensure!(client.text().is_err(), "a whole answer came");
     }
-    // One that reads slowly, but reads.
+    // A client that reads slowly.
     let mut slow = place.connect()?;
     slow.send("{\"command\":\"rules\"}\n")?;
     thread::sleep(Duration::from_secs(2));
@@ -250,7 +251,7 @@ fn dying(twin: Twin) -> anyhow::Result<()> {
     let traffic = Traffic::start(&place, &firewall)?;
     for number in 0..200 {
         let mut client = place.connect()?;
-        // Before, within and behind a request, and within its answer.
+        // Closes before, within and after a request, and within its reply.
         match number % 4 {
             0 => {}
             1 => client.send("{\"command\":\"st")?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who may ask.
+//! Access rights to the control socket.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -18,14 +18,14 @@ pub const ROWS: &[Row] = &[
     ("places-are-kept-for-root", 60, places),
 ];
 
-/// Some user, and some group.
+/// An arbitrary user and group.
 const USER: u32 = 4711;
 const GROUP: u32 = 4712;
 
-/// Connects as a user, in a group, and in other groups.
+/// Connects as a user, with a group and supplementary groups.
 fn connect_as(path: &str, uid: u32, gid: u32, others: &[u32]) -> anyhow::Result<Client> {
     let (path, others) = (path.to_owned(), others.to_vec());
-    // The raw calls change the thread only, which ends at once.
+    // The raw calls change only the thread, which ends at once.
     let connect = move || -> io::Result<UnixStream> {
         // SAFETY: the groups live during the call; the others touch no memory.
         let results = unsafe {
@@ -56,7 +56,7 @@ fn check_refused(mut client: Client, uid: u32) -> anyhow::Result<()> {
     client.check_closed()
 }
 
-/// The owner, members of the group, whom the firewall runs as, and root.
+/// The owner, members of the group, the firewall's user, and root have access.
 fn served(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
@@ -78,7 +78,8 @@ fn served(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// A mode that lets everybody connect lets nobody else ask; one that the group may not write to lets its members not.
+/// A mode that lets every user connect grants no further access; a socket that the group may not write to excludes its
+/// members.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
@@ -90,13 +91,14 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?;
     let more = ["--control-mode", "0646", "--control-owner", "4711:4712"];
     let firewall = place.start(twin, &more)?;
-    // The kernel looks at the group's rights only, so it does not even let him connect.
+    // The kernel checks only the group's rights, so this user can't even connect.
     ensure!(connect_as(&control, 99, GROUP, &[]).is_err());
     check_refused(connect_as(&control, 99, 98, &[])?, 99)?;
     firewall.stop().map(drop)
 }
 
-/// Silent clients of one user, and of all but root, have a number of places; root finds one and steers the firewall.
+/// Silent clients of one user, and of all users but root, have a limited number of places; root gets a place and controls
+/// the firewall.
 fn places(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");

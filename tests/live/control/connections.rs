@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a firewall tells of the connections that it follows, and what fwctl makes of it.
+//! The connections that a firewall lists, and fwctl's output for them.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -65,7 +65,7 @@ impl Place {
         })
     }
 
-    /// All pages, of which there are some.
+    /// Returns all pages; there are several.
     fn pages(&self, undecided: bool) -> anyhow::Result<Vec<Vec<Value>>> {
         let mut client = Client::new(&self.control)?;
         let mut pages = Vec::new();
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// Opens connections, of which the client sends some bytes each. Gives both ends of each.
+/// Opens connections, on each of which the client sends some bytes. Returns both ends of each.
 fn open(
     place: &Place,
     address: SocketAddr,
@@ -99,7 +99,7 @@ fn open(
     sent.iter().map(open).collect()
 }
 
-/// What is told of a connection besides its ends and its age.
+/// Listed values of a connection besides its ends and its age.
 type Told = (Value, Value, Value);
 
 fn by_client(pages: &[Vec<Value>]) -> anyhow::Result<BTreeMap<String, Told>> {
@@ -122,10 +122,10 @@ fn by_client(pages: &[Vec<Value>]) -> anyhow::Result<BTreeMap<String, Told>> {
     Ok(all)
 }
 
-/// Of a client: the state of its connection, what it speaks, and the name.
+/// Values of a client: connection state, protocol, and name.
 type Known = (&'static str, Option<&'static str>, Option<&'static str>);
 
-/// What clients send, and what is known of them then.
+/// Data that clients send, and the resulting values.
 const SENT: &[(&[u8], Known)] = &[
     (b"", ("undecided", None, None)),
     (
@@ -179,7 +179,7 @@ fn told(twin: Twin) -> anyhow::Result<()> {
     place.firewall.stop().map(drop)
 }
 
-/// Each is told of once, though it takes many pages, and packets go on meanwhile.
+/// Each connection is listed once, although the list has many pages, and packets arrive meanwhile.
 fn in_pages(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let mut ends = open(

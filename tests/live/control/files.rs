@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The file of the control socket: whose it is, what it replaces and what it never does.
+//! The file of the control socket: its owner, the files that it replaces, and those that it never touches.
 
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt};
@@ -41,8 +41,8 @@ fn mode_and_owner(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &[])?;
     check_file(&control, 0o600, 0, 0)?;
     firewall.stop()?;
-    // The rights of new files don't take anything from the mode.
-    // SAFETY: umask(2) can't fail and touches no memory; the case is a process of its own.
+    // The umask does not affect the mode.
+    // SAFETY: umask(2) can't fail and touches no memory; the case is a separate process.
     unsafe { libc::umask(0o077) };
     for (mode, owner, expected) in [
         ("0666", "nobody", (0o666, 65534, 0)),
@@ -59,7 +59,7 @@ fn mode_and_owner(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plain user gives the socket to a group only if he is in it: what a unit says by SupplementaryGroups=.
+/// A plain user can assign the socket to a group only as its member, which a unit sets by SupplementaryGroups=.
 fn group_of_others(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
@@ -137,7 +137,7 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     let pid = std::process::id();
     let cause = format!("in use by pid {pid}: stop it or choose another path");
     check_refusal(&place, twin, &control, 5, &cause)?;
-    // The queue of those who wait for it is full.
+    // The backlog of the socket is full.
     let mut waiting = Vec::new();
     while let Ok(stream) = connect_at_once(&control) {
         waiting.push(stream);
@@ -146,12 +146,12 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     check_refusal(&place, twin, &control, 5, cause)?;
     drop(waiting);
     drop(listener);
-    // One of another kind.
+    // A socket of another type.
     let datagrams = place.path("datagrams");
     let _bound = std::os::unix::net::UnixDatagram::bind(&datagrams)?;
     check_refusal(&place, twin, &datagrams, 5, cause)?;
     ensure!(Path::new(&datagrams).exists(), "the file is gone");
-    // A firewall's own, by another firewall on another queue.
+    // A firewall's own socket, replaced by another firewall on another queue.
     let firewall = place.start(twin, &[])?;
     let cause = format!(
         "in use by pid {}: stop it or choose another path",
@@ -167,10 +167,10 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Connects, or fails if that would have to wait.
+/// Connects, or fails if that would block.
 fn connect_at_once(path: &str) -> anyhow::Result<std::os::fd::OwnedFd> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    // SAFETY: socket(2) touches no memory, and its descriptor is nobody else's.
+    // SAFETY: socket(2) touches no memory, and its descriptor has no other owner.
     let socket = unsafe {
         let flags = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let fd = libc::socket(libc::AF_UNIX, flags, 0);
@@ -235,7 +235,7 @@ fn replaced(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts that fail: both twins say the same, and why.
+/// Starts that fail: both twins report the same reason.
 pub fn same_refusals() -> anyhow::Result<()> {
     let place = Place::new()?;
     let (file, missing) = (place.path("web.nft/control"), place.path("none/control"));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The control sockets of running firewalls: their files, their answers, and that no client, whatever it does, keeps a
-//! packet or another client waiting.
+//! The control sockets of running firewalls: their files and replies; no client can delay a packet or another client.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

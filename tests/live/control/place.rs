@@ -14,7 +14,7 @@ use testbed::twin::Twin;
 const POLICY: &str = "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\
     \t\tudp dport 9999 counter comment \"asked\"\n\t\ttcp dport 23 counter log prefix \"telnet \" drop\n\t}\n}\n";
 
-/// A place whose folder everybody may use, for firewalls with a control socket.
+/// A place whose folder every user may use, for firewalls with a control socket.
 pub struct Place(place::Place);
 
 impl Deref for Place {
@@ -41,12 +41,12 @@ impl Place {
         Client::new(&self.path("control"))
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a separate connection.
     pub fn ask(&self, request: &str) -> anyhow::Result<Value> {
         self.connect()?.ask(request)
     }
 
-    /// A count of `status`.
+    /// Returns a count of `status`.
     pub fn count(&self, name: &str) -> anyhow::Result<u64> {
         let status = self.ask(r#"{"command":"status"}"#)?;
         let count = status["counts"][name].as_u64();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is asked and answered.
+//! Requests and replies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,7 @@ fn status(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Once a case: the server stays.
+/// Exchanges packets; once per case, since the server stays.
 fn exchange(place: &Place) -> anyhow::Result<()> {
     let _server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
@@ -188,7 +188,7 @@ fn log(twin: Twin) -> anyhow::Result<()> {
     }
     client.ask(r#"{"command":"log","level":"error"}"#)?;
     client.ask(r#"{"command":"reload"}"#)?;
-    // Firewall::stop wants an empty stderr: a reload is told at info.
+    // Firewall::stop requires an empty stderr, and a reload is logged at info.
     firewall.stop().map(drop)
 }
 
@@ -196,7 +196,7 @@ fn in_order(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &[])?;
     let mut client = place.connect()?;
-    // Far more than a buffer of a client holds.
+    // Far more than a client's buffer holds.
     let requests: String = (0..10_000)
         .map(|number| format!("{{\"{number}\":0}}\n"))
         .collect();
@@ -248,7 +248,7 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut firewall = place.start(twin, &[])?;
     exchange(&place)?;
-    // Far longer than we wait for its end: nothing waits in the queue, so it ends at once.
+    // A limit far beyond the real duration: nothing waits in the queue, so it ends at once.
     let answer = place.ask(r#"{"command":"drain","seconds":3600}"#)?;
     ensure!(answer["ok"] == true && answer["seconds"] == 3600 && answer["waiting"] == 0);
     until(
@@ -261,7 +261,7 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Clients that say nothing cost no call.
+/// Silent clients cost no call.
 fn idle(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &["--deadline", "0"])?;
@@ -271,7 +271,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
         client.ask(r#"{"command":"log"}"#)?;
         clients.push(client);
     }
-    // It may still be on its way to sleep from the last answer.
+    // It may still be active after the last reply.
     until("the main thread sleeps", PATIENCE, || {
         Ok(testbed::proc::sleeps_in_poll(firewall.pid, firewall.pid))
     })?;
@@ -283,7 +283,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The keys of an answer in their order, with numbers, texts and truths by their kind only.
+/// Returns the keys of a reply in order, with the types of numbers, texts and booleans.
 fn shape(text: &str) -> anyhow::Result<String> {
     let mut shape = String::new();
     let mut rest = text.trim_end();
@@ -312,7 +312,7 @@ fn shape(text: &str) -> anyhow::Result<String> {
     Ok(shape)
 }
 
-/// Both twins answer with the same keys in the same order; errors with the same bytes.
+/// Both twins reply with the same keys in the same order; errors have the same bytes.
 pub fn same_answers() -> anyhow::Result<()> {
     let requests = [
         r#"{"command":"status"}"#,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events of running firewalls: what is in the lines, and that no sink, however it fails, loses a line silently, cuts
-//! one, or keeps a packet waiting.
+//! Events of running firewalls: the contents of lines; no failing sink loses a line silently, truncates a line, or delays a
+//! packet.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

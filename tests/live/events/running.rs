@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that writes events, and the packets that it writes of.
+//! A firewall that writes events, and the packets that cause them.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -15,12 +15,12 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
-/// Ports that the policy drops, rejects, logs and lets through, and lets through alone.
+/// Ports that the policy drops, rejects, logs and accepts, and only accepts.
 pub const DROPPED: u16 = 1001;
 pub const REJECTED: u16 = 1002;
 pub const LOGGED: u16 = 1003;
 pub const ACCEPTED: u16 = 1004;
-/// Where the rules stand.
+/// Lines of the rules.
 pub const DROP_LINE: u32 = 4;
 pub const LOG_LINE: u32 = 6;
 
@@ -29,7 +29,7 @@ const POLICY: &str =
     \t\tudp dport 1001 drop comment \"no \\ 1001\"\n\t\tudp dport 1002 reject\n\
     \t\tudp dport 1003 log prefix \"seen: \" level info accept\n\t}\n}\n";
 
-/// A folder that everybody may use, with a policy. It goes away with the value.
+/// A folder that every user may use, with a policy. Deleted on drop.
 pub struct Place {
     folder: Folder,
     pub namespace: Namespace,
@@ -44,7 +44,7 @@ impl Place {
         Ok(Place { folder, namespace })
     }
 
-    /// A path in the folder.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> String {
         self.folder.file(name)
     }
@@ -64,15 +64,15 @@ impl Place {
     }
 }
 
-/// Sends datagrams, which may be answered with errors.
+/// Sends datagrams, which may cause ICMP errors.
 pub fn send(client: &UdpSocket, port: u16, count: u64) {
     for _ in 0..count {
-        // An error that is told here is the answer to an earlier one.
+        // An error here belongs to an earlier datagram.
         while client.send_to(b"twinwall", (LOCALHOST, port)).is_err() {}
     }
 }
 
-/// The lines of a file that are there, which must be whole.
+/// Returns the lines of a file, which must be whole.
 pub fn lines_of(path: impl AsRef<Path>) -> anyhow::Result<Vec<Value>> {
     let text =
         fs::read_to_string(&path).with_context(|| format!("read {}", path.as_ref().display()))?;
@@ -91,7 +91,7 @@ pub fn is_type(line: &Value, kind: &str) -> bool {
     line["event_type"] == kind
 }
 
-/// The program's own events of a kind.
+/// Whether a line is the program's own event of a kind.
 pub fn is_own(line: &Value, kind: &str) -> bool {
     is_type(line, "twinwall") && line["twinwall"]["event"] == kind
 }
@@ -100,7 +100,7 @@ pub fn count_type(lines: &[Value], kind: &str) -> u64 {
     lines.iter().filter(|line| is_type(line, kind)).count() as u64
 }
 
-/// The sum of what was told to be missing.
+/// Returns the sum of the lines reported as missing.
 pub fn missed(lines: &[Value], kind: &str) -> u64 {
     let told = lines.iter().filter(|line| is_own(line, kind));
     told.map(|line| line["twinwall"]["events"].as_u64().unwrap_or(0))
@@ -111,14 +111,14 @@ pub fn missed(lines: &[Value], kind: &str) -> u64 {
 pub fn wait_for(path: &str, what: &str, found: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
     until(what, PATIENCE, || {
         let text = fs::read_to_string(path).unwrap_or_default();
-        // The last one may not be whole yet.
+        // The last line may still be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let lines: Vec<Value> = whole.lines().map(parsed).collect::<anyhow::Result<_>>()?;
         Ok(lines.iter().any(&found))
     })
 }
 
-/// The verdicts of a ledger are those of all packets that were sent, and none was lost.
+/// Checks that the ledger's verdicts include all sent packets, and none was lost.
 pub fn check_ledger(stats: &Stats, verdict: &str, packets: u64) -> anyhow::Result<()> {
     stats.total.check_clean()?;
     let counted = stats.total.verdict(verdict);

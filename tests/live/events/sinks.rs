@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sinks that move, fill up, stop, and vanish: no line is cut or lost without being counted, and no packet waits.
+//! Sinks that move, fill up, stop, and vanish: no line is truncated or lost without being counted, and no packet waits.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -51,7 +51,7 @@ pub const ROWS: &[Row] = &[
 
 const ALL: &[&str] = &["--events-rate", "1000000"];
 
-/// Sends so many drops that they do not overrun the queue's buffer.
+/// Sends a number of packets to drop, slowly enough for the queue's buffer.
 fn drops(place: &Place, packets: u64) -> anyhow::Result<()> {
     let client = place.client()?;
     for packet in 1..=packets {
@@ -63,7 +63,7 @@ fn drops(place: &Place, packets: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the firewall, which may have warned, when it has nothing to do; gives the last ledger, too.
+/// Ends an idle firewall, which may have logged warnings; also returns the last ledger.
 fn end(firewall: Firewall) -> anyhow::Result<(Ended, Stats)> {
     firewall.settled_ledger()?;
     let ended = firewall.end_by(libc::SIGTERM)?;
@@ -72,14 +72,14 @@ fn end(firewall: Firewall) -> anyhow::Result<(Ended, Stats)> {
     Ok((ended, stats))
 }
 
-/// Waits until a file has so many lines of drops.
+/// Waits until a file has this number of drop lines.
 fn wait_for_drops(path: &str, drops: u64) -> anyhow::Result<()> {
     until("lines of drops", PATIENCE, || {
         Ok(lines_of(path).is_ok_and(|lines| count_type(&lines, "drop") == drops))
     })
 }
 
-/// Every drop is a line, or told to be missing.
+/// Checks that every drop has a line, or is reported as missing.
 fn check_all_told(lines: &[Value], drops: u64) -> anyhow::Result<()> {
     let (written, lost) = (count_type(lines, "drop"), missed(lines, "lost"));
     ensure!(
@@ -132,7 +132,7 @@ fn no_rotation(twin: Twin) -> anyhow::Result<()> {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
     let events = format!("{folder}/events.json");
     let firewall = place.start(twin, &events, ALL)?;
-    // Whom the firewall is may make no file there any more.
+    // The firewall's user may no longer create files there.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     let moved = format!("{folder}/events.1");
     fs::rename(&events, &moved)?;
@@ -151,7 +151,7 @@ fn no_rotation(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file system that goes away with the value.
+/// A file system that is unmounted on drop.
 struct Disk(CString);
 
 impl Drop for Disk {
@@ -161,11 +161,11 @@ impl Drop for Disk {
     }
 }
 
-/// After which a firewall has tried again to write, if it has something to write.
+/// Time after which a firewall has retried a failed write.
 const RETRY: Duration = Duration::from_millis(1500);
 const DISK_BYTES: usize = 256 << 10;
 
-/// Mounts a file system of DISK_BYTES, in a mount namespace of this thread's and its children's.
+/// Mounts a file system of DISK_BYTES, in a mount namespace of this thread and its children.
 fn mount_small(folder: &str) -> anyhow::Result<Disk> {
     let call = |result: i32, what: &str| -> anyhow::Result<()> {
         let error = std::io::Error::last_os_error();
@@ -179,7 +179,7 @@ fn mount_small(folder: &str) -> anyhow::Result<Disk> {
     );
     let private = libc::MS_REC | libc::MS_PRIVATE;
     let null = std::ptr::null();
-    // SAFETY: the strings live through the calls, which take no other pointers.
+    // SAFETY: the strings live through the calls, which receive no other pointers.
     unsafe {
         call(libc::unshare(libc::CLONE_NEWNS), "unshare")?;
         let result = libc::mount(null, root.as_ptr(), null, private, null.cast());
@@ -206,7 +206,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     fs::write(&filler, vec![0; 200 << 10])?;
     let events = format!("{disk}/events.json");
     let firewall = place.start(twin, &events, ALL)?;
-    // What does not fit into the file is kept while there is room, and the rest is counted.
+    // Lines beyond the file's size are buffered as far as possible, and the rest is counted.
     drops(&place, PACKETS)?;
     check_ledger(&firewall.settled_ledger()?, "drop", PACKETS)?;
     until("the disk is full", PATIENCE, || {
@@ -217,7 +217,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
         !text.ends_with('\n'),
         "the last line was not cut: the test proves nothing"
     );
-    // Room again: move what is there to where there is more.
+    // To make room, move the data to a larger file system.
     let kept = place.path("kept");
     fs::remove_file(&filler)?;
     let mut sent = PACKETS;
@@ -226,7 +226,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
         "the disk takes lines again, and has them all",
         PATIENCE,
         || {
-            // The disk is small: what is written is taken away when nothing more can be.
+            // The disk is small: move the data away when it is full.
             let text = fs::read_to_string(&events)?;
             if text.len() == DISK_BYTES {
                 take_away(&events, &kept)?;
@@ -265,7 +265,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
 /// Moves the text of a file that is being written to the end of another. The writer appends.
 fn take_away(from: &str, to: &str) -> anyhow::Result<()> {
     use std::io::Write;
-    // Nobody may write meanwhile: what is cut off is what was read.
+    // No writer may be active: the removed text is the text read.
     let mut file = fs::OpenOptions::new().append(true).create(true).open(to)?;
     let text = fs::read(from)?;
     file.write_all(&text)?;
@@ -288,7 +288,7 @@ fn vanished(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &events, &[ALL, &["--sandbox", "off"]].concat())?;
     drops(&place, 10)?;
     wait_for_drops(&events, 10)?;
-    // A deleted file is made again, and nothing is told.
+    // A deleted file is created again, without a report.
     fs::remove_file(&events)?;
     drops(&place, 10)?;
     wait_for_drops(&events, 10)?;
@@ -308,7 +308,7 @@ fn vanished(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives the lines of a connection as they come.
+/// Returns the lines of a connection as they arrive.
 fn read_lines(stream: UnixStream) -> Receiver<Value> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
@@ -320,7 +320,7 @@ fn read_lines(stream: UnixStream) -> Receiver<Value> {
 }
 
 fn listener(twin: Twin) -> anyhow::Result<()> {
-    // Lines of them are more than twice what is kept for a sink.
+    // Their lines exceed twice the buffer of a sink.
     const PACKETS: u64 = 16_000;
     let place = Place::new()?;
     let path = place.path("listener");
@@ -330,7 +330,7 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
         Ok(listener)
     };
     let unix = format!("unix:{path}");
-    // It is not there yet.
+    // The listener does not exist yet.
     let firewall = place.start(twin, &unix, ALL)?;
     drops(&place, 1)?;
     let first = listen()?;
@@ -341,12 +341,12 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
         line.clear();
         stream.read_line(&mut line)?;
     }
-    // It stops reading.
+    // The listener stops reading.
     drops(&place, PACKETS)?;
     let stats = firewall.settled_ledger()?;
     check_ledger(&stats, "drop", PACKETS + 1)?;
     thread::sleep(Duration::from_millis(100));
-    // It goes away with a line read in half, and comes again.
+    // The listener closes within a line, and reopens.
     let mut half = [0; 100];
     stream.read_exact(&mut half)?;
     drop((stream, first));
@@ -360,7 +360,7 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     let (ended, stats) = end(firewall)?;
     check_ledger(&stats, "drop", PACKETS + 1)?;
     lines.extend(reader);
-    // What the first listener's buffer had is gone with it; what followed is whole lines.
+    // Data in the first listener's buffer are lost with it; after that, lines are whole.
     ensure!(lines.iter().all(Value::is_object), "{:?}", lines.last());
     ensure!(count_type(&lines, "drop") > 1000 && missed(&lines, "lost") > 0);
     ensure!(lines.iter().any(|line| is_own(line, "stopped")));
@@ -394,7 +394,7 @@ fn stdout(twin: Twin) -> anyhow::Result<()> {
             }
         }
     };
-    // On a busy machine all reports may come before the first packet is decided.
+    // On a busy machine all reports may arrive before the first packet is decided.
     send(&client, DROPPED, 1);
     until_one_is("drop")?;
     for _ in 0..REPORTS {

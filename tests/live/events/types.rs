@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is in the lines.
+//! Contents of event lines.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,14 +27,14 @@ pub const ROWS: &[Row] = &[
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 
-/// A datagram to a port, byte for byte the same each time.
+/// Returns a datagram to a port, with the same bytes each time.
 fn datagram(port: u16) -> Vec<u8> {
     let mut datagram = udp(12, b"same");
     datagram[2..4].copy_from_slice(&port.to_be_bytes());
     ipv4(UDP, 0, &datagram)
 }
 
-/// Sends one packet of each kind, and waits for the last one's line.
+/// Sends one packet of each kind, and waits for the last line.
 fn send_each(place: &Place, events: &str) -> anyhow::Result<()> {
     let sender = RawSender::new(&place.namespace, LOCALHOST)?;
     for port in [DROPPED, REJECTED, LOGGED, ACCEPTED] {
@@ -106,7 +106,7 @@ fn each_type(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both twins' lines of the same packets differ by the time only.
+/// Both twins' lines for the same packets differ only in the time.
 pub fn same_bytes() -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut seen = Vec::new();
@@ -161,7 +161,7 @@ fn rate(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A policy of which each packet to a port is dropped by a rule on a line of its own.
+/// Returns a policy that drops each packet to a port by a rule on the line of its generation.
 fn policy_of(generation: u64) -> String {
     let lines = "\n".repeat(generation as usize);
     format!(
@@ -170,7 +170,7 @@ fn policy_of(generation: u64) -> String {
     )
 }
 
-/// Policies change while packets come: each line names the rule, and its place, of its own generation.
+/// Policies change while packets arrive: each line has the rule and the place of its own generation.
 fn generations(twin: Twin) -> anyhow::Result<()> {
     const RELOADS: u64 = 12;
     const PACKETS: u64 = 50;

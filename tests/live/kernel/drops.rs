@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fwctl drops` by the kernel's drop monitor, which only a machine of one's own has to oneself: every way in which a packet
-//! is dropped is told, and what a queue drops is what the firewall's ledger says.
+//! `fwctl drops` with the kernel's drop monitor, which has a single user and so needs a separate machine: every kind of drop
+//! is reported, and the drops of queues match the firewall's ledger.
 
 use std::process::Command;
 
@@ -11,10 +11,10 @@ use testbed::twin::{root, Twin};
 
 use super::machine::build;
 
-/// As in guest/drops.
+/// Number of packets, as in guest/drops.
 const PACKETS: u64 = 5;
 const MODULES: [&str; 4] = ["drop_monitor", "nf_tables", "nft_queue", "nfnetlink_queue"];
-/// What vm/run ends with where it can't run.
+/// Exit code of vm/run where it can't run.
 const CANNOT_RUN: i32 = 77;
 
 pub fn every_drop_is_told(twin: Twin) -> anyhow::Result<()> {
@@ -70,7 +70,7 @@ fn check(text: &str) -> anyhow::Result<()> {
     ensure!(sum("rule", "NETFILTER_DROP") == PACKETS, "{text}");
     ensure!(sum("kernel", "NO_SOCKET") == PACKETS, "{text}");
     ensure!(sum("kernel", "SOCKET_RCVBUFF") > 0, "{text}");
-    // The queue without a listener, and the one whose socket was full, as the ledger has it.
+    // Drops of the queue without a listener, and of the queue with a full socket, as in the ledger.
     let user_drop = counted(&total["kernel"]["user_drop"]);
     ensure!(user_drop > 0, "the socket was never full: {text}");
     ensure!(

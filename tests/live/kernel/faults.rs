@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What libraries of generic netlink make of faults, in the virtual machine: those in C, and all that are built.
+//! Behaviour of generic netlink libraries on faults, in the virtual machine: those in C, and all that are built.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +13,13 @@ use super::machine::{make, CANNOT_RUN};
 
 const PROGRAMS: [&str; 4] = ["raw", "mnl", "libnl", "libnl-ack"];
 
-/// The program of a line `FAULT PROGRAM: OUTCOME`.
+/// Returns the program of a line `FAULT PROGRAM: OUTCOME`.
 fn program(line: &str) -> &str {
     let program = line.split_whitespace().nth(1).unwrap_or_default();
     program.trim_end_matches(':')
 }
 
-/// kernel/faults/run prints what kernel/faults/expected has of the programs that there are.
+/// kernel/faults/run prints the lines of kernel/faults/expected for the installed programs.
 pub fn libraries_take_faults_as_expected() -> anyhow::Result<()> {
     let programs = PROGRAMS.iter().map(|name| format!("bin/genl-c-{name}"));
     let targets: Vec<String> = programs.chain(["faults".to_owned()]).collect();

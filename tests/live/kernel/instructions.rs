@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Instructions an exchange, in the virtual machine that counts them: figures without noise, held against those of a file.
+//! Instructions per exchange, in the virtual machine that counts them: figures without noise, compared with those of a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,15 +14,15 @@ use testbed::twin::root;
 use super::lab::count;
 use super::machine::{headers, make};
 
-/// By what part a count may be above that of the file.
+/// Share by which a count may exceed the count in the file.
 const ROOM: f64 = 0.05;
 
-/// kernel/instructions.toml: counts, and what they are of.
+/// Contents of kernel/instructions.toml: counts and their versions.
 #[derive(Deserialize)]
 struct Kept {
     kernel: String,
     cc: String,
-    /// By the lines of kernel/lab's list.
+    /// Counts by the lines of kernel/lab's list.
     exchanges: BTreeMap<String, f64>,
 }
 
@@ -32,14 +32,14 @@ fn compiler() -> anyhow::Result<String> {
     Ok(said.lines().next().unwrap_or_default().to_owned())
 }
 
-/// The kernel's headers, by the name of their package.
+/// Returns the package name of the kernel's headers.
 fn kernel() -> anyhow::Result<String> {
     let folder = headers()?;
     let name = Path::new(folder.trim()).file_name();
     Ok(name.unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Those of kernel/instructions.toml, in one machine.
+/// Counts the exchanges of kernel/instructions.toml, in one machine.
 fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     let lines: Vec<&str> = kept.exchanges.keys().map(String::as_str).collect();
     let programs = lines.iter().filter_map(|line| line.split_once(' '));
@@ -51,7 +51,7 @@ fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     count(&lines)
 }
 
-/// No exchange takes more instructions than the file says and some room.
+/// No exchange exceeds the file's count by more than the margin.
 pub fn no_exchange_takes_more() -> anyhow::Result<()> {
     let file = root().join("kernel/instructions.toml");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;

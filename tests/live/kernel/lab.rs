@@ -12,7 +12,7 @@ use testbed::twin::root;
 
 use super::machine::{headers_of, make, CANNOT_RUN};
 
-/// What `ipc-binder` is asked: every operation, and the sizes at which its memory would be used up if it were not given back.
+/// Requests to `ipc-binder`: every operation, and sizes that would exhaust its memory if it were not returned.
 const BINDER: [&str; 7] = [
     "ipc-binder call 64",
     "ipc-binder call 1048576",
@@ -23,7 +23,7 @@ const BINDER: [&str; 7] = [
     "ipc-binder timer 0",
 ];
 
-/// What `kernel/lab` prints of an exchange.
+/// Output of `kernel/lab` for an exchange.
 #[derive(Deserialize)]
 struct Printed {
     operation: String,
@@ -32,7 +32,8 @@ struct Printed {
     wall_ns: u64,
 }
 
-/// Instructions an exchange, by the lines of `kernel/lab`'s list. All are made in one machine; the programs are there.
+/// Returns the instructions per exchange, by the lines of `kernel/lab`'s list, all from one machine. The programs must
+/// exist.
 pub fn count(lines: &[&str]) -> anyhow::Result<BTreeMap<String, f64>> {
     let folder = Folder::new()?;
     let list = folder.write("list", lines.join("\n") + "\n")?;
@@ -58,7 +59,7 @@ pub fn count(lines: &[&str]) -> anyhow::Result<BTreeMap<String, f64>> {
     Ok(counts)
 }
 
-/// The way over binder carries every operation, in the kernel that has it.
+/// The transport over binder supports every operation, in the kernel that has it.
 pub fn binder_carries_every_operation() -> anyhow::Result<()> {
     headers_of("generic")?;
     make(&["bin/ipc-binder", "generic"])?;

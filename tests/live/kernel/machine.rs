@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The virtual machine of `vm/run`, with a kernel that watches its memory as well as Debian's can.
+//! The virtual machine of `vm/run`, with a kernel that checks its memory as well as Debian's can.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,15 +8,16 @@ use anyhow::{bail, Context};
 use testbed::skip::skip;
 use testbed::twin::root;
 
-/// Modules, and what the tests of each are called in the machine.
+/// Modules, which are also the prefixes of their tests.
 pub const SUITES: [&str; 3] = ["echo", "message", "twinring"];
-/// What `vm/run` ends with where it can't run, when the machine broke, and when it took too long.
+/// Exit codes of `vm/run` where it can't run, if the machine broke, and if it took too long.
 pub const CANNOT_RUN: i32 = 77;
 const BROKEN: i32 = 125;
 const TIMED_OUT: i32 = 124;
-/// Redzones, poison and consistency checks of all slabs.
+/// Kernel options: redzones, poison and consistency checks of all slabs.
 const KERNEL_LINE: &str = "slub_debug=FZPU";
-/// For a module that may make a processor hang: 20 s of that end the machine. On a busy host that could be a false alarm.
+/// Kernel options for a module that may hang a processor: 20 s of that end the machine. On a busy host that could be a false
+/// alarm.
 const FRAGILE_KERNEL_LINE: &str = "slub_debug=FZPU softlockup_panic=1";
 const SECONDS: &str = "1200";
 
@@ -24,7 +25,7 @@ fn kernel(name: &str) -> PathBuf {
     root().join("build/kernel").join(name)
 }
 
-/// The modules with a flaw, by the names of their files.
+/// Returns the modules with a flaw, by file name.
 pub fn flaws() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for module in SUITES {
@@ -41,12 +42,12 @@ pub fn flaws() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The folder of the headers of the kernel that most machines run.
+/// Returns the folder of the headers for the most common kernel.
 pub fn headers() -> anyhow::Result<String> {
     headers_of("cloud")
 }
 
-/// The same of a flavour of Debian's kernel.
+/// Returns the same for a flavour of Debian's kernel.
 pub fn headers_of(flavour: &str) -> anyhow::Result<String> {
     let headers = Command::new(root().join("vm/run"))
         .args(["--flavour", flavour, "--headers"])
@@ -58,12 +59,12 @@ pub fn headers_of(flavour: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(headers.stdout)?)
 }
 
-/// Builds the modules, those with a flaw, and what runs in the machine.
+/// Builds the modules, those with a flaw, and the programs of the machine.
 pub fn build() -> anyhow::Result<()> {
     make(&["flaws", "guest", "pcap"])
 }
 
-/// Builds the modules and more, which lie below build/kernel. Cases that run beside each other wait here.
+/// Builds the modules and further targets below build/kernel. Parallel cases wait here.
 pub fn make(targets: &[impl AsRef<str>]) -> anyhow::Result<()> {
     headers()?;
     std::fs::create_dir_all(kernel(""))?;
@@ -91,7 +92,7 @@ pub struct Machine {
     suite: PathBuf,
 }
 
-/// What a machine said, from its start to its end.
+/// Output of a machine, from its start to its end.
 pub struct Run {
     output: String,
     modules: Vec<String>,
@@ -103,7 +104,7 @@ impl Machine {
         Machine::with(KERNEL_LINE)
     }
 
-    /// For modules that are known to be broken.
+    /// Returns a machine for modules that are known to be broken.
     pub fn fragile() -> Machine {
         Machine::with(FRAGILE_KERNEL_LINE)
     }
@@ -121,7 +122,7 @@ impl Machine {
         Machine { command, suite }
     }
 
-    /// Loads modules, one after another, each with the tests whose names begin with its second.
+    /// Loads modules, one after another, each with the tests whose names have the given prefix.
     pub fn run(self, runs: &[(&str, &str)]) -> anyhow::Result<Run> {
         let steps = runs.iter().map(|(module, prefix)| {
             let (suite, module) = (self.suite.display(), kernel(module));
@@ -170,7 +171,7 @@ impl Run {
         self.code == Some(0) && self.output.contains("\ndone")
     }
 
-    /// Everything but the tests that passed.
+    /// Returns all lines except those of passed tests.
     pub fn findings(&self) -> String {
         let lines = self.output.lines().filter(|line| !line.starts_with("ok "));
         format!(
@@ -180,7 +181,7 @@ impl Run {
         )
     }
 
-    /// The modules with which no test failed and the kernel stayed silent.
+    /// Returns the modules without a failed test or a kernel message.
     pub fn modules_without_findings(&self) -> Vec<&str> {
         let quiet = |module: &&String| {
             let begin = format!("begin {}", kernel(module).display());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lab's kernel modules, in a virtual machine: what they do, what nobody can do to them, and that the tests would see
-//! it. What runs in the machine lies in `guest/`.
+//! Tests the lab's kernel modules in a virtual machine: their function, their resistance to abuse, and whether the tests
+//! detect flaws. The programs of the machine are in `guest/`.
 
 mod drops;
 mod faults;
@@ -14,7 +14,7 @@ use twinwall_tests::case::{for_each_twin, Case};
 
 use machine::{build, flaws, Machine, SUITES};
 
-/// Flaws with which the kernel stops, or can't unload the module: they get a machine of their own.
+/// Flaws that stop the kernel, or prevent unloading the module: they run in a separate machine.
 const FATAL: [&str; 5] = [
     "echo_dump_lock",
     "message_source_writable",
@@ -23,7 +23,7 @@ const FATAL: [&str; 5] = [
     "message_flush_releases",
 ];
 
-/// Which tests are to notice a flaw: all that begin so. The other tests aren't run with it.
+/// Prefixes of the tests that must detect each flaw. The other tests aren't run with it.
 const NOTICED_BY: [(&str, &str); 25] = [
     ("echo_maxattr", "echo_names_its_last_attribute"),
     ("echo_leak", "echo_keeps_no_memory"),
@@ -52,10 +52,10 @@ const NOTICED_BY: [(&str, &str); 25] = [
     ("twinring_status_unchecked", "twinring_drops"),
 ];
 
-/// What the fuzzers do in this part, each with its module: seed and steps. `make fuzz` goes on from there.
+/// Runs of the fuzzers in this part, with their module: seed and steps. `make fuzz` continues from there.
 const FUZZ: [(&str, &str); 2] = [("echo", "1 5000"), ("message", "1 200")];
 
-/// Flaws that the fuzzers notice as well: they can fail.
+/// Flaws that the fuzzers detect as well, which shows that they can fail.
 const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
     ("flaws/echo_errno.ko", "--fuzz echo 3 500"),
     ("flaws/message_death_untold.ko", "--fuzz message 3 100"),
@@ -88,7 +88,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// All tests of a module pass, and the kernel doesn't complain.
+/// All tests of a module pass, without a kernel message.
 fn module_passes(suite: &str) -> anyhow::Result<()> {
     build()?;
     let module = format!("modules/twinwall_{suite}.ko");
@@ -106,7 +106,7 @@ fn loads() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The seeds that once failed, whose files are named by what is to be run, and some steps of another.
+/// Repeats the seeds that once failed, which are in file names, and some steps of another seed.
 fn fuzzers_find_nothing() -> anyhow::Result<()> {
     build()?;
     let mut steps: Vec<(String, String)> = Vec::new();
@@ -137,7 +137,7 @@ fn fuzzers_notice_flaws() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The flaws of the sources are those of the table, so that none goes untried.
+/// The flaws of the sources match those of the table, so that all are tested.
 fn flaws_are_known() -> anyhow::Result<()> {
     let mut built = flaws()?;
     let mut named: Vec<String> = NOTICED_BY.iter().map(|row| row.0.to_owned()).collect();
@@ -154,7 +154,7 @@ fn flaws_that_go_on() -> anyhow::Result<()> {
     is_noticed(&others)
 }
 
-/// Each module with a flaw fails its test, or the kernel complains or stops.
+/// Each module with a flaw fails its test, or the kernel reports an error or stops.
 fn is_noticed(flaws: &[&str]) -> anyhow::Result<()> {
     let test_of = |flaw| NOTICED_BY.iter().find(|row| row.0 == flaw).map(|row| row.1);
     let files: Vec<String> = flaws
