@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that do what they should not, while packets come: every packet gets its verdict, a good client its answer in
-//! the end, and memory stays as it was.
+//! Misbehaving clients while packets arrive: every packet gets its verdict, a normal client finally gets its reply, and
+//! memory use does not grow.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,14 @@ pub const ROWS: &[Row] = &[
 ];
 
 const MIB: usize = 1 << 20;
-/// By which the peak of memory may grow.
+/// Allowed growth of peak memory.
 const GROWTH_MIB: f64 = 16.0;
 const ROUND: u64 = 100;
-/// Connections at a time, and how long one lasts at most.
+/// Maximum number of connections, and maximum duration of one.
 const CONNECTIONS: u64 = 16;
 const CONNECTION: Duration = Duration::from_secs(10);
 
-/// Does something while packets go through the firewall and back, one after the other.
+/// Runs `work` during continuous packet exchanges through the firewall, one at a time.
 fn under_traffic(
     twin: Twin,
     abuse: impl FnOnce(&Place, &Firewall) -> anyhow::Result<()>,
@@ -50,7 +50,7 @@ fn under_traffic(
     let told = Arc::clone(&stop);
     let traffic = thread::spawn(move || -> anyhow::Result<()> {
         let _server = server;
-        // A whole round at least, however soon the abuse is over.
+        // At least one whole round, however short the abuse is.
         loop {
             udp_exchange(&client, ROUND)?;
             if told.load(Ordering::Relaxed) {
@@ -76,7 +76,7 @@ fn unanswered(place: &Place) -> anyhow::Result<u64> {
     place.value("twinwall_metrics_unanswered_total")
 }
 
-/// A head of 100 MiB, in one line and in many, and one that comes too slowly.
+/// A head of 100 MiB, in one line and in many, and a head that arrives too slowly.
 fn endless_heads(twin: Twin) -> anyhow::Result<()> {
     under_traffic(twin, |place, _| {
         for piece in ["x".repeat(MIB), "Name: value\r\n".repeat(MIB / 13)] {
@@ -90,7 +90,7 @@ fn endless_heads(twin: Twin) -> anyhow::Result<()> {
         }
         let begin = Instant::now();
         let mut stream = place.connect()?;
-        // Each byte within any patience.
+        // Each byte arrives within any time limit.
         while stream.write_all(b"G").is_ok() {
             ensure!(
                 begin.elapsed() < 3 * CONNECTION,
@@ -107,7 +107,7 @@ fn endless_heads(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// More connections than there are places: who waits is served when those who say nothing are closed.
+/// More connections than places: a waiting client is served once silent clients are closed.
 fn silent(twin: Twin) -> anyhow::Result<()> {
     under_traffic(twin, |place, _| {
         let begin = Instant::now();
@@ -115,7 +115,7 @@ fn silent(twin: Twin) -> anyhow::Result<()> {
         for _ in 0..CONNECTIONS {
             silent.push(place.connect()?);
         }
-        // They have to be taken first.
+        // They must be accepted first.
         thread::sleep(Duration::from_millis(500));
         place.metrics()?;
         let waited = begin.elapsed();
@@ -143,7 +143,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
             stream.write_all(get("/metrics", "").repeat(100).as_bytes())?;
             streams.push(stream);
         }
-        // Nobody else is kept.
+        // No other client is delayed.
         let begin = Instant::now();
         place.metrics()?;
         ensure!(begin.elapsed() < CONNECTION / 2, "{:?}", begin.elapsed());
@@ -172,7 +172,7 @@ fn garbage(twin: Twin) -> anyhow::Result<()> {
                 stream.write_all(piece)?;
                 stream.shutdown(std::net::Shutdown::Write)?;
                 let mut answer = Vec::new();
-                // A connection that is reset has no answer, either.
+                // A reset connection has no reply, either.
                 let _ = stream.read_to_end(&mut answer);
                 ensure!(
                     !answer.starts_with(b"HTTP/1.1 2"),

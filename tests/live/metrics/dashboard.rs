@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! docs/grafana.json asks for metrics and labels that both firewalls have, and docs/OBSERVE.md names all that they
-//! have.
+//! docs/grafana.json requests only metrics and labels of both firewalls, and docs/OBSERVE.md names all metrics.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +10,10 @@ use testbed::twin::{root, TWINS};
 
 use super::http::{get, Place};
 
-/// The table of the queue rules for nft, whose name begins as metrics do.
+/// The table of the queue rules for nft, whose name has the prefix of metrics.
 const QUEUE_RULES: &str = "table inet twinwall_queue";
 
-/// The words of a text that begin as metrics do.
+/// Returns the words of a text with the prefix of metrics.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.split(|c| !is_name(c))
@@ -23,7 +22,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// All texts under keys of a name.
+/// Collects all texts under keys of a name.
 fn texts_of<'a>(value: &'a Value, key: &str, texts: &mut Vec<&'a str>) {
     match value {
         Value::Object(object) => {
@@ -39,7 +38,7 @@ fn texts_of<'a>(value: &'a Value, key: &str, texts: &mut Vec<&'a str>) {
     }
 }
 
-/// The names of samples of the older format, as Prometheus stores them from both.
+/// Returns the names of samples in the older format, as Prometheus stores them from both formats.
 fn names_of(text: &str) -> BTreeSet<String> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples
@@ -74,7 +73,7 @@ pub fn known() -> anyhow::Result<()> {
         ensure!(gone.is_empty(), "docs/OBSERVE.md has {gone:?}");
         for label in legends.iter().flat_map(|legend| legend.split("{{").skip(1)) {
             let label = label.split("}}").next().context("a label")?;
-            // That one is Prometheus' own.
+            // That label is Prometheus' own.
             ensure!(
                 label == "instance" || text.contains(&format!("{label}=\"")),
                 "no label {label}"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall with metrics, and a client of them that knows as much of HTTP as it needs.
+//! A firewall with metrics, and a minimal HTTP client for them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -49,19 +49,19 @@ impl Place {
         connect(&self.namespace, (LOCALHOST, PORT).into())
     }
 
-    /// Asks for something by a request of one's own.
+    /// Sends a given request.
     pub fn ask(&self, request: &str) -> anyhow::Result<Answer> {
         ask(self.connect()?, request)
     }
 
-    /// The metrics, in OpenMetrics.
+    /// Returns the metrics in OpenMetrics format.
     pub fn metrics(&self) -> anyhow::Result<String> {
         let answer = self.ask(&get("/metrics", ""))?;
         ensure!(answer.status == 200, "status {}", answer.status);
         Ok(answer.body)
     }
 
-    /// The value of a sample, given as the text before it.
+    /// Returns the value of a sample, given as the text before it.
     pub fn value(&self, sample: &str) -> anyhow::Result<u64> {
         value_of(&self.metrics()?, sample)
     }
@@ -81,14 +81,14 @@ pub fn connect(namespace: &Namespace, address: SocketAddr) -> anyhow::Result<Tcp
     Ok(stream)
 }
 
-/// A request with a line of headers, or none.
+/// Returns a request with a line of headers, or none.
 pub fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n")
 }
 
 pub struct Answer {
     pub status: u16,
-    /// With their names in lower case.
+    /// Headers, with their names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -100,7 +100,7 @@ impl Answer {
     }
 }
 
-/// Sends a request and reads the answer to the end of the connection, which the firewall closes.
+/// Sends a request and reads the reply to the end of the connection, which the firewall closes.
 pub fn ask(mut stream: TcpStream, request: &str) -> anyhow::Result<Answer> {
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();

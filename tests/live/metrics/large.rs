@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy with many counters, so that an answer is large: clients share it, memory has a bound, and who reads too
-//! slowly is closed while others are served.
+//! A policy with many counters, which makes replies large: clients share a reply, memory has a limit, and a slow reader is
+//! closed while other clients are served.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,12 +27,12 @@ pub const ROWS: &[Row] = &[
 ];
 
 const COUNTERS: usize = 40_000;
-/// That an answer has at least.
+/// Minimum size of a reply in bytes.
 const ANSWER: usize = 8 << 20;
-/// By which memory may grow over what one answer took: not by an answer for each of the clients.
+/// Allowed growth of memory beyond one reply: less than a reply per client.
 const GROWTH_MIB: f64 = 64.0;
 const CLIENTS: usize = 16;
-/// How long a connection lasts at most.
+/// Maximum duration of a connection.
 const CONNECTION: Duration = Duration::from_secs(10);
 
 fn start(place: &Place, twin: Twin) -> anyhow::Result<Firewall> {
@@ -47,14 +47,14 @@ fn start(place: &Place, twin: Twin) -> anyhow::Result<Firewall> {
     place.start(twin, &["--policy", &large])
 }
 
-/// A client that has asked.
+/// Returns a client that has sent its request.
 fn asker(place: &Place) -> anyhow::Result<TcpStream> {
     let mut stream = place.connect()?;
     stream.write_all(get("/metrics", "").as_bytes())?;
     Ok(stream)
 }
 
-/// A client that has little room for what it is sent, and has asked.
+/// Returns a client with a small receive buffer that has sent its request.
 fn small_asker(place: &Place) -> anyhow::Result<TcpStream> {
     let mut stream = place.connect()?;
     setsockopt(&stream.as_fd(), sockopt::RcvBuf, &4096)?;
@@ -69,10 +69,10 @@ fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How often two clients ask at once: a busy machine may let more time pass between them than an answer is shared for.
+/// Number of attempts with two simultaneous clients: on a busy machine they may be further apart than a reply is shared.
 const TRIES: usize = 5;
 
-/// Whether two clients that ask at once are given the same bytes, which tell of one request.
+/// Whether two simultaneous clients get the same bytes, which count one request.
 fn is_shared(place: &Place) -> anyhow::Result<bool> {
     let (one, other) = (asker(place)?, asker(place)?);
     let one = thread::spawn(|| rest(one));
@@ -80,7 +80,7 @@ fn is_shared(place: &Place) -> anyhow::Result<bool> {
     Ok(one.join().expect("no panic")? == other)
 }
 
-/// An answer is shared by who asks at once; a later client is given another.
+/// Simultaneous clients share a reply; a later client gets a new one.
 fn shared(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = start(&place, twin)?;
@@ -94,7 +94,7 @@ fn shared(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?.total.check_clean()
 }
 
-/// Clients that never read, one after the other for longer than a rendering is shared.
+/// Clients that never read, one after another for longer than a rendering is shared.
 fn bounded(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = start(&place, twin)?;
@@ -105,7 +105,7 @@ fn bounded(twin: Twin) -> anyhow::Result<()> {
         streams.push(small_asker(&place)?);
         thread::sleep(Duration::from_millis(300));
     }
-    // The last place is for who reads.
+    // The last place is for a client that reads.
     rest(asker(&place)?)?;
     let now_mib = proc::peak_memory_mib(firewall.pid)?;
     ensure!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The metrics of running firewalls: both say the same, a real Prometheus reads them, no client keeps a packet waiting,
-//! and the dashboard asks for nothing else.
+//! The metrics of running firewalls: both serve the same text, a real Prometheus reads them, no client delays a packet, and
+//! the dashboard requests nothing else.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Debian's Prometheus reads the metrics, and promtool has nothing to say against them.
+//! Debian's Prometheus reads the metrics, and promtool reports no problem.
 
 use std::fs;
 use std::io::Write;
@@ -23,14 +23,14 @@ pub const ROWS: &[Row] = &[
 const PROMETHEUS_PORT: u16 = 9090;
 const PACKETS: u64 = 37;
 
-/// promtool reads the older format; it tells what it finds and fails by it.
+/// promtool reads the older format; it reports problems and fails on them.
 fn promtool(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &["--queue", "0:1"])?;
     let open = place.metrics()?;
     let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
     check(&plain).context("text/plain")?;
-    // What it does not know of OpenMetrics are comments to it: it must be sound all the same.
+    // Unknown parts of OpenMetrics are comments to it: it must accept the text anyway.
     ensure!(
         check(&open).is_err(),
         "OpenMetrics names families otherwise"
@@ -61,7 +61,7 @@ fn check(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A Prometheus that ends with the value.
+/// A Prometheus that is killed on drop.
 struct Prometheus(Child);
 
 impl Prometheus {
@@ -86,12 +86,12 @@ impl Prometheus {
         Ok(Prometheus(child))
     }
 
-    /// Asks its API.
+    /// Sends a request to its API.
     fn api(&self, place: &Place, path: &str) -> anyhow::Result<Value> {
         let stream = connect(&place.namespace, (LOCALHOST, PROMETHEUS_PORT).into())?;
         let answer = ask(stream, &get(path, "Connection: close\r\n"))?;
         ensure!(answer.status == 200, "{path}: {}", answer.status);
-        // It sends what is long in chunks.
+        // It sends long replies in chunks.
         let body = match answer.header("transfer-encoding") {
             None => answer.body,
             Some(_) => unchunked(&answer.body).context("chunks")?,
@@ -99,7 +99,7 @@ impl Prometheus {
         serde_json::from_str(&body).with_context(|| format!("{path}: {body}"))
     }
 
-    /// The value of a query that gives one, and its labels.
+    /// Returns the value of a query with one result, and its labels.
     fn query(&self, place: &Place, query: &str) -> anyhow::Result<Option<(f64, Value)>> {
         let answer = self.api(place, &format!("/api/v1/query?query={query}"))?;
         let result = &answer["data"]["result"][0];
@@ -166,7 +166,7 @@ fn scrape(twin: Twin) -> anyhow::Result<()> {
             "{query} is {value} instead of {expected}"
         );
     }
-    // It knows every family by its type, its unit and its help.
+    // It knows every family with its type, unit and help.
     let metadata = prometheus.api(&place, "/api/v1/targets/metadata")?;
     let families = metadata["data"].as_array().context("metadata")?;
     let text = place.metrics()?;

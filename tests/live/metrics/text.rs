@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is said, in which format, and to which requests.
+//! The text of replies, the formats, and the accepted requests.
 
 use std::thread;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
 
 const PACKETS: u64 = 20;
 
-/// Once a case: the server stays.
+/// Exchanges packets; once per case, since the server stays.
 fn exchange(place: &Place) -> anyhow::Result<()> {
     UdpServer::start(&place.namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
@@ -135,7 +135,7 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
         ended.stderr
     );
     firewall.stop()?;
-    // Connections that were served do not keep the port.
+    // Served connections do not keep the port in use.
     let firewall = place.start(twin, &[])?;
     ensure!(place.value("twinwall_metrics_requests_total")? == 1);
     firewall.stop().map(drop)
@@ -159,8 +159,7 @@ pub fn same_refusals() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text with what differs by twin and time masked: the twin's name, and the values of gauges that are times or
-/// memory.
+/// Returns the text with parts masked that depend on twin and time: the twin's name, and gauges of times or memory.
 fn masked(text: &str, twin: Twin) -> String {
     let moving = [
         "twinwall_start_time_seconds ",
@@ -177,7 +176,7 @@ fn masked(text: &str, twin: Twin) -> String {
     text.join("\n").replace(&twin, "twin=\"TWIN\"")
 }
 
-/// Both say the same of the same packets, in both formats.
+/// Both serve the same text for the same packets, in both formats.
 pub fn same_text() -> anyhow::Result<()> {
     let mut texts = Vec::new();
     for twin in TWINS {
@@ -186,7 +185,7 @@ pub fn same_text() -> anyhow::Result<()> {
         exchange(&place)?;
         firewall.settled_ledger()?;
         let open = place.metrics()?;
-        // The next answer is of now.
+        // The next reply is a new rendering.
         thread::sleep(Duration::from_secs(1));
         let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
         firewall.stop()?;

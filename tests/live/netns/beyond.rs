@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets with headers beyond the copied bytes, and what a policy does not read: real sockets get data only if --fail
-//! says so.
+//! Packets with headers beyond the copied bytes, or with parts that a policy does not read: real sockets receive data only
+//! if --fail allows.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -30,14 +30,14 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP_LITE: u8 = libc::IPPROTO_UDPLITE as u8;
 const DESTINATION: u8 = libc::IPPROTO_DSTOPTS as u8;
-/// An option that is skipped by who does not know it (RFC 4727): padding of so many bytes is refused.
+/// An option that nodes skip if they do not know it (RFC 4727): the kernel refuses padding of this length.
 const EXPERIMENT: u8 = 0x1e;
 const HEADER_BYTES: usize = 8;
-/// Lengths of destination options: behind the longer ones, the ports are beyond the 128 bytes copied.
+/// Lengths of destination options: after the longer ones, the ports are beyond the 128 copied bytes.
 const NEAR: usize = 80;
 const FAR: usize = 88;
 
-/// A datagram of UDP or UDP-Lite to PORT of ::1, whose checksum covers all of it.
+/// Returns a UDP or UDP-Lite datagram to PORT of ::1, whose checksum covers all of it.
 fn datagram(protocol: u8, data: &[u8]) -> Vec<u8> {
     let length = ((HEADER_BYTES + data.len()) as u16).to_be_bytes();
     let mut datagram = [40000_u16.to_be_bytes(), PORT.to_be_bytes(), length].concat();
@@ -50,20 +50,20 @@ fn datagram(protocol: u8, data: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// A header of destination options of so many bytes.
+/// Returns a header of destination options with this number of bytes.
 fn options(next: u8, bytes: usize) -> Vec<u8> {
     let mut header = vec![next, (bytes / 8 - 1) as u8, EXPERIMENT, (bytes - 4) as u8];
     header.resize(bytes, 0);
     header
 }
 
-/// A packet behind one header of destination options.
+/// Returns a packet with one header of destination options.
 fn behind(protocol: u8, bytes: usize, data: &[u8]) -> Vec<u8> {
     let payload = [options(protocol, bytes), datagram(protocol, data)].concat();
     ipv6(6, DESTINATION, payload.len() as u16, &payload)
 }
 
-/// A packet of UDP behind so many headers of destination options, of 8 bytes each.
+/// Returns a UDP packet with this number of headers of destination options, of 8 bytes each.
 fn behind_many(count: usize, data: &[u8]) -> Vec<u8> {
     let mut payload = options(DESTINATION, 8).repeat(count - 1);
     payload.extend(options(UDP, 8));
@@ -71,7 +71,7 @@ fn behind_many(count: usize, data: &[u8]) -> Vec<u8> {
     ipv6(6, DESTINATION, payload.len() as u16, &payload)
 }
 
-/// A socket of an application, bound to PORT of ::1.
+/// Returns a socket of an application, bound to PORT of ::1.
 fn application(namespace: &Namespace, protocol: u8) -> anyhow::Result<UdpSocket> {
     let made = namespace.enter(|| socket(libc::AF_INET6, libc::SOCK_DGRAM, protocol.into()));
     let made = match made {
@@ -85,7 +85,7 @@ fn application(namespace: &Namespace, protocol: u8) -> anyhow::Result<UdpSocket>
     Ok(UdpSocket::from(made))
 }
 
-/// What an application gets within a time; None = nothing.
+/// Returns the datagram that an application receives within a time; None if there is none.
 fn received(application: &UdpSocket, within: Duration) -> anyhow::Result<Option<Vec<u8>>> {
     let mut buffer = [0; 64];
     application.set_read_timeout(Some(within))?;
@@ -96,7 +96,7 @@ fn received(application: &UdpSocket, within: Duration) -> anyhow::Result<Option<
     }
 }
 
-/// The policy drops what goes to PORT, and what else there is on the way.
+/// Returns a policy that drops packets to PORT, and other packets on the path.
 fn port_closed() -> anyhow::Result<PolicyFile> {
     PolicyFile::new(&format!(
         "table inet filter {{\n\tchain input {{\n\t\ttype filter hook input priority 0; policy accept;\n\
@@ -110,7 +110,7 @@ fn input_queued() -> anyhow::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Sends datagrams of which the first is never to arrive, the second only where `arrives`.
+/// Sends datagrams of which the first must never arrive, and the second only if `arrives`.
 fn ports(subject: &Subject, fail: &str, arrives: bool) -> anyhow::Result<()> {
     let namespace = input_queued()?;
     let policy = port_closed()?;
@@ -146,7 +146,7 @@ fn ports_open(subject: &Subject) -> anyhow::Result<()> {
     ports(subject, "truncated=open,malformed=closed", true)
 }
 
-/// More headers than are walked, with the policy to decide: as far as bytes are there, it does.
+/// More headers than are walked, with --malformed policy: the policy decides as far as bytes are present.
 fn extensions(subject: &Subject) -> anyhow::Result<()> {
     let namespace = input_queued()?;
     let policy = port_closed()?;
@@ -171,7 +171,7 @@ fn extensions(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lies of the TCP header under a policy that reads addresses alone.
+/// Wrong TCP header lengths under a policy that reads only addresses.
 fn offsets(subject: &Subject, fail: &str, arriving: usize) -> anyhow::Result<()> {
     const LIES: [u8; 3] = [1, 2, 15];
     let namespace = namespace()?;

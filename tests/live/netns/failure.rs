@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What happens to packets when the firewall drops them, stops, dies, or is not alone.
+//! Results of packets when the firewall drops them, stops, dies, or is not alone.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{run_to_end, Firewall};
@@ -44,7 +44,7 @@ fn default_drop(subject: &Subject) -> anyhow::Result<()> {
     check_does_not_pass(&namespace, "a firewall that drops all")?;
     let ledger = firewall.finish()?.total;
     ledger.check_clean()?;
-    // The SYN, and perhaps its repetition, beside the datagrams.
+    // The SYN, and perhaps its retransmission, besides the datagrams.
     ensure!(ledger.received > SENT, "received {}", ledger.received);
     ensure!(
         ledger.verdict("drop") == ledger.received,
@@ -101,14 +101,15 @@ fn second_on_the_same_queue(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGTERM in the middle of a flood: what the firewall took has its verdict, and what it didn't take the ledger names.
-/// It is done again and again, since the signal must meet the short time between taking and answering to tell.
+/// SIGTERM during a flood: packets that the firewall received have their verdict, and the ledger counts the others.
+/// Repeated, since the signal must hit the short time between receiving and answering.
 fn stopped_under_load(subject: &Subject) -> anyhow::Result<()> {
     const TIMES: u32 = 12;
     let namespace = namespace_with("loopback-9999-udp")?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let client = udp_client(&namespace, LOCALHOST)?;
-    // Else it would soon wait for room, and the queue be at rest when the firewall looks at it for the last time.
+    // A smaller buffer would make the sender wait for room, and the queue would be idle when the firewall reads it for the
+    // last time.
     force_send_buffer(&client, 256 << 20)?;
     let flood = UdpFlood::start(client);
     for time in 1..=TIMES {
@@ -122,7 +123,7 @@ fn stopped_under_load(subject: &Subject) -> anyhow::Result<()> {
             .with_context(|| format!("time {time}"))?
             .total;
         ledger.check_reconciled()?;
-        // Without a firewall nothing passes, so this comes to rest.
+        // Without a firewall no packet passes, so this becomes idle.
         let accepted = ledger.verdict("accept");
         server
             .check_arrived(arrived_before + accepted)

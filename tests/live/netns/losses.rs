@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More packets than there is room for: losses are counted, and the firewall goes on.
+//! More packets than fit: losses are counted, and the firewall continues.
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;
@@ -22,20 +22,20 @@ pub const ROWS: &[Row] = &[
 ];
 
 const SENT: u64 = 1000;
-/// Requests one at a time, which fit into the smallest room.
+/// Number of requests, one at a time, which fit into the smallest room.
 const AFTERWARDS: u64 = 50;
 const SMALL_QUEUE: [&str; 2] = ["--queue-length", "16"];
 const SMALL_BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
 
-/// Sends more than there is room for, and then normal traffic, all of which must pass. Gives the ledger in between, when
-/// so much must have been delivered as `delivered` finds in it.
+/// Sends more than fits, and then normal traffic, all of which must pass. Returns the ledger after the number of deliveries
+/// that `delivered` computes from it.
 fn overload(
     subject: &Subject,
     arguments: &[&'static str],
     delivered: fn(&Ledger) -> u64,
 ) -> anyhow::Result<Ledger> {
     let namespace = namespace_with("loopback-9999-udp")?;
-    // The guard would answer what waits longer than a busy machine takes to send.
+    // The guard would answer packets that wait longer than a busy machine takes to send.
     let arguments = [arguments, &["--deadline", "0"]].concat();
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&arguments))?;
     let server = UdpServer::start(&namespace, LOCALHOST, true)?;
@@ -103,7 +103,7 @@ fn buffer_full(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The one loss that nobody counts (docs/RUN.md): what passes because the queue is full.
+/// The only uncounted loss (docs/RUN.md): packets that pass because the queue is full.
 fn queue_full_fail_open(subject: &Subject) -> anyhow::Result<()> {
     let arguments = [SMALL_QUEUE[0], SMALL_QUEUE[1], "--fail", "open"];
     let ledger = overload(subject, &arguments, |_| SENT)?;
@@ -133,7 +133,7 @@ fn buffer_full_fail_open(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A flood, without help from SIGSTOP, until some of it is lost; then normal traffic.
+/// Floods without SIGSTOP until packets are lost, then sends normal traffic.
 fn flood_beyond(subject: &Subject, arguments: &[&'static str]) -> anyhow::Result<Ledger> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let mut firewall = Firewall::start(&namespace, subject.twin, &subject.with(arguments))?;

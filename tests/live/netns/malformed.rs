@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Malformed packets that a kernel lets through to the queue: counted by name, and decided as --fail says.
+//! Malformed packets that the kernel passes to the queue: counted by name, and decided as --fail specifies.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,12 +24,12 @@ const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 const HOP_BY_HOP: u8 = 0;
 const NO_NEXT_HEADER: u8 = 59;
 
-/// A hop-by-hop header that says it is 16 bytes long, of which 8 are there.
+/// A hop-by-hop header with a length field of 16 bytes, of which 8 are present.
 const CUT_EXTENSION: [u8; 8] = [NO_NEXT_HEADER, 1, 1, 4, 0, 0, 0, 0];
 
-/// What is sent to 127.0.0.1: the reason to count, and the packet.
+/// Returns the packets sent to 127.0.0.1: the counted reason, and the packet.
 fn malformed_ipv4() -> Vec<(&'static str, Vec<u8>)> {
-    // In units of 8 bytes; with 40 bytes of payload its end lies behind 65535.
+    // In units of 8 bytes; with 40 bytes of payload its end is beyond 65535.
     const LAST_OFFSET: u16 = 8191;
     vec![
         ("ipv4-fragment-overflow", ipv4(UDP, LAST_OFFSET, &[0; 40])),
@@ -43,7 +43,7 @@ fn malformed_ipv4() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The same for ::1.
+/// Returns the same for ::1.
 fn malformed_ipv6() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("version", ipv6(5, NO_NEXT_HEADER, 0, &[])),
@@ -56,13 +56,13 @@ fn malformed_ipv6() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What must pass whatever --fail says.
+/// Returns a packet that must pass in all modes of --fail.
 fn well_formed() -> Vec<u8> {
     ipv4(UDP, 0, &udp(12, b"good"))
 }
 
-/// Runs a firewall with --fail `mode` and sends it all. `verdict` is what the malformed packets must get, `arriving` how
-/// many packets of TCP and of UDP must arrive in 127.0.0.1.
+/// Runs a firewall with --fail `mode` and sends all packets. `verdict` is the expected verdict of malformed packets,
+/// `arriving` the number of TCP and of UDP packets that must arrive at 127.0.0.1.
 fn play(
     subject: &Subject,
     mode: &'static str,
@@ -80,7 +80,7 @@ fn play(
         "iptables",
         &["tcp", "udp", "icmp"].map(to_queue).join("\n"),
     )?;
-    // Beside our packets only the answers to them could match: none is sent for what is malformed.
+    // Besides our packets only responses to them could match: malformed packets cause none.
     restore(
         &namespace,
         "ip6tables",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each twin with each backend between real ends in network namespaces.
+//! Each twin with each backend between real hosts in network namespaces.
 
 use testbed::twin::{Twin, BACKENDS, TWINS};
 use twinwall_tests::case::Case;
@@ -12,7 +12,7 @@ mod policy;
 mod reject;
 mod traffic;
 
-/// What a case is about: a twin, and the backend that it is told to use.
+/// Subject of a case: a twin and its backend.
 #[derive(Clone, Copy)]
 pub struct Subject {
     pub twin: Twin,
@@ -20,7 +20,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A firewall's arguments: the backend, and more.
+    /// Returns a firewall's arguments: the backend, and more.
     pub fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str>
     where
         'static: 'a,
@@ -29,7 +29,7 @@ impl Subject {
     }
 }
 
-/// A case that is made for every subject: its name, its limit in seconds, and its body.
+/// A case that runs with every subject: its name, its limit in seconds, and its body.
 pub type Row = (&'static str, u64, fn(&Subject) -> anyhow::Result<()>);
 
 /// All cases of the part.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies decide on real packets: what they accept arrives, what they drop does not, marks are set, and what the kernel
-//! tells of a packet is seen.
+//! Policies decide on real packets: accepted packets arrive, dropped packets do not, marks are set, and the kernel's packet
+//! metadata are matched.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub const ROWS: &[Row] = &[
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
-/// A policy in a file that goes away with the value.
+/// A policy in a file that is deleted on drop.
 pub struct PolicyFile {
     pub path: String,
     _folder: Folder,
@@ -52,7 +52,7 @@ impl PolicyFile {
         })
     }
 
-    /// The counter statement that stands on a line of the text.
+    /// Returns the counter statement on a line of the text.
     fn counter(&self, policy: &Policy, line: u32) -> anyhow::Result<(u64, u64)> {
         let rule = format!("{}:{line}", self.path);
         let mut counters = policy.counters.iter();
@@ -72,7 +72,7 @@ impl PolicyFile {
     }
 }
 
-/// A chain with these rules, at line 3 and below.
+/// Returns a chain with these rules, at line 3 and below.
 fn chain(hook: &str, policy: &str, rules: &str) -> anyhow::Result<PolicyFile> {
     PolicyFile::new(&format!(
         "table inet t {{ chain c {{\ntype filter hook {hook} priority 0; policy {policy};\n{rules}\n}}\n}}\n"
@@ -89,7 +89,7 @@ fn start(
     Firewall::start(namespace, subject.twin, &subject.with(&arguments))
 }
 
-/// A socket in a namespace, with room for what a case sends.
+/// Returns a socket in a namespace, with a buffer for all packets of a case.
 fn receiver(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result<UdpSocket> {
     let socket = namespace.enter(|| UdpSocket::bind((address, port)))?;
     force_receive_buffer(&socket, 16 << 20)?;
@@ -97,7 +97,7 @@ fn receiver(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result
     Ok(socket)
 }
 
-/// The datagrams that arrive: until so many as expected have, and then none for a while.
+/// Returns the arriving datagrams: waits for the expected number, and then for none to follow.
 fn arrived(socket: &UdpSocket, expected: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut datagrams = Vec::new();
     let mut buffer = [0; 2048];
@@ -116,7 +116,7 @@ fn arrived(socket: &UdpSocket, expected: usize) -> anyhow::Result<Vec<Vec<u8>>> 
     }
 }
 
-/// Packets of one batch get different verdicts, and the kernel applies each to the packet that it is meant for.
+/// Packets of one batch get different verdicts, and the kernel applies each to the right packet.
 fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
     const EACH: u16 = 400;
     const GROUP: u16 = 20;
@@ -134,7 +134,7 @@ fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
         .collect::<anyhow::Result<_>>()?;
     let client = namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
     let passes = |port: u16| port != 1001 && port != 1005;
-    // The firewall stands still meanwhile, so that it all comes in full batches; more would not fit the sender's buffer.
+    // The firewall is stopped meanwhile, so that all packets come in full batches; more would not fit the sender's buffer.
     for group in 0..EACH / GROUP {
         let numbers = group * GROUP..(group + 1) * GROUP;
         testbed::proc::signal(firewall.pid, libc::SIGSTOP);
@@ -172,7 +172,7 @@ fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A mark that a rule sets is on the packet behind the queue.
+/// A packet has the mark of a rule after the queue.
 fn marks(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(&namespace, "iptables", "-A OUTPUT -p udp -j NFQUEUE")?;
@@ -217,7 +217,7 @@ fn marks(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_clean()
 }
 
-/// SO_MARK, socket(7).
+/// Sets SO_MARK (socket(7)).
 fn mark_socket(socket: &UdpSocket, mark: u32) -> anyhow::Result<()> {
     use std::os::fd::AsRawFd;
     // SAFETY: the kernel reads one word.
@@ -234,7 +234,7 @@ fn mark_socket(socket: &UdpSocket, mark: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With the marks of rules/queue/conntrack-9999 a policy knows new from established from invalid.
+/// With the marks of rules/queue/conntrack-9999 a policy distinguishes new, established and invalid.
 fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace_with("conntrack-9999")?;
     let policy = chain(
@@ -243,7 +243,7 @@ fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
         "meta mark != 0 counter drop\nct state established counter accept\nct state new counter meta mark set 0x100 accept\n\
          ct state invalid counter drop\ncounter",
     )?;
-    // Behind the queue new connections have the mark of the policy, without the bits of the state.
+    // After the queue new connections have the mark of the policy, without the bits of the state.
     let firewall = start(subject, &namespace, &policy, &["--conntrack", "mark"])?;
     tcp_echo(&namespace, LOCALHOST)?;
     let mut stream = tcp_connect(&namespace, LOCALHOST, PATIENCE)?;
@@ -272,7 +272,7 @@ fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_reconciled()
 }
 
-/// Either the kernel gives the state with the packet, or the start fails with the cure.
+/// Either the kernel delivers the state with the packet, or the start fails with advice.
 fn ct_state_by_attribute(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let policy = chain("input", "accept", "ct state new counter\nct mark 0 counter")?;
@@ -310,7 +310,7 @@ fn attribute_is_seen(
     policy.check_counter(&stats, 4, 1)
 }
 
-/// meta skuid is the user that owns the socket; a packet without a socket here has none.
+/// meta skuid is the user that owns the socket; a packet without a local socket has no user.
 fn socket_owner(subject: &Subject) -> anyhow::Result<()> {
     const UID: &str = "12345";
     let namespace = namespace()?;
@@ -343,7 +343,7 @@ fn socket_owner(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_clean()
 }
 
-/// iifname and iif are those of the packet's interface, by their present names.
+/// iifname and iif match the packet's interface, by its current name.
 fn interface_names(subject: &Subject) -> anyhow::Result<()> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
@@ -368,7 +368,7 @@ fn interface_names(subject: &Subject) -> anyhow::Result<()> {
     ] {
         run(&server, "ip", words)?;
     }
-    // A name is known for a second.
+    // A name is cached for a second.
     std::thread::sleep(Duration::from_millis(1100));
     socket.send_to(b"two", (VETH_IPV4.1, PORT))?;
     ensure!(arrived(&receiver, 1)? == [b"two"], "after the renaming");
@@ -408,7 +408,7 @@ fn malformed_by_policy(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet whose layer 4 lies behind what was copied is decided by --fail, and counted.
+/// A packet whose layer 4 is beyond the copied bytes is decided by --fail, and counted.
 fn cut(subject: &Subject) -> anyhow::Result<()> {
     const DESTINATION_OPTIONS: u8 = 60;
     const PAD_N: u8 = 1;
@@ -436,7 +436,7 @@ fn cut(subject: &Subject) -> anyhow::Result<()> {
             Ok(seen.undecidable == 1)
         })?;
         let stats = firewall.finish()?;
-        // What stands before the match has happened.
+        // Statements before the match have taken effect.
         policy.check_counter(&stats, 3, stats.total.received)?;
         ensure!(
             stats.total.verdict(verdict) >= 1 && stats.total.beyond_copy == 1,
@@ -448,7 +448,7 @@ fn cut(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A policy that reads no byte of a packet needs none, one that counts the length; they may be told to be content with that.
+/// A policy that reads no byte of a packet needs none, nor does one that counts the length; options may limit them to that.
 fn metadata_only(subject: &Subject) -> anyhow::Result<()> {
     for (rules, copy_bytes) in [
         ("meta mark 5 drop", 0),
@@ -484,7 +484,7 @@ fn metadata_only(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A limit lets through what it says, whichever queue a packet comes by.
+/// A limit applies to all queues together.
 fn limit_of_all_queues(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(
@@ -506,7 +506,7 @@ fn limit_of_all_queues(subject: &Subject) -> anyhow::Result<()> {
     let receivers = [1001, 1002].map(|port| receiver(&namespace, LOCALHOST, port));
     let client = namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
     for _ in 0..20 {
-        // A send fails once the packet before was dropped: EPERM.
+        // Sending fails with EPERM if the previous packet was dropped.
         let _ = client.send_to(b"x", (LOCALHOST, 1001));
         let _ = client.send_to(b"x", (LOCALHOST, 1002));
     }

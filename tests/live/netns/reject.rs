@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The answers of `reject`: byte for byte those of the kernel's nf_tables with the same file.
+//! The packets of `reject`: byte for byte those of the kernel's nf_tables with the same file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[
     ("reject-what-goes-out", 60, what_goes_out),
 ];
 
-/// Ports choose the answer. What neighbours say must pass, and what is not ours gets none.
+/// Ports select the response. Neighbour discovery must pass, and other packets get no response.
 const POLICY: &str = r#"
 table inet filter {
 	chain input {
@@ -37,7 +37,7 @@ table inet filter {
 }
 "#;
 
-/// How many of the packets are answered.
+/// Number of packets with a response.
 const ANSWERS: usize = 37;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
@@ -50,7 +50,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// The sum of 16-bit words that RFC 1071 describes, folded and complemented.
+/// Computes the checksum of RFC 1071 over 16-bit words, folded and complemented.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let mut sum = 0_u32;
     for part in parts {
@@ -65,7 +65,7 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// Two addresses of one family: from, to.
+/// Source and destination address of one family.
 #[derive(Clone, Copy)]
 struct Way(IpAddr, IpAddr);
 
@@ -78,7 +78,7 @@ impl Way {
         }
     }
 
-    /// Puts a checksum over pseudo header and payload into the payload.
+    /// Inserts a checksum over pseudo header and payload into the payload.
     fn checked(&self, protocol: u8, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
         let length = (payload.len() as u16).to_be_bytes();
         let sum = match (self.0, protocol) {
@@ -93,7 +93,7 @@ impl Way {
         self.packet_with(protocol, payload, 0, 0)
     }
 
-    /// tos and fragment: of IPv4.
+    /// Returns a packet; `tos` and `fragment` are for IPv4.
     fn packet_with(&self, protocol: u8, payload: &[u8], tos: u8, fragment: u16) -> Vec<u8> {
         let mut packet = match self.0 {
             IpAddr::V4(_) => {
@@ -146,7 +146,7 @@ impl Way {
     }
 }
 
-/// What is sent to the server itself, and to all on the link.
+/// Returns the packets to the server itself, and those to all hosts on the link.
 fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let v4 = Way(VETH_IPV4.0, VETH_IPV4.1);
     let v6 = Way(VETH_IPV6.0, VETH_IPV6.1);
@@ -178,7 +178,7 @@ fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         own.push(v6.icmp(kind));
     }
     own.push(v4.packet_with(UDP, &v4.udp(6, 3), 0x2c, 0));
-    // Not the first of its fragments: it is dropped by the reassembly, or gets no answer.
+    // Not the first of its fragments: reassembly drops it, or it gets no response.
     own.push(v4.packet_with(UDP, &[0; 16], 0, 100));
     own.push(v6.packet(
         FRAGMENT,
@@ -198,8 +198,8 @@ fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (own, others)
 }
 
-/// What is left out of the comparison: the identification of IPv4 and the checksum over it, the flow label, and the
-/// checksum of TCP, which the kernel leaves to the interface.
+/// Removes the parts excluded from the comparison: the identification of IPv4 and the header checksum, the flow label, and
+/// the checksum of TCP, which the kernel leaves to the interface.
 fn normalize(mut packet: Vec<u8>) -> Vec<u8> {
     match packet[0] >> 4 {
         4 => {
@@ -214,7 +214,7 @@ fn normalize(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// Whether the checksum of a RST over IPv4 is right.
+/// Whether the checksum of a RST over IPv4 is correct.
 fn is_checked(packet: &[u8]) -> bool {
     let length = ((packet.len() - 20) as u16).to_be_bytes();
     packet[0] >> 4 != 4
@@ -222,7 +222,7 @@ fn is_checked(packet: &[u8]) -> bool {
         || checksum(&[&packet[12..20], &[0, TCP], &length, &packet[20..]]) == [0, 0]
 }
 
-/// Whether a packet answers one of ours, and isn't the kernel's own talk.
+/// Whether a packet is a response to our packets, and not the kernel's own traffic.
 fn is_answer(packet: &[u8]) -> bool {
     let protocol = if packet[0] >> 4 == 4 {
         packet[9]
@@ -237,7 +237,7 @@ fn is_answer(packet: &[u8]) -> bool {
     }
 }
 
-/// Sends all of it and gives the answers.
+/// Sends all packets and returns the responses.
 fn answers(client: &Namespace, server: &Namespace) -> anyhow::Result<Vec<Vec<u8>>> {
     let link = Link::open(client, "veth")?;
     let to = hardware_address(server, "veth")?;
@@ -256,14 +256,14 @@ fn answers(client: &Namespace, server: &Namespace) -> anyhow::Result<Vec<Vec<u8>
     Ok(link.receive(is_answer, ANSWERS, VAIN)?)
 }
 
-/// What is compared of answers, in a fixed order.
+/// Returns the compared parts of responses, in a fixed order.
 fn comparable(answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut answers: Vec<Vec<u8>> = answers.into_iter().map(normalize).collect();
     answers.sort();
     answers
 }
 
-/// Two namespaces whose second one answers as often as it is asked, and can be broadcast to at 10.255.255.255.
+/// Returns two namespaces; the second has no rate limit on responses, and accepts broadcasts at 10.255.255.255.
 fn place() -> anyhow::Result<(Namespace, Namespace)> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
@@ -276,7 +276,7 @@ fn place() -> anyhow::Result<(Namespace, Namespace)> {
         "ip",
         &[&broadcast[..], &["broadcast", "+"]].concat(),
     )?;
-    // So that nobody needs to ask for addresses while answers are waited for.
+    // Prevents address resolution while responses are awaited.
     for (namespace, other, (ipv4, ipv6)) in [
         (&server, &client, (VETH_IPV4.0, VETH_IPV6.0)),
         (&client, &server, (VETH_IPV4.1, VETH_IPV6.1)),
@@ -358,7 +358,7 @@ fn as_the_kernel_does(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sending answers needs no UDP socket: nobody would read what comes to its port.
+/// Sending responses needs no UDP socket: it would receive packets that nobody reads.
 fn check_no_port(namespace: &Namespace) -> anyhow::Result<()> {
     for table in ["udp", "udp6"] {
         let path = format!("/proc/thread-self/net/{table}");
@@ -368,7 +368,7 @@ fn check_no_port(namespace: &Namespace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Programs of this machine are told at once that they get no connection, as if the other end had said so.
+/// Local programs learn at once that their connection is refused, as if the other end had refused it.
 fn what_goes_out(subject: &Subject) -> anyhow::Result<()> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;

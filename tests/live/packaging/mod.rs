@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `make install` and the Debian packages install: all of it is there, works from there, and can be removed.
+//! Files of `make install` and the Debian packages: all are present, work in place, and can be removed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -30,8 +30,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the programs are linked with: nothing of them stands at a fixed place, no table of functions can be written to
-/// once they run, no stack can be run, and in C returns and known lengths are checked.
+/// Linker properties of the programs: no code at a fixed address, no writable function tables at run time, no executable
+/// stack, and in C checked return addresses and known lengths.
 fn hardened() -> anyhow::Result<()> {
     for twin in TWINS {
         let program = twin.binary();
@@ -63,7 +63,7 @@ fn hardened() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end. Skips the case if there is no such program; fails with what it printed if it fails.
+/// Runs a program to its end. Skips the case if the program is missing; fails with its output if it fails.
 fn done(command: &mut Command) -> anyhow::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
@@ -89,7 +89,7 @@ fn script(name: &str) -> PathBuf {
     root().join("packaging").join(name)
 }
 
-/// A folder like build/, with the programs and the man pages.
+/// Returns a folder like build/, with the programs and the man pages.
 fn build() -> anyhow::Result<Folder> {
     need("lowdown")?;
     let build = Folder::new()?;
@@ -103,7 +103,7 @@ fn build() -> anyhow::Result<Folder> {
     Ok(build)
 }
 
-/// What bash offers for the last of some words, of which the first is the program.
+/// Returns bash's completions for the last of some words, of which the first is the program.
 fn offered(words: &[&str]) -> anyhow::Result<Vec<String>> {
     const COMPLETE: &str = r#". "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 _twinwall_firewall "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}" && printf '%s\n' "${COMPREPLY[@]}""#;
@@ -127,7 +127,7 @@ fn completion() -> anyhow::Result<()> {
         let offered = offered(words)?;
         ensure!(offered == expected, "{words:?}: {offered:?}");
     }
-    // Every option that the help text has is offered somewhere.
+    // Every option of the help text is offered in some place.
     let help = fs::read_to_string(root().join("cli/help.txt"))?;
     let mut all = BTreeSet::new();
     for command in [
@@ -143,7 +143,7 @@ fn completion() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All files below a folder, as paths from there.
+/// Returns all files below a folder, as relative paths.
 fn files(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -159,7 +159,7 @@ fn files(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     Ok(files)
 }
 
-/// What roff says of a page, and the page.
+/// Returns groff's warnings for a page, and the page.
 fn formatted(page: &Path) -> anyhow::Result<(String, String)> {
     let mut groff = Command::new("groff");
     let output = done(
@@ -171,7 +171,7 @@ fn formatted(page: &Path) -> anyhow::Result<(String, String)> {
     Ok((text(&output.stderr), text(&output.stdout)))
 }
 
-/// The long options that a text names where options begin.
+/// Returns the long options in a text, at positions where options begin.
 fn options(text: &str) -> BTreeSet<&str> {
     let starts = text
         .lines()
@@ -264,7 +264,7 @@ fn install() -> anyhow::Result<()> {
         let program = into.path().join("usr/sbin").join(twin.program());
         done(Command::new(program).arg("check").arg(&example))?;
     }
-    // What the administrator has made of it stays.
+    // The administrator's version stays.
     fs::write(&example, "# mine\n")?;
     installed(&build, &into)?;
     ensure!(
@@ -279,7 +279,7 @@ fn install() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// systemd takes the units, and their options are some that the programs take.
+/// systemd accepts the units, and the programs accept the units' options.
 fn units() -> anyhow::Result<()> {
     let (build, into) = (build()?, Folder::new()?);
     installed(&build, &into)?;
@@ -300,14 +300,14 @@ fn units() -> anyhow::Result<()> {
         let output = done(verify.arg(&unit))?;
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(words.trim().is_empty(), "{unit}: {words}");
-        // --help behind them: they are taken as they stand, and nothing runs.
+        // --help at the end: the options are parsed, and nothing runs.
         let program = into.path().join("usr/sbin").join(twin.program());
         done(Command::new(program).args(&options).arg("--help"))?;
     }
     Ok(())
 }
 
-/// The value of a setting of a unit, if it has one alone.
+/// Returns the value of a unit's setting, if there is exactly one.
 fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
     let values: Vec<_> = unit
         .lines()
@@ -319,8 +319,8 @@ fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
     }
 }
 
-/// What the two units say of each other, of what is theirs, and of what comes after an end: tests of the virtual machine
-/// see it happen.
+/// Settings of the two units for conflicts, their own folders, and restarts: tests of the virtual machine observe the
+/// effects.
 fn settings() -> anyhow::Result<()> {
     let (build, into) = (build()?, Folder::new()?);
     installed(&build, &into)?;
@@ -354,7 +354,7 @@ fn settings() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `make user` makes the user, and no second one: in a mount namespace with users of its own.
+/// `make user` creates the user only once: in a mount namespace with separate user files.
 fn user() -> anyhow::Result<()> {
     namespace()?; // only root can mount
     need("systemd-sysusers")?;
@@ -383,7 +383,7 @@ fn user() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// dpkg in a folder instead of a machine: its own list of packages, and no libraries, of which it is told not to care.
+/// Runs dpkg in a folder instead of a machine: with a separate package list, and without libraries, which it must ignore.
 fn dpkg<A: AsRef<OsStr>>(
     into: &Folder,
     arguments: impl IntoIterator<Item = A>,
@@ -402,7 +402,7 @@ fn dpkg<A: AsRef<OsStr>>(
     done(dpkg.args(arguments)).map(drop)
 }
 
-/// In the order in which they can be installed.
+/// Packages in a possible order of installation.
 const PACKAGES: [&str; 5] = [
     "twinwall-common",
     "twinwall-c",
@@ -484,7 +484,7 @@ fn deb() -> anyhow::Result<()> {
     let purge = PACKAGES.iter().rev().copied();
     dpkg(&into, ["--purge"].into_iter().chain(purge))?;
     let left: Vec<_> = files(into.path())?.difference(&before).cloned().collect();
-    // The user stays, as files may be his; so does what dpkg writes for itself.
+    // The user stays, as files may belong to it; so do dpkg's own files.
     let may = |file: &str| file.starts_with("var/lib/dpkg/") || ACCOUNTS.contains(&file);
     let left: Vec<_> = left.into_iter().filter(|file| !may(file)).collect();
     ensure!(left.is_empty(), "is left: {left:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The twins make the same system calls for a packet. Otherwise a benchmark compares designs, not languages.
+//! The twins make the same system calls for a packet. Otherwise a benchmark would compare designs, not languages.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ pub fn cases() -> Vec<Case> {
 }
 
 const REQUESTS: u64 = 300;
-/// A packet that comes while the firewall is between its verdict and poll spares or costs it a call. We wait until it
-/// sleeps before we send the next, so this should never be; but it is timing.
+/// Tolerance for packets that arrive between the firewall's verdict and poll, which changes the number of calls. The case
+/// waits until the firewall sleeps before it sends the next packet, so this should never happen; but it depends on timing.
 const TOLERANCE: u64 = 3;
 
-/// Everything that a policy can ask the kernel for but names of interfaces, which are asked for once a second.
+/// Everything that a policy can request from the kernel except interface names, which are requested once a second.
 const POLICY: &str = "table ip t {
 	chain c {
 		type filter hook output priority 0; policy drop;
@@ -45,7 +45,7 @@ const POLICY: &str = "table ip t {
 }
 ";
 
-/// What the worker calls for so many packets that come one at a time.
+/// Returns the worker's calls for packets that arrive one at a time.
 fn calls_one_at_a_time(twin: Twin, backend: &str, policy: Option<&str>) -> anyhow::Result<Calls> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let trace = Trace::new(twin.name());
@@ -97,7 +97,7 @@ fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<
             "{name}: rust {count}, c {}",
             c[name]
         );
-        // Nothing is called now and then only: each belongs to every packet.
+        // No call is occasional: each belongs to every packet.
         let per_packet = (*count as f64 / REQUESTS as f64).round() as u64;
         ensure!(
             per_packet > 0,
@@ -109,7 +109,7 @@ fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<
         );
     }
     let total: u64 = rust.values().sum();
-    // poll, receive, answer, and a look whether the socket is empty now.
+    // poll, receive, answer, and a check whether the socket is empty now.
     ensure!(
         total <= 4 * REQUESTS + TOLERANCE,
         "{total} calls for {REQUESTS} packets: {rust:?}"
@@ -117,8 +117,8 @@ fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<
     Ok(())
 }
 
-/// In a flood one call serves many packets. (The tracer slows the firewall down, which makes batches fuller than they
-/// are without it, but a loop that makes calls for each packet would be found.)
+/// In a flood one call serves many packets. (The tracer slows the firewall down, which makes batches fuller than without it,
+/// but a loop with calls per packet would be found.)
 fn flood(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     const PACKETS: u64 = 50_000;
     let namespace = namespace_with("loopback-9999-udp")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The twins against each other as they run: their starts, their failures, what they report, the system calls of a packet.
+//! Compares the running twins: their starts, failures, reports, and the system calls of a packet.
 
 use twinwall_tests::case::Case;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ledger as text and as JSON: byte for byte what the documents say, in both twins.
+//! The ledger as text and as JSON: byte for byte as documented, in both twins.
 
 use std::time::{Duration, Instant};
 
@@ -38,16 +38,16 @@ pub fn cases() -> Vec<Case> {
 
 const SMALL: [&str; 2] = ["--receive-buffer", "1048576"];
 const SENT: u64 = 100;
-/// 18 of payload, 8 of UDP, 20 of IPv4.
+/// 18 bytes of payload, 8 of UDP, 20 of IPv4.
 const PACKET_BYTES: u64 = 46;
 
-/// 100 datagrams, to a server that is there: otherwise the sender is told that the port is unreachable.
+/// Sends 100 datagrams to an existing server: otherwise the sender would receive port-unreachable errors.
 fn send(namespace: &Namespace) -> anyhow::Result<()> {
     let _server = UdpServer::start(namespace, LOCALHOST, false)?;
     udp_send(&udp_client(namespace, LOCALHOST)?, SENT, 18)
 }
 
-/// 100 datagrams, and a TCP packet whose header says that it is longer than the packet.
+/// Sends 100 datagrams, and a TCP packet whose header length exceeds the packet.
 fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
     restore(namespace, "iptables", "-A TWINWALL -p tcp -j NFQUEUE")?;
     let malformed = ipv4(libc::IPPROTO_TCP as u8, 0, &tcp(15));
@@ -56,7 +56,7 @@ fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
     Ok(malformed.len() as u64)
 }
 
-/// Asks for reports until one is the expected text; what is still on its way while we ask belongs to no report.
+/// Requests reports until one is the expected text; packets in progress at the time belong to no report.
 fn check_report(firewall: &Firewall, expected: &str) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -164,7 +164,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// --stats prints by itself, once a second.
+/// --stats prints automatically, once a second.
 fn interval(twin: Twin) -> anyhow::Result<()> {
     const TRUNCATED_MS: u64 = 2;
     let namespace = namespace_with("loopback-9999-udp")?;
@@ -173,7 +173,7 @@ fn interval(twin: Twin) -> anyhow::Result<()> {
     send(&namespace)?;
     let mut times = Vec::new();
     until("three reports have come by themselves", PATIENCE, || {
-        // Reports on request, more than one a second, do not put off the others.
+        // Requested reports, more than one a second, do not delay the periodic ones.
         proc::signal(firewall.pid, libc::SIGUSR1);
         loop {
             let stats = Stats::parse(&firewall.line()?)?;
@@ -229,7 +229,7 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
     check_lines(&ended.lines, &expected)
 }
 
-/// Without packets the firewall sleeps: no thread of it wakes up, and it uses no CPU.
+/// Without packets the firewall sleeps: no thread wakes up, and it uses no CPU.
 fn no_waking_when_idle(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1", SMALL[0], SMALL[1]])?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Command lines that are taken: the start line says what is in effect, in both twins the same.
+//! Accepted command lines: the start line shows the settings in effect, the same in both twins.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A command line, the text that the start line then has behind "ready: ", and a part of the JSON.
+/// A command line, the text of the start line after "ready: ", and a part of the JSON.
 struct Good {
     line: &'static str,
     ready: &'static str,
@@ -91,7 +91,7 @@ fn good(good: &'static Good) -> Case {
     })
 }
 
-/// The paper profile's buffer needs 4 GiB of address space: without, both say so alike, and what to do.
+/// The paper profile's buffer needs 4 GiB of address space: without it, both report the same error and advice.
 fn too_little_memory() -> anyhow::Result<()> {
     let said = |twin: Twin| {
         let script = "ulimit -v 2000000 && exec \"$0\" \"$@\"";
@@ -143,7 +143,7 @@ fn check_text(twin: Twin, arguments: &[&str], ready: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Queues that no rule leads to are told at the start, and none if there is a rule for each.
+/// Queues without a rule are reported at the start, and none if there is a rule for each.
 fn unfed() -> anyhow::Result<()> {
     for twin in TWINS {
         let namespace = namespace()?;
@@ -193,7 +193,7 @@ fn check_json(twin: Twin, arguments: &[&str], json: &str) -> anyhow::Result<()> 
     firewall.stop()?.total.check_clean()
 }
 
-/// The CPUs of a list as /proc gives it: `0-2,5`.
+/// Parses a CPU list in /proc's format: `0-2,5`.
 fn cpus(list: &str) -> anyhow::Result<Vec<u32>> {
     let mut cpus = Vec::new();
     for range in list.split(',') {
@@ -229,8 +229,7 @@ fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?.total.check_clean()
 }
 
-/// Again and again, since the workers that end one after the other change the kernel's list of queues under those that
-/// still read it.
+/// Repeated, since workers that end one after another change the kernel's list of queues while others still read it.
 fn many_queues(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "1000:1255", "--receive-buffer", "65536"];
     for _ in 0..5 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The system calls of a running firewall, in a run in which everything happens that can: each call is declared, and
-//! what is declared is called, but for what stands below.
+//! The system calls of a firewall in a run that triggers every event: each call is declared, and each declared call is made,
+//! except those listed below.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ pub fn cases() -> Vec<Case> {
     of_both("calls", &[("are-those-declared", are_those_declared)])
 }
 
-/// Calls that a run need not make, and when they are made.
+/// Calls that a run may omit, and their occasion.
 const SELDOM: &[(&str, &str)] = &[
     ("brk", "the C library grows its first heap"),
     ("clock_gettime", "a machine without a clock in its vDSO"),
@@ -71,14 +71,14 @@ const METRICS: &str = "127.0.0.1:9100";
 const MORE_RULES: &str =
     "\t\tmeta iifname \"veth*\" log counter\n\t\ttcp dport 9999 reject with tcp reset";
 
-/// What was called after the process had its filter.
+/// Calls made after the process had its filter.
 #[derive(Default)]
 struct Made {
     firewall: BTreeSet<String>,
     guard: BTreeSet<String>,
 }
 
-/// Reads a trace: `PID name(arguments…`. A process is filtered behind its last seccomp(2).
+/// Parses a trace: `PID name(arguments…`. A process is filtered after its last seccomp(2).
 fn read_trace(trace: &Trace, guards: &[u32], made: &mut Made) -> anyhow::Result<()> {
     let text = fs::read_to_string(trace.path())?;
     let calls: Vec<(u32, &str)> = text.lines().filter_map(call_of).collect();
@@ -108,7 +108,7 @@ fn call_of(line: &str) -> Option<(u32, &str)> {
     is_name.then_some((pid.parse().ok()?, name))
 }
 
-/// A folder, the sockets in it that others read, and what a firewall is started with.
+/// A folder, its sockets with their readers, and the arguments of a firewall.
 struct Stage {
     namespace: Namespace,
     folder: Folder,
@@ -127,11 +127,11 @@ fn stage() -> anyhow::Result<Stage> {
         Ok(path)
     };
     let notify = UnixDatagram::bind(folder.file("notify"))?;
-    // A program that notifies systemd waits until systemd listens, which it always does.
+    // A program that notifies systemd waits until systemd reads, which systemd always does.
     std::thread::spawn(move || while notify.recv(&mut [0; 100]).is_ok() {});
     bound("notify")?;
     let events = UnixListener::bind(folder.file("listener"))?;
-    // A listener that goes away again and again, so that it is looked for anew.
+    // A listener that closes repeatedly, so that the firewall reconnects.
     std::thread::spawn(move || {
         while events
             .accept()
@@ -147,7 +147,7 @@ fn stage() -> anyhow::Result<Stage> {
     })
 }
 
-/// Starts a firewall under strace, with the guard that it has.
+/// Starts a firewall under strace, with its guard.
 fn start(
     stage: &Stage,
     trace: &Trace,
@@ -187,7 +187,7 @@ fn get(stage: &Stage, request: &str) -> anyhow::Result<String> {
     Ok(answer)
 }
 
-/// Everything that can be asked of a firewall while it filters.
+/// Sends every request that a running firewall supports.
 fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     let client = udp_client(&stage.namespace, LOCALHOST)?;
     let mut tail = UnixStream::connect(&stage.control)?;
@@ -228,8 +228,8 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first of two firewalls does everything and is replaced by the second, which does it as well and is stopped, or killed:
-/// then the guard goes on alone.
+/// The first of two firewalls does everything and is replaced by the second, which does the same and is then stopped or
+/// killed: then the guard continues alone.
 fn run(
     stage: &Stage,
     twin: Twin,
@@ -260,7 +260,7 @@ fn run(
         proc::signal(new.pid, libc::SIGKILL);
         let client = udp_client(&stage.namespace, LOCALHOST)?;
         until("the guard receives packets", PATIENCE, || {
-            // Refused once the guard lets it pass: nobody listens.
+            // Refused once the guard accepts it: no socket listens.
             let _ = udp_send(&client, 1, 18);
             let text = fs::read_to_string(second.path())?;
             let mut calls = text.lines().filter_map(call_of);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The system calls that the source files say they make (`// seccomp: NAME…`): those of the twins are the same, but for
-//! what tests/exemptions says of their languages' libraries.
+//! The system calls that the source files declare (`// seccomp: NAME…`): those of the twins are the same, except for the
+//! languages' library calls in tests/exemptions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use testbed::twin::{root, Twin};
 use twinwall_tests::case::Case;
 use twinwall_tests::sources;
 
-/// What the lines of the firewall begin with, and those of its guard.
+/// Prefixes of the firewall's lines, and of its guard's.
 pub const FIREWALL: &str = "// seccomp: ";
 pub const GUARD: &str = "// seccomp-guard: ";
 
@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the sources of a twin declare in lines that begin so.
+/// Returns the declarations of a twin's sources in lines with this prefix.
 pub fn declared(twin: Twin, mark: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for path in sources::files(&root().join(twin.program()).join("src"))? {
@@ -42,7 +42,7 @@ pub fn declared(twin: Twin, mark: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// The calls of which tests/exemptions has a line `PROGRAM/LIST/NAME reason`.
+/// Returns the calls with a line `PROGRAM/LIST/NAME reason` in tests/exemptions.
 fn exempt(twin: Twin, list: &str) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join("tests/exemptions"))?;
     let start = format!("{}/{list}/", twin.program());
@@ -74,7 +74,7 @@ fn same(mark: &str, list: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What starts programs, changes rights, looks into other processes or alters the machine.
+/// Calls that start programs, change rights, inspect other processes or alter the machine.
 const NEVER: [&str; 21] = [
     "bpf",
     "capset",

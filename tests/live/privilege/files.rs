@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Landlock: a policy is read anew from where it was, and from nowhere else, whoever may read it.
+//! Landlock: a policy is reloaded from its original location only, whatever the file modes allow.
 
 use std::fs;
 
@@ -29,14 +29,14 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn need_landlock() -> anyhow::Result<()> {
-    // SAFETY: asked for the version, landlock_create_ruleset(2) takes no memory.
+    // SAFETY: with the version flag, landlock_create_ruleset(2) accesses no memory.
     match unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) } {
         version if version > 0 => Ok(()),
         _ => Err(skip("this kernel has no Landlock")),
     }
 }
 
-/// Reloads a policy that includes a file of another folder, which everybody may read.
+/// Reloads a policy that includes a file of another folder, which every user may read.
 fn reload_outside(twin: Twin, sandbox: &str) -> anyhow::Result<Value> {
     let (folder, other) = (Folder::shared()?, Folder::shared()?);
     let file = folder.write("p.nft", policy(""))?;
@@ -70,7 +70,7 @@ fn outside(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Editors put another file in a policy's place; a link's target may be changed; an include of the start's stays.
+/// An editor may replace a policy's file; a link's target may be changed; an include of the start stays readable.
 fn inside(twin: Twin) -> anyhow::Result<()> {
     let (folder, other) = (Folder::shared()?, Folder::shared()?);
     let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;
@@ -93,7 +93,7 @@ fn inside(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGUSR2 makes the events file anew where it was.
+/// SIGUSR2 reopens the events file at the same place.
 fn events_anew(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (events, control) = (folder.file("events"), folder.file("control"));

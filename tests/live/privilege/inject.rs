@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A system call that a process makes as if its own code did: a tracer (ptrace(2)) sets its registers where it waits in
-//! another call. What a firewall's filter lets an intruder do is seen by it.
+//! Injects a system call into a process as if its own code made it: a tracer (ptrace(2)) sets its registers while it waits
+//! in another call. This shows what a firewall's filter allows an intruder.
 
 use std::mem;
 use std::ptr;
@@ -11,22 +11,22 @@ use anyhow::{bail, ensure};
 use testbed::proc;
 use testbed::wait::PATIENCE;
 
-/// The length of the instruction `syscall`.
+/// Length of the instruction `syscall`.
 const INSTRUCTION_BYTES: u64 = 2;
 
-/// How a stop at a call's entry or exit is marked (PTRACE_O_TRACESYSGOOD).
+/// Stop signal at a call's entry or exit (PTRACE_O_TRACESYSGOOD).
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
-/// What the kernel has in place of a result while a signal interrupts a call: from ERESTARTSYS to ERESTART_RESTARTBLOCK of
-/// linux/errno.h, and what calls give that are not begun again.
+/// The kernel's internal results of interrupted calls (ERESTARTSYS to ERESTART_RESTARTBLOCK of linux/errno.h), and the
+/// result of calls that are not restarted.
 const INTERRUPTED: [i64; 6] = [512, 513, 514, 515, 516, libc::EINTR as i64];
 
-/// What came of a call.
+/// Result of an injected call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was made and gave this: -errno if it failed.
+    /// The call was made and returned this value: -errno if it failed.
     Gave(i64),
-    /// The filter sent SIGSYS in its place.
+    /// The filter sent SIGSYS instead.
     Forbidden,
 }
 
@@ -35,13 +35,13 @@ fn last_error() -> std::io::Error {
 }
 
 fn request(kind: u32, pid: i32, address: u64, data: u64) -> anyhow::Result<()> {
-    // SAFETY: the requests of this file take numbers in both places, or a pointer to registers that live during the call.
+    // SAFETY: the requests of this file pass numbers in both places, or a pointer to registers that live during the call.
     let result = unsafe { libc::ptrace(kind, pid, address, data) };
     ensure!(result == 0, "ptrace {kind:#x}: {}", last_error());
     Ok(())
 }
 
-/// The signal that the process has stopped with.
+/// Returns the signal that stopped the process.
 fn stopped(pid: i32) -> anyhow::Result<i32> {
     let mut status = 0;
     // SAFETY: the status lives during the call.
@@ -70,8 +70,8 @@ fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// Stops the thread where it waits in a system call. Gives its registers. A thread that has just begun is still on its way
-/// there; what stands before its next instruction is then no call.
+/// Stops the thread while it waits in a system call. Returns its registers. A thread that has just started may not have
+/// reached it yet; the bytes before its next instruction are then no call.
 fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -92,15 +92,15 @@ fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     bail!("it waits in no system call")
 }
 
-/// Goes on to the entry or the exit of a call. Gives true if the filter has sent SIGSYS in its place, which is then
-/// delivered to the thread, no longer traced.
+/// Continues to the entry or the exit of a call. Returns true if the filter has sent SIGSYS instead, which is then delivered
+/// to the thread, no longer traced.
 fn is_forbidden_on_the_way(pid: i32) -> anyhow::Result<bool> {
     let mut delivered = 0;
     loop {
         request(libc::PTRACE_SYSCALL, pid, 0, delivered as u64)?;
         let signal = stopped(pid)?;
         if signal == libc::SIGSYS || is_pending(pid, libc::SIGSYS)? {
-            // One that is pending comes by itself.
+            // A pending signal arrives without our help.
             let delivered = if signal == CALL_STOP { 0 } else { signal };
             request(libc::PTRACE_DETACH, pid, 0, delivered as u64)?;
             return Ok(true);
@@ -112,8 +112,8 @@ fn is_forbidden_on_the_way(pid: i32) -> anyhow::Result<bool> {
     }
 }
 
-/// Has the main thread of a process, which waits in a system call, make another one, and lets it go on. The process must not
-/// be traced. What the filter sends in place of the call is delivered when it goes on.
+/// Makes the main thread of a process, which waits in a system call, execute another call, and resumes it. The process must
+/// not be traced. A signal that the filter sends instead is delivered on resuming.
 pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcome> {
     let pid = i32::try_from(pid)?;
     request(
@@ -124,7 +124,7 @@ pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcom
     )?;
     let before = stop_in_call(pid)?;
     let mut changed = before;
-    // Behind the instruction of the call that it waits in; the kernel does not repeat that one.
+    // Points to the instruction of the call in which it waits; the kernel does not repeat that call.
     changed.rip -= INSTRUCTION_BYTES;
     changed.orig_rax = u64::MAX;
     changed.rax = number as u64;

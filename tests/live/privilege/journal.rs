@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines carry their priority if stderr is what the journal reads (sd-daemon(3)), and nothing else does.
+//! Lines carry their priority exactly if stderr is the journal's (sd-daemon(3)).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Tells the program, as systemd would, that its stderr is the journal's.
+/// A wrapper that marks stderr as the journal's, as systemd does.
 const JOURNAL: [&str; 4] = [
     "sh",
     "-c",
@@ -62,7 +62,7 @@ fn priorities(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who redirects stderr of a service to a file has no use for them.
+/// A service whose stderr is redirected to a file gets no priorities.
 fn only_there(twin: Twin) -> anyhow::Result<()> {
     for stream in ["JOURNAL_STREAM=1:2", "JOURNAL_STREAM=", "JOURNAL_STREAM=x"] {
         let arguments = ["--user", "no-such-user"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Calls that are allowed with some arguments only: no socket leads to the kernel or to the network, no ioctl changes an
+//! Calls that are allowed with some arguments only: no socket reaches the kernel or the network, no ioctl changes an
 //! interface, no option rewrites iptables' rules, a clone is a thread.
 
 use anyhow::ensure;
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// The call must end the firewall, with the line that names it.
+/// Checks that the call ends the firewall, with the line that names it.
 fn check_ends(twin: Twin, name: &str, number: i64, arguments: [u64; 3]) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
     let outcome = call(firewall.pid, number, arguments)?;
@@ -55,12 +55,12 @@ fn no_other_socket(twin: Twin) -> anyhow::Result<()> {
         let arguments = [family, kind, protocol].map(|argument| argument as u64);
         check_ends(twin, "socket", libc::SYS_socket, arguments)?;
     }
-    // The kernel looks at the lower 32 bits only.
+    // The kernel uses only the lower 32 bits.
     let family = 1 << 32 | libc::AF_NETLINK as u64;
     check_ends(twin, "socket", libc::SYS_socket, [family, 3, 12])
 }
 
-/// A descriptor, or an error of the kernel's own; the firewall goes on.
+/// Checks that the call returns a descriptor or the kernel's own error, and that the firewall continues.
 fn check_made(twin: Twin, number: i64, arguments: [u64; 3]) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
     let outcome = call(firewall.pid, number, arguments)?;
@@ -83,7 +83,7 @@ fn no_ioctl_that_changes(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As in linux/netfilter_ipv4/ip_tables.h.
+/// Value in linux/netfilter_ipv4/ip_tables.h.
 const IPT_SO_SET_REPLACE: u64 = 64;
 
 fn no_option_of_iptables(twin: Twin) -> anyhow::Result<()> {
@@ -92,7 +92,7 @@ fn no_option_of_iptables(twin: Twin) -> anyhow::Result<()> {
     check_ends(twin, "setsockopt", libc::SYS_setsockopt, arguments)
 }
 
-/// What a thread is started by, but for one flag.
+/// Flags that start a thread, except for one.
 const ALMOST_A_THREAD: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -116,7 +116,7 @@ fn no_process(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The C library falls back on clone where the kernel has no clone3: all tests with several workers see threads start.
+/// The C library falls back to clone if the kernel has no clone3: all tests with several workers cover starting threads.
 fn no_clone3(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
     let outcome = call(firewall.pid, libc::SYS_clone3, [0, 0, 0])?;

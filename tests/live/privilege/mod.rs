@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Least privilege: what a running firewall may still do, what happens if it does something else, and what it tells
-//! systemd.
+//! Least privilege: the remaining rights of a running firewall, the effect of violations, and its messages to systemd.
 
 use twinwall_tests::case::Case;
 

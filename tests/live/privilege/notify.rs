@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What systemd is told, through a socket like its own.
+//! Messages to systemd, through a socket like its own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// What systemd would be.
+/// Stand-in for systemd.
 struct Listener {
     folder: Folder,
     socket: UnixDatagram,
@@ -49,7 +49,7 @@ impl Listener {
         format!("NOTIFY_SOCKET={}", self.folder.file("notify"))
     }
 
-    /// The lines of the next message.
+    /// Returns the lines of the next message.
     fn hear(&self) -> anyhow::Result<Vec<String>> {
         let mut message = [0; 4096];
         let length = self
@@ -60,7 +60,7 @@ impl Listener {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// READY with what `systemctl status` shows.
+    /// Expects READY with the text of `systemctl status`.
     fn expect_ready(&self, status: &str) -> anyhow::Result<()> {
         let heard = self.hear()?;
         let expected = ["READY=1".to_owned(), format!("STATUS={status}")];
@@ -104,7 +104,7 @@ fn a_life(twin: Twin) -> anyhow::Result<()> {
     listener.expect("STOPPING=1")
 }
 
-/// Twice in the time that systemd gives, as long as the main thread does its work.
+/// Two messages per watchdog time, as long as the main thread works.
 fn watchdog(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let variable = listener.variable();
@@ -125,7 +125,7 @@ fn watchdog(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// While a policy is read, which may take long, systemd waits longer for a sign of life.
+/// During a reload, which may take long, systemd waits longer for the next message.
 fn patience(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let file = listener.folder.write("p.nft", policy(""))?;
@@ -146,7 +146,7 @@ fn patience(twin: Twin) -> anyhow::Result<()> {
     listener.expect("STOPPING=1")
 }
 
-/// The old firewall names the one that took over.
+/// The old firewall reports the process that took over.
 fn another_main_process(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let (namespace, variable) = (namespace()?, listener.variable());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Root opens and changes no file that somebody else leads it to: the file of events is opened as the user that the firewall
-//! becomes, no link is followed that others could have made.
+//! Root opens and changes no file to which another user leads it: the events file is opened as the firewall's user, and
+//! links that other users could have made are not followed.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink, MetadataExt, PermissionsExt};
@@ -19,7 +19,7 @@ use twinwall_tests::case::Case;
 
 use super::running::of_both;
 
-/// Some user, who is neither root nor the firewall's.
+/// A user who is neither root nor the firewall's.
 const OTHER: u32 = 65533;
 
 pub fn cases() -> Vec<Case> {
@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// A file of root's alone.
+/// Returns a file that only root may read.
 fn secret(folder: &Folder) -> anyhow::Result<String> {
     let file = folder.write("secret", "root's own\n")?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
@@ -52,7 +52,7 @@ fn check_untouched(secret: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A folder of somebody else's, in which he makes links.
+/// Returns a folder of another user, who makes links in it.
 fn others_folder(folder: &Folder, name: &str) -> anyhow::Result<String> {
     let path = folder.file(name);
     fs::create_dir(&path)?;
@@ -106,7 +106,7 @@ fn events_in_a_folder(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As /var/run is one.
+/// A link in a folder of root, such as /var/run.
 fn events_by_roots_folder(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let ours = folder.file("ours");
@@ -125,7 +125,7 @@ fn events_of_root(twin: Twin) -> anyhow::Result<()> {
     check_untouched(&secret)
 }
 
-/// The old file goes on, until the link is gone.
+/// The old file is used until the link is removed.
 fn events_anew(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (events, control) = (folder.file("events"), folder.file("control"));
@@ -199,7 +199,7 @@ fn control_by_a_link(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The new firewall gives the socket's file the mode and the owner of its options: not what was put in its place.
+/// The new firewall sets mode and owner of its options on the socket's own file, not on a replacement.
 fn control_taken_over(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let secret = secret(&folder)?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What /proc says of the rights of a firewall and of its guard once it is ready: each thread has what is needed, and
-//! nothing else.
+//! The rights of a ready firewall and its guard according to /proc: each thread has exactly the rights that it needs.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -32,7 +31,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Checks the capabilities of a thread, and that nothing can be added to them.
+/// Checks the capabilities of a thread, and that none can be added.
 fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> {
     let of = |key: &str| proc::status(pid, thread, key);
     let kept = format!("{capabilities:016x}");
@@ -58,7 +57,7 @@ fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// All that a firewall can have: threads for two queues, events and metrics.
+/// A firewall with every kind of thread: two queues, events and metrics.
 fn of_every_thread(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (control, events) = (folder.file("control"), folder.file("events"));
@@ -88,7 +87,7 @@ fn with_reject(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The process below the firewall.
+/// Returns the child process of the firewall.
 fn guard_of(firewall: &Firewall) -> anyhow::Result<u32> {
     let path = format!("/proc/{0}/task/{0}/children", firewall.pid);
     let children = std::fs::read_to_string(path)?;
@@ -108,7 +107,7 @@ fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The user changes all the same, with all that root could.
+/// The user changes anyway, with all of root's capabilities.
 fn without_a_sandbox(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--sandbox", "off"])?;
     let of = |key: &str| proc::status(firewall.pid, firewall.pid, key);
@@ -127,7 +126,7 @@ fn without_a_sandbox(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The kernel forgets PR_SET_PDEATHSIG when the user changes.
+/// The kernel resets PR_SET_PDEATHSIG when the user changes.
 fn the_parents_end_still_ends_it(twin: Twin) -> anyhow::Result<()> {
     let wrapper = ["sh", "-c", "setpriv --pdeathsig KILL \"$@\" & wait", "sh"];
     let firewall = Firewall::start_under(&namespace()?, &wrapper, twin, &["--json"])?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whom the firewall runs as: --user, and a user who is not root and has a capability by the file.
+//! The firewall's user: --user, and a plain user with a capability from the program's file.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -69,7 +69,7 @@ fn there_is_none(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Numbers need not be of anybody; of a user alone they bring the group.
+/// Numbers need not belong to a user; a user's number alone implies its group.
 fn by_number(twin: Twin) -> anyhow::Result<()> {
     for (user, uid, gid) in [
         ("1", "1", "1"),
@@ -96,7 +96,7 @@ fn by_number(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program that runs another with these users, and the first of its arguments only: no --user.
+/// Returns a wrapper that runs a program with these users and without --user (only its first argument).
 fn with_users(folder: &Folder, users: &str) -> anyhow::Result<[String; 5]> {
     let file = folder.write("passwd", users)?;
     let script = format!("mount --bind {file} /etc/passwd && exec \"$1\"");
@@ -105,7 +105,7 @@ fn with_users(folder: &Folder, users: &str) -> anyhow::Result<[String; 5]> {
 
 const ROOT: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n";
 
-/// It is the user twinwall, and nobody else.
+/// The default is the user twinwall.
 fn the_default(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let wrapper = with_users(&folder, ROOT)?;
@@ -130,7 +130,7 @@ fn the_default(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The start reads it as root; the warning says what a reload will come to, and it does.
+/// Root reads it at the start; the warning predicts that a reload will fail, and it does.
 fn cannot_read_the_policy(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let file = folder.write("p.nft", policy(""))?;
@@ -156,7 +156,7 @@ fn cannot_read_the_policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A copy of a program whose file gives capabilities.
+/// Returns a copy of a program whose file grants capabilities.
 fn with_capabilities(
     folder: &Folder,
     program: PathBuf,
@@ -173,7 +173,8 @@ fn with_capabilities(
     Ok(copy)
 }
 
-/// What needs no rights has none: a program that reads any file by its own does not do so for who asks it to.
+/// Commands that need no rights have none: a program whose file allows it to read any file does not read files for its
+/// caller.
 fn commands_without(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let secret = folder.write("secret", "root's own\n")?;
@@ -216,7 +217,7 @@ fn commands_without(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `setcap cap_net_admin+ep` lets a normal user run it. What only root may read, the ledger lacks, and says so.
+/// `setcap cap_net_admin+ep` lets a plain user run it. The ledger lacks figures that only root may read, and reports this.
 fn with_a_file_capability(twin: Twin) -> anyhow::Result<()> {
     const PACKETS: u64 = 100;
     let folder = Folder::shared()?;
@@ -224,7 +225,7 @@ fn with_a_file_capability(twin: Twin) -> anyhow::Result<()> {
     let file = folder.write("p.nft", policy(""))?;
     let namespace = namespace()?;
     restore(&namespace, "iptables", RULES)?;
-    // The shell runs the copy in place of the program that it is given.
+    // The shell runs the copy in place of the given program.
     let run = format!("exec {program} \"$@\"");
     let wrapper = [
         "setpriv",

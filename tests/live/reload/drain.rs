@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An end that leaves nothing behind.
+//! An end that leaves no packet behind.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub const ROWS: &[Row] = &[
     ("drain-ends-in-a-flood", 60, flood),
 ];
 
-/// Starts a firewall and has it drained while the traffic goes on; gives how long that took.
+/// Starts a firewall and drains it during traffic; returns the duration.
 fn drained(twin: Twin, seconds: u32, floods: bool) -> anyhow::Result<Duration> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new("")?;

@@ -23,20 +23,21 @@ use super::rules::counter_of;
 pub const ROWS: &[Row] = &[("a-thousand-reloads-in-a-flood", 120, a_thousand_reloads)];
 
 const RELOADS: u32 = 1000;
-/// Packets a second that are sent at most.
+/// Maximum number of packets sent per second.
 const RATE: u64 = 100_000;
-/// Packets that may be on their way: fewer than the socket of a queue has room for. A machine that is busy with other
-/// things slows the flood down by this, and nothing is lost.
+/// Maximum number of packets in flight: fewer than fit into the socket of a queue. A busy machine thereby slows the flood
+/// down without losing packets.
 const ON_THE_WAY: u64 = 16_000;
-/// Between two looks of the sender at the clock.
+/// Interval between reads of the sender's clock.
 const STEP: Duration = Duration::from_millis(1);
-/// Packets that are sent between two reloads at least.
+/// Minimum number of packets sent between two reloads.
 const EACH: u64 = 100;
-/// Flows, which are spread over the queues.
+/// Number of flows, which are distributed over the queues.
 const FLOWS: usize = 8;
 
-/// A policy whose two chains each set a half of the mark: 0x11 or 0x22, unless a packet meets a chain of either. The
-/// rule "all" counts every packet and stays, as does the last, by its text; the rule between them does not.
+/// Returns a policy whose two chains each set a half of the mark: 0x11 or 0x22, unless a packet meets chains of both
+/// policies. The rule "all" counts every packet and stays across reloads, as does the last rule, by its text; the rule
+/// between them does not.
 fn policy(half: u32) -> String {
     format!(
         "table ip t {{
@@ -55,7 +56,7 @@ fn policy(half: u32) -> String {
     )
 }
 
-/// Counts packets by mark where they leave the firewall.
+/// Counts packets by mark after the firewall.
 const BY_MARK: &str = "*mangle
 :POSTROUTING ACCEPT [0:0]
 -A POSTROUTING -p udp --dport 9999 -m mark --mark 0x11 -j ACCEPT
@@ -64,7 +65,7 @@ const BY_MARK: &str = "*mangle
 COMMIT
 ";
 
-/// What was counted with the mark of the one policy, of the other, and with any other.
+/// Returns the counts of packets with the mark of the first policy, of the second, and with any other.
 fn counted_by_mark(namespace: &Namespace) -> anyhow::Result<[u64; 3]> {
     let Output { stdout, .. } = run(namespace, "iptables-save", &["-c", "-t", "mangle"])?;
     let text = String::from_utf8(stdout)?;
@@ -111,7 +112,7 @@ impl Flood {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Ends the flood; fails unless all that was sent arrived. Gives how much that was.
+    /// Ends the flood; fails unless everything sent has arrived. Returns the number of packets sent.
     fn stop(self) -> anyhow::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the sender does not panic")?;

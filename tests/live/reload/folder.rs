@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy that is replaced, and a control socket beside it.
+//! A policy that is replaced, and a control socket in the same folder.
 
 use testbed::folder::Folder;
 
-/// A folder that anybody may read, since the firewall gives its rights up.
+/// A folder that every user may read, since the firewall gives its rights up.
 pub struct PolicyFolder(Folder);
 
 impl PolicyFolder {
@@ -13,17 +13,17 @@ impl PolicyFolder {
         Ok(folder)
     }
 
-    /// Puts another policy in the place of the one that is there, at once: nobody reads a part of it.
+    /// Replaces the policy atomically: no reader sees a part of it.
     pub fn write(&self, policy: &str) -> anyhow::Result<()> {
         self.0.replace("policy.nft", policy).map(drop)
     }
 
-    /// Where the policy is, as messages name it.
+    /// Returns the path of the policy, as in messages.
     pub fn policy(&self) -> String {
         self.0.file("policy.nft")
     }
 
-    /// Where the control socket is to be.
+    /// Returns the path of the control socket.
     pub fn control(&self) -> String {
         self.0.file("control")
     }

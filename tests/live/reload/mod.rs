@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy that takes the place of another while packets come.
+//! Replacing a policy while packets arrive.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

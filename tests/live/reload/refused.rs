@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies that take nobody's place.
+//! Policies that a reload refuses.
 
 use anyhow::ensure;
 use testbed::control::Client;
@@ -103,7 +103,7 @@ fn reads_more(twin: Twin) -> anyhow::Result<()> {
         );
         lines += &format!("error: reload: {cause}: {CURE}: the policy stays as it was\n");
     }
-    // What reads less is no trouble: the queues go on to give what they gave.
+    // A policy that reads less is accepted: the queues continue to deliver the same.
     folder.write(&chain("meta mark 1 drop"))?;
     client.command("reload")?;
     let ended = firewall.end_by(libc::SIGTERM)?;
@@ -117,7 +117,7 @@ fn needs_right(twin: Twin) -> anyhow::Result<()> {
     let folder = PolicyFolder::new(&chain("udp dport 9999 counter"))?;
     let (path, control) = (folder.policy(), folder.control());
     let wrapper = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
-    // An answer quotes the packet.
+    // A reject response quotes the packet.
     let arguments = [
         "--policy",
         &path,

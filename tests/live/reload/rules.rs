@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What of the rules goes on.
+//! State of rules that survives a reload.
 
 use std::io;
 use std::net::UdpSocket;
@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
     ("an-idle-worker-is-woken", 60, idle),
 ];
 
-/// Packets of the counter of a rule, "FILE:LINE", in a ledger.
+/// Returns the packets of a rule's counter, "FILE:LINE", in a ledger.
 pub fn counter_of(stats: &Stats, rule: &str) -> anyhow::Result<u64> {
     let policy = stats.policy.as_ref().context("no policy in the ledger")?;
     let mut counters = policy.counters.iter();
@@ -34,7 +34,7 @@ pub fn counter_of(stats: &Stats, rule: &str) -> anyhow::Result<u64> {
     Ok(counter.packets)
 }
 
-/// A chain that sees what goes out, with these rules, at line 4 and below.
+/// Returns a chain for outgoing packets with these rules, at line 4 and below.
 pub fn chain(rules: &str) -> String {
     format!(
         "table ip t {{\n\tchain c {{\n\t\ttype filter hook output priority 0; policy accept;\n{rules}\n\t}}\n}}\n"
@@ -61,7 +61,7 @@ fn counters(twin: Twin) -> anyhow::Result<()> {
     udp_send(&packets, 3, 18)?;
     server.check_arrived(3)?;
 
-    // The last two stay, by comment and by text; what was the first is the last, and new.
+    // The last two rules stay, identified by comment and by text; the former first rule is now last, and counts as new.
     folder.write(&chain(
         "ip ttl 64 counter packets 7 bytes 1\n udp dport 1-9999 counter comment \"web\"\n udp dport 9999 accept\n \
          counter packets 50 bytes 1",
@@ -91,7 +91,7 @@ fn counters(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Datagrams of 100 bytes with their headers.
+/// Payload of datagrams of 100 bytes with their headers.
 const PAYLOAD: usize = 72;
 
 fn quota(twin: Twin) -> anyhow::Result<()> {
@@ -147,7 +147,7 @@ fn sighup(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The error that a packet to the port of the rules meets.
+/// Returns the error of a packet to the port of the rules.
 fn error_of(client: &UdpSocket) -> io::Result<()> {
     client.send(b"x")?;
     client.recv(&mut [0]).map(drop)
@@ -181,7 +181,7 @@ fn reject(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A worker that has taken a policy while nothing came sleeps again, and takes the next one.
+/// A worker that has adopted a policy without traffic sleeps again, and adopts the next one.
 fn idle(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new(&chain("udp dport 9999 counter"))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! rules/load and rules/unload: the host's rules are not ours.
+//! rules/load and rules/unload leave the host's own rules unchanged.
 
 use anyhow::{ensure, Context};
 use testbed::netns::Namespace;
@@ -11,7 +11,7 @@ use twinwall_tests::case::Case;
 const BACKENDS: [&str; 2] = ["iptables-nft", "iptables-legacy"];
 const OUR_CHAIN: &str = "TWINWALL";
 
-/// Rules that a host might have: policies, a chain of its own, rules in the chains that we jump from.
+/// Possible rules of a host: policies, a separate chain, rules in the chains from which ours are reached.
 const FOREIGN: &str = "\
 :INPUT DROP [0:0]
 :guests - [0:0]
@@ -61,7 +61,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A namespace, and the backend to load with.
+/// A namespace, and the backend of the rules.
 struct Place {
     namespace: Namespace,
     backend: &'static str,
@@ -78,7 +78,7 @@ impl Place {
             namespace: namespace()?,
             backend,
         };
-        // The legacy kernel registers its tables when they are first looked at, and for good: so let it be now.
+        // The legacy kernel registers its tables permanently on first use: so use them now.
         for tool in place.tools() {
             let listed = place
                 .namespace
@@ -130,8 +130,8 @@ impl Place {
         self.succeed("unload", &[])
     }
 
-    /// All that any backend shows, with the counters of rules; without the comments, which hold the time, and without
-    /// the counters of policies, which every change by iptables-legacy sets to zero.
+    /// Returns the rules of all backends, with the counters of rules; without the comments, which contain the time, and
+    /// without the counters of policies, which every change by iptables-legacy resets.
     fn tables(&self) -> anyhow::Result<String> {
         let mut text = String::new();
         for backend in BACKENDS {
@@ -163,7 +163,7 @@ impl Place {
         Ok(lines.collect())
     }
 
-    /// Foreign rules of this backend, with counters that are not zero.
+    /// Adds foreign rules of this backend, with nonzero counters.
     fn add_foreign_rules(&self) -> anyhow::Result<()> {
         for tool in self.tools() {
             let ipv6 = tool.starts_with("ip6");
@@ -198,7 +198,7 @@ fn names() -> anyhow::Result<Vec<String>> {
             .file_name()
             .into_string()
             .expect("the names of rules are ASCII");
-        // The files for nft are loaded by nft itself.
+        // nft itself loads the files for nft.
         if let Some(name) = file.strip_suffix(".iptables") {
             names.push(name.to_owned());
         }
@@ -208,7 +208,7 @@ fn names() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// In an empty namespace, where load has to make the chains and, with nft, the table.
+/// In an empty namespace, where load must create the chains and, with nft, the table.
 fn every_name_loads_and_leaves_no_trace(place: &Place) -> anyhow::Result<()> {
     let before = place.tables()?;
     for name in names()? {
@@ -313,7 +313,7 @@ fn not_root() -> anyhow::Result<()> {
     for (script, arguments) in [("load", &["veth-9999"] as &[&str]), ("unload", &[])] {
         let mut command = place.namespace.command("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        // It may read the script wherever the repository lies, but it is not root.
+        // It may read the script wherever the repository is, but it is not root.
         command.args(["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]);
         let output = command
             .arg(root().join("rules").join(script))

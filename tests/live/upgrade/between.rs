@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One who stands between an old firewall and a new one, and spoils what the old one knows on its way.
+//! A relay between an old firewall and a new one that corrupts the old firewall's data.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -14,19 +14,19 @@ use testbed::twin::Twin;
 use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
 use super::setting::{check_said, Setting};
 
-/// The part of a memory that is no good, whether the memory is sealed, and what makes it so.
+/// The corrupted part of a memory, whether the memory is sealed, and the corrupting function.
 pub type Change = (&'static str, bool, fn(&mut Vec<u8>));
 
-/// What an old firewall knows of one thing.
+/// Data of one kind that an old firewall sends.
 #[derive(Clone, Copy)]
 pub struct Knowledge {
-    /// Of the memory.
+    /// Length of its memory in bytes.
     pub bytes: usize,
-    /// What a new firewall says of the part that is no good.
+    /// Returns the new firewall's warning about the corrupted part.
     pub warning: fn(&str) -> String,
 }
 
-/// Passes on what an old firewall tells a new one, with a change.
+/// Forwards the data of an old firewall to a new one, with a change.
 fn spoil(
     mut stream: &UnixStream,
     mut old: UnixStream,
@@ -51,18 +51,18 @@ fn spoil(
     Ok(stream.write_all(next_line(&old)?.as_bytes())?)
 }
 
-/// Firewalls that take over from each other, each told something wrong.
+/// Firewalls that take over from each other, each with corrupted data.
 pub struct Misled<'a> {
     setting: &'a Setting,
     arguments: &'a [&'a str],
     knowledge: Knowledge,
     firewall: Firewall,
-    /// What it says until it ends.
+    /// Expected output until its end.
     expected: String,
 }
 
 impl<'a> Misled<'a> {
-    /// Starts the first one, which is told nothing.
+    /// Starts the first firewall, which receives no data.
     pub fn start(
         setting: &'a Setting,
         twin: Twin,
@@ -78,7 +78,7 @@ impl<'a> Misled<'a> {
         })
     }
 
-    /// Has the next one take over. The one before ends, and has said what it should.
+    /// Makes the next firewall take over. Checks that the previous one ends with the expected output.
     pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
         let (part, ..) = change;
         let (old, prepared) = prepare(self.setting)?;
@@ -98,7 +98,7 @@ impl<'a> Misled<'a> {
         Ok(())
     }
 
-    /// Ends the last one, which has said what it should.
+    /// Ends the last firewall and checks its output.
     pub fn end(self) -> anyhow::Result<()> {
         check_said(&self.firewall.end_by(libc::SIGTERM)?, &self.expected)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ten firewalls after each other under load.
+//! Ten successive firewalls under load.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -29,13 +29,13 @@ pub const ROWS: &[(&str, u64, Body)] = &[
     ("sockets-and-events-go-on", 60, sockets_go_on),
 ];
 
-/// What may be waiting on its way: far more than waits in an upgrade, far less than a queue holds, so that whatever is
-/// slow slows the sender, and nothing else loses a datagram.
+/// Send buffer: far more than waits during an upgrade, far less than a queue holds, so that any delay slows the sender, and
+/// no datagram is lost otherwise.
 const SEND_BUFFER_BYTES: i32 = 16 << 20;
-/// That a firewall answers before the next takes over.
+/// Number of datagrams that a firewall answers before the next takes over.
 const DATAGRAMS: u64 = 2000;
 
-/// A TCP connection on which bytes are asked for all the time, and a flood of datagrams.
+/// A TCP connection with continuous exchanges, and a flood of datagrams.
 struct Load {
     flood: UdpFlood,
     server: UdpServer,
@@ -60,7 +60,7 @@ impl Load {
         })
     }
 
-    /// Waits until so many more datagrams have arrived.
+    /// Waits until this number of further datagrams has arrived.
     fn wait_for(&self, datagrams: u64) -> anyhow::Result<()> {
         let goal = self.server.arrived()? + datagrams;
         until("datagrams arrive", PATIENCE, || {
@@ -68,7 +68,7 @@ impl Load {
         })
     }
 
-    /// Ends it; gives how many datagrams were sent, all of which have arrived.
+    /// Ends the load; returns the number of datagrams sent, all of which have arrived.
     fn finish(self) -> anyhow::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.flood.stop();
@@ -89,7 +89,7 @@ fn ask_until(mut stream: TcpStream, told: &AtomicBool) -> anyhow::Result<u64> {
     Ok(asked)
 }
 
-/// How a firewall is started.
+/// Twin and options of a firewall.
 type Step = (Twin, &'static [&'static str]);
 
 /// Starts the first firewall and has each take over from the one before, under load. Gives the last ledger, in which
@@ -147,7 +147,7 @@ const RAW: &[&str] = &["--backend", "raw"];
 const MNL: &[&str] = &["--backend", "mnl"];
 const CLASSIC: &[&str] = &["--backend", "classic"];
 
-/// The packets of the counter at each line of a policy file.
+/// Returns the packets of the counter at a line of a policy file.
 pub fn counted(stats: &Stats, line: u32) -> anyhow::Result<u64> {
     let policy = stats.policy.as_ref().context("no policy in the ledger")?;
     let at = format!(":{line}");
@@ -206,7 +206,7 @@ fn ten_upgrades() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the old firewall asked the kernel for is not what the new one needs: packets that wait are asked for anew.
+/// The old firewall's settings in the kernel differ from the new one's needs: waiting packets are requested again.
 fn other_options() -> anyhow::Result<()> {
     const SMALL: &[&str] = &[
         "--copy-bytes",
@@ -235,7 +235,7 @@ fn other_options() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet that waits is decided by the new policy, which reads more of it than the old one had copied.
+/// A waiting packet is decided by the new policy, which reads more of it than the old firewall had copied.
 fn other_policies() -> anyhow::Result<()> {
     const TABLE: [&str; 3] = [
         "table inet filter {",
@@ -262,7 +262,7 @@ fn other_policies() -> anyhow::Result<()> {
         ]
     });
     let (stats, sent) = run_chain(&setting, &steps.collect::<Vec<_>>(), &twins)?;
-    // This rule stays, whatever stands around it. Packets that went through the queue once more count once.
+    // This rule stays, although its neighbours change. Packets that passed the queue a second time count once.
     let counted = counted(&stats, 4)?;
     let total = &stats.total;
     ensure!(
@@ -273,8 +273,8 @@ fn other_policies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client of a port or a control socket always finds somebody, also in an upgrade; it may be sent away and must ask
-/// again.
+/// A client of a port or a control socket always finds a listener, also during an upgrade; it may be disconnected and must
+/// retry.
 fn sockets_go_on() -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let metrics = setting.namespace.enter(|| -> std::io::Result<SocketAddr> {
@@ -318,7 +318,7 @@ fn sockets_go_on() -> anyhow::Result<()> {
         firewall.finish()?.total.verdict("drop") == 5,
         "not all was dropped"
     );
-    // Each wrote its events behind those of the one before.
+    // Each firewall appended its events.
     let dropped = std::fs::read_to_string(&events)?;
     let dropped = dropped.matches("\"event_type\":\"drop\"").count();
     ensure!(dropped == 5, "{dropped} events of 5 packets");

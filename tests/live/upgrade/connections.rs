@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections go on over upgrades with what is known of their names, from each twin to each; and a new firewall takes
-//! none that are not as they should be.
+//! Connections continue over upgrades with the state of their names, between all twins; and a new firewall accepts no
+//! invalid connections.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -32,7 +32,7 @@ table inet filter {
 	}
 }
 "#;
-/// In parts: one before each upgrade, and one behind the last.
+/// The request in parts: one before each upgrade, and one after the last.
 const ALLOWED: [&str; 4] = [
     "GET / HTTP/1.1\r\nHo",
     "st: allo",
@@ -40,10 +40,10 @@ const ALLOWED: [&str; 4] = [
     "le\r\n\r\n",
 ];
 const DENIED: [&str; 4] = ["GET / HTTP/1.1\r\nHo", "st: den", "ied.examp", "le\r\n\r\n"];
-/// For an answer that should not come.
+/// Time to wait for a response that should not come.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A connection of HTTP.
+/// An HTTP connection.
 struct Talker(TcpStream);
 
 impl Talker {
@@ -60,7 +60,7 @@ impl Talker {
         Ok(self.0.write_all(text.as_bytes())?)
     }
 
-    /// Whether an answer comes in time.
+    /// Whether a response arrives in time.
     fn hears(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let mut answer = [0; 4096];
         self.0.set_read_timeout(Some(patience))?;
@@ -82,7 +82,7 @@ impl Talker {
     }
 }
 
-/// Firewalls one after the other.
+/// Successive firewalls.
 struct Chain {
     net: Net,
     folder: Folder,
@@ -115,7 +115,7 @@ impl Chain {
         })
     }
 
-    /// Has another firewall take over.
+    /// Makes another firewall take over.
     fn upgrade(&mut self, twin: Twin) -> anyhow::Result<()> {
         let control = self.folder.file("control");
         let arguments = Chain::arguments(&self.folder, self.unknown);
@@ -127,7 +127,7 @@ impl Chain {
     }
 }
 
-/// Without what the old one knows, a firewall that closes for what is unknown lets none of these go on.
+/// Without the old firewall's state, a firewall with unknown=closed would let none of these continue.
 fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut firewalls = Chain::start(twin, "unknown=closed")?;
     let mut known = Talker::start(&firewalls.net)?;
@@ -157,7 +157,7 @@ fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without what the old one knows, a firewall that opens for what is unknown lets all of these go on.
+/// Without the old firewall's state, a firewall with unknown=open would let all of these continue.
 fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut firewalls = Chain::start(twin, "unknown=open")?;
     let mut known = Talker::start(&firewalls.net)?;
@@ -194,7 +194,7 @@ const NAMES: &[&str] = &[
     "}",
 ];
 
-/// Bytes of a memory with one connection of IPv4 that has shown nothing: where its parts are.
+/// Layout of a memory with one IPv4 connection that has shown nothing.
 const KEY: usize = 4;
 const LIST: usize = KEY + 16;
 const FLAGS: usize = LIST + 1;
@@ -226,7 +226,7 @@ const CHANGES: [Change; 10] = [
     }),
 ];
 
-/// What it knows of connections is refused whole; the upgrade goes on, and no packet waits for it.
+/// Invalid connection state is refused as a whole; the upgrade continues, and no packet waits for it.
 fn wrong_connections(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", NAMES)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The old firewall: whatever the new one does wrong, it goes on, and says why.
+//! The old firewall: it continues after any failure of the new one, and reports the reason.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -44,10 +44,10 @@ pub const ROWS: &[Row] = &[
     ("once-given-nothing-else-is-served", 60, nothing_else_served),
 ];
 
-/// How long the old one waits for the new one to be ready, and for it to take over what stands still.
+/// Time limits of the old firewall for the new one to be ready, and for it to take over the paused queues.
 const PREPARE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(2);
-/// Sent while nobody answers.
+/// Number of datagrams sent while no firewall answers.
 const WAITING: u64 = 500;
 
 const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: see what it says, \
@@ -58,7 +58,7 @@ const STRANGE: &str =
     "warning: upgrade: this firewall goes on: the new firewall says what no firewall would: is it \
                        one of this kind?\n";
 
-/// How far an upgrade has come when it fails.
+/// Stage of an upgrade at which it fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Preparing,
@@ -67,8 +67,8 @@ enum When {
 
 const ALWAYS: [When; 2] = [When::Preparing, When::Paused];
 
-/// Has an upgrade fail, and checks that the old firewall answers all datagrams, at once or when it goes on. Gives what
-/// it said.
+/// Makes an upgrade fail, and checks that the old firewall answers all datagrams, at once or when it continues. Returns its
+/// output.
 fn fail(
     twin: Twin,
     when: When,
@@ -108,7 +108,7 @@ fn new_one_ends(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Before it has read what the old one says.
+/// Before it has read the old firewall's data.
 fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -127,7 +127,7 @@ fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets the new one send nothing more, and checks how long the old one waits.
+/// Makes the new firewall send nothing more, and checks how long the old one waits.
 fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     let ended = fail(twin, when, |_, peer| {
         let since = Instant::now();
@@ -141,7 +141,7 @@ fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     check_said(&ended, SILENT)
 }
 
-/// What waits has a bound.
+/// The waiting time is limited.
 fn new_one_is_silent(twin: Twin) -> anyhow::Result<()> {
     wait_for(twin, When::Paused, PAUSE)
 }
@@ -150,7 +150,7 @@ fn new_one_is_not_ready(twin: Twin) -> anyhow::Result<()> {
     wait_for(twin, When::Preparing, PREPARE)
 }
 
-/// With so many queues that their description does not fit into the socket: the old one answers others soon.
+/// With so many queues that their description exceeds the socket's buffer: the old firewall soon serves other clients.
 fn new_one_does_not_read(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-balance 0:255")?;
     let firewall = setting.start(twin, &["--queue", "0:255", "--receive-buffer", "65536"])?;
@@ -188,7 +188,7 @@ fn new_one_says_something_else(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that does not get as far as to ask.
+/// A firewall that fails before its request.
 fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -202,7 +202,7 @@ fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// A firewall that fails when it has everything: it can't write its events.
+/// A firewall that fails after receiving everything: it can't write its events.
 fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -212,7 +212,7 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
         let failed = setting.fail_to_take(new, &arguments)?;
         ensure!(failed.code != Some(0), "exit code {:?}", failed.code);
     }
-    // Its control socket is where it was.
+    // Its control socket is still in place.
     let mut peer = Peer::connect(&setting)?;
     peer.say("{\"command\":\"status\"}\n")?;
     let status = peer.hear()?;
@@ -226,7 +226,7 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
 
 const BUSY: &str = "another firewall is about to take over";
 
-/// A second one that asks meanwhile is refused with that reason; the control socket and packets are served.
+/// A second request meanwhile is refused with that reason; the control socket and packets are served.
 fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -267,7 +267,7 @@ fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, &[ENDED, ENDED].concat())
 }
 
-/// The policy whose rules a new firewall is sent stays until that firewall has them.
+/// The policy whose rules are sent to a new firewall stays until that firewall has them.
 fn no_reload(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", &["table inet t { }"])?;
@@ -307,7 +307,7 @@ fn told_to_stop(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nothing is given to who can't take it.
+/// Nothing is sent to a firewall that can't use it.
 fn refuses_classic(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &["--backend", "classic"])?;
@@ -340,13 +340,13 @@ fn finish(firewall: Firewall) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// Some user, and some group.
+/// An arbitrary user and group.
 const USER: u32 = 4711;
 const GROUP: u32 = 4712;
-/// As whom the firewall runs.
+/// User of the firewall.
 const DAEMON: u32 = 1;
 
-/// Runs something as a user without any capability, on a thread that ends with it.
+/// Runs `work` as a user without any capability, on a separate thread.
 fn as_user<T: Send>(uid: u32, gid: u32, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -365,7 +365,7 @@ fn as_user<T: Send>(uid: u32, gid: u32, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Asks for an upgrade; gives the error that is answered.
+/// Requests an upgrade; returns the error reply.
 fn refusal(peer: &mut Peer) -> anyhow::Result<String> {
     peer.say(REQUEST)?;
     let answer = peer.hear()?;
@@ -373,8 +373,8 @@ fn refusal(peer: &mut Peer) -> anyhow::Result<String> {
     Ok(answer["error"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A member of the group that may ask; the firewall's own user, and root, who don't show that they have CAP_NET_ADMIN; a
-/// proof that another process gave. Nothing stops meanwhile.
+/// Refused: a member of the group with access to the socket; the firewall's own user, and root, without proof of
+/// CAP_NET_ADMIN; a proof from another process. Nothing stops meanwhile.
 fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let owner = format!("0:{GROUP}");
@@ -408,7 +408,7 @@ fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     ensure!(refusal(&mut root)? == unproven);
     root.prove_by_another_process()?;
     ensure!(refusal(&mut root)? == unproven, "another's proof does");
-    // A proof is one of its connection.
+    // A proof is valid only for its connection.
     let mut other = Peer::connect(&setting)?;
     other.prove()?;
     ensure!(
@@ -426,8 +426,8 @@ fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Who asks in the same moment in which another has taken everything: whatever they are told, the one that has it keeps
-/// it, with the control socket, and the old firewall ends as it should.
+/// Requests at the moment when another firewall has taken everything: whatever their replies, the new firewall keeps it,
+/// with the control socket, and the old one ends normally.
 fn nothing_else_served(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let mut firewall = setting.start(twin, &[])?;
@@ -445,7 +445,7 @@ fn nothing_else_served(twin: Twin) -> anyhow::Result<()> {
         asking.push(peer);
     }
     taker.commit()?;
-    // Stopped, so that it finds all of it in one round.
+    // Stopped, so that it reads all of them in one round.
     proc::signal(firewall.pid, libc::SIGSTOP);
     for (peer, request) in asking.iter_mut().zip(requests) {
         peer.say(request)?;

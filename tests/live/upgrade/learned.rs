@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What sets have learnt goes on over upgrades, from each twin to each, for as long as it would have without; and a new
-//! firewall takes none that is not as it should be.
+//! Addresses learned by sets survive upgrades between all twins, with their remaining time; and a new firewall accepts no
+//! invalid addresses.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ pub const ROWS: &[Row] = &[
     ("learnt-addresses-that-are-none", 120, wrong_addresses),
 ];
 
-/// Who asks, and the resolver; both here.
+/// Client and resolver, both local.
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 1), 4000);
 const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 53), 53);
-/// What is learnt, and what is not.
+/// A learned address, and an unknown one.
 const KNOWN: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 const STRANGE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
-/// Seconds that the answer holds for, in the case that waits for its end, and in the others.
+/// Lifetime of the response in seconds, in the case that waits for its end, and in the others.
 const SHORT: u32 = 20;
 const LONG: u32 = 3600;
-/// For a datagram that should not come.
+/// Time to wait for a datagram that should not come.
 const QUIET: Duration = Duration::from_millis(300);
 
 const POLICY: &[&str] = &[
@@ -41,7 +41,7 @@ const POLICY: &[&str] = &[
     "}",
 ];
 
-/// A namespace whose questions, answers and datagrams to port 9999 go through the firewall.
+/// A namespace whose queries, responses and datagrams to port 9999 go through the firewall.
 struct Scene {
     setting: Setting,
     policy: String,
@@ -69,7 +69,7 @@ impl Scene {
         Ok(socket)
     }
 
-    /// Has the client ask for a name of the set, and the resolver answer.
+    /// Sends a query for a name of the set, and the resolver's response.
     fn teach(&self, ttl: u32) -> anyhow::Result<()> {
         let (client, resolver) = (self.bind(CLIENT)?, self.bind(RESOLVER)?);
         let question = b"\x01a\x03cdn\x07example\0\0\x01\0\x01";
@@ -89,13 +89,13 @@ impl Scene {
         Ok(())
     }
 
-    /// Whether a datagram comes to an address.
+    /// Whether a datagram reaches an address.
     fn is_reached(&self, address: Ipv4Addr) -> anyhow::Result<bool> {
         let to = SocketAddr::from((address, 9999));
         let server = self.bind((address, 9999))?;
         server.set_read_timeout(Some(QUIET))?;
         let client = self.bind((CLIENT.0, 0))?;
-        // A packet that is dropped on its way out may be told of.
+        // A packet that is dropped on its way out may cause an error.
         let _ = client.send_to(b"here", to);
         Ok(server.recv(&mut [0; 8]).is_ok())
     }
@@ -107,7 +107,7 @@ impl Scene {
     }
 }
 
-/// Over four upgrades, to the other twin, to itself and back; then the time is over as if there had been none.
+/// Over four upgrades, to the other twin, to itself and back; then the lifetime ends as if there had been none.
 fn go_on(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let other = match twin {
@@ -134,7 +134,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     ensure!(limits.contains(&took), "forgotten after {took:?}");
     scene.teach(LONG)?;
     scene.check_reached("when learnt again")?;
-    // A set of another name is another set.
+    // A set with a different name is a different set.
     let text = POLICY.join("\n").replace("cdn {", "other {");
     let text = text.replace("@cdn", "@other");
     let lines: Vec<_> = text.lines().collect();
@@ -146,7 +146,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Bytes of a memory with one address: where its parts are.
+/// Layout of a memory with one address.
 const SET: usize = 4;
 const HIGH: usize = SET + 16;
 const TIME: usize = HIGH + 8;
@@ -169,7 +169,7 @@ const CHANGES: [Change; 8] = [
     ("time", true, |bytes| bytes[TIME + 7] = 1),
 ];
 
-/// What is wrong is refused whole, and learnt anew; the upgrade goes on.
+/// Invalid data are refused as a whole, and learned again; the upgrade continues.
 fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let arguments = ["--policy", scene.policy.as_str()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy with many rules that have state, and many connections, go from one firewall to the next.
+//! A policy with many stateful rules, and many connections, passed from one firewall to the next.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,9 @@ pub const ROWS: &[(&str, u64, Body)] = &[
 ];
 
 const MANY: u64 = 100_000;
-/// Of --connections, if nothing is said.
+/// Default of --connections.
 const CONNECTIONS: u32 = 65_536;
-/// Opened between two datagrams that are answered, so that the queue has room.
+/// Connections opened between two answered datagrams, so that the queue has room.
 const AT_ONCE: u32 = 256;
 const NAMES: &[&str] = &[
     "table inet filter {",
@@ -36,11 +36,11 @@ const NAMES: &[&str] = &[
     "  }",
     "}",
 ];
-/// That packets wait at most, whatever the machine does meanwhile: then the old firewall goes on.
+/// Maximum waiting time of packets, after which the old firewall continues.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Rules with counters, limits and quotas that nothing meets, behind two that are met: one lets three datagrams of an
-/// address through.
+/// Returns rules with counters, limits and quotas that no packet meets, after two rules that packets meet: one accepts three
+/// datagrams of an address.
 fn many_lines(count: impl Fn(u64) -> String) -> Vec<String> {
     let rule = |number: u64| {
         let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
@@ -66,7 +66,7 @@ fn many_lines(count: impl Fn(u64) -> String) -> Vec<String> {
     begin.chain((0..MANY).map(rule)).chain(end).collect()
 }
 
-/// Asks until told to end; gives the longest time that an answer took.
+/// Sends requests until told to end; returns their number and the longest response time.
 fn ask_udp_until(client: &UdpSocket, told: &AtomicBool) -> anyhow::Result<(u64, Duration)> {
     let (mut asked, mut longest) = (0, Duration::ZERO);
     client.set_read_timeout(Some(PATIENCE))?;
@@ -81,7 +81,8 @@ fn ask_udp_until(client: &UdpSocket, told: &AtomicBool) -> anyhow::Result<(u64, 
     Ok((asked, longest))
 }
 
-/// However many rules have state: every counter goes on, no datagram is lost, and what waits does not wait for them.
+/// With any number of stateful rules: every counter continues, no datagram is lost, and waiting packets do not wait for the
+/// rules.
 fn many_rules() -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let write = |name, count: &dyn Fn(u64) -> String| {
@@ -133,7 +134,7 @@ fn many_rules() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A SYN of its own connection.
+/// Returns a SYN of a separate connection.
 fn syn(number: u32) -> Vec<u8> {
     let mut packet = ipv4(6, 0, &tcp(5));
     packet[13..16].copy_from_slice(&[1, 0, number as u8]);
@@ -148,7 +149,7 @@ fn syn(number: u32) -> Vec<u8> {
     packet
 }
 
-/// As many connections as are followed go on, and what waits does not wait long for them.
+/// The maximum number of connections continues, without a long wait for packets.
 fn many_connections() -> anyhow::Result<()> {
     hand_connections_over("--queue-num 0", "0")?;
     hand_connections_over("--queue-balance 0:1", "0:1").context("two queues")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One firewall takes the place of another under load: from each twin to each, by each backend that can, without losing
-//! a packet; and what becomes of it when one of them is not what it should be.
+//! One firewall replaces another under load: between all twins, with each backend that can, without losing a packet; and the
+//! behaviour if one of them is invalid.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where an upgrade plays: a namespace whose traffic to the port goes through queues, a control socket, a policy.
+//! Place of an upgrade: a namespace whose traffic to the port goes through queues, a control socket, a policy.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{run_to_end, Ended, Firewall};
@@ -15,7 +15,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// What goes to the port goes to queue 0, or is balanced over several.
+    /// Makes a place that sends packets to the port to queue 0, or balances them over several queues.
     pub fn new(queues: &str) -> anyhow::Result<Setting> {
         let namespace = namespace()?;
         let to_queue =
@@ -25,7 +25,7 @@ impl Setting {
             "iptables",
             &["udp", "tcp"].map(to_queue).join("\n"),
         )?;
-        // The firewall's user makes files there.
+        // The firewall's user creates files there.
         let folder = Folder::shared()?;
         Ok(Setting { namespace, folder })
     }
@@ -34,18 +34,18 @@ impl Setting {
         self.folder.file(name)
     }
 
-    /// The control socket of all firewalls here.
+    /// Returns the path of the control socket of all firewalls here.
     pub fn control(&self) -> String {
         self.path("control")
     }
 
-    /// Writes a policy, line by line, and gives its path.
+    /// Writes a policy from lines, and returns its path.
     pub fn policy(&self, name: &str, lines: &[&str]) -> anyhow::Result<String> {
         self.folder.write(name, lines.join("\n") + "\n")
     }
 
-    /// Starts the first firewall. Only warnings and errors are printed on stderr. A machine so busy that an upgrade
-    /// takes a second makes no stall.
+    /// Starts the first firewall, which prints only warnings and errors on stderr. An upgrade that takes a second on a busy
+    /// machine counts as no stall.
     pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
         let control = self.control();
         let ours = ["--control", &control, "--log-level", "warning"];
@@ -53,8 +53,8 @@ impl Setting {
         Firewall::start(&self.namespace, twin, &[&ours[..], arguments].concat())
     }
 
-    /// Starts a firewall that takes over from the one before, which must end by itself without a word of warning and
-    /// with a ledger that reconciles.
+    /// Starts a firewall that takes over from the previous one, which must end by itself without a warning and with a ledger
+    /// that reconciles.
     pub fn upgrade(
         &self,
         old: Firewall,
@@ -68,7 +68,7 @@ impl Setting {
         Ok((new, last))
     }
 
-    /// Runs a firewall that is to fail as it takes over.
+    /// Runs a firewall that must fail to take over.
     pub fn fail_to_take(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
         let control = self.control();
         let arguments = [&["--take-over", &control], arguments].concat();
@@ -76,7 +76,7 @@ impl Setting {
     }
 }
 
-/// Checks that a firewall ended as by SIGTERM and said nothing on stderr; gives its last ledger.
+/// Checks that a firewall ended as by SIGTERM with an empty stderr; returns its last ledger.
 fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
     check_said(&ended, "")?;
     let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
@@ -84,7 +84,7 @@ fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
     Ok(stats)
 }
 
-/// Checks that a firewall ended as by SIGTERM, and what it said.
+/// Checks that a firewall ended as by SIGTERM, and its output.
 pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
     ensure!(
         ended.code == Some(0) && ended.stderr == expected,
@@ -96,7 +96,7 @@ pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a firewall ended as by SIGTERM, and warned of nothing.
+/// Checks that a firewall ended as by SIGTERM, without a warning.
 pub fn check_calm(ended: &Ended) -> anyhow::Result<()> {
     ensure!(
         ended.code == Some(0) && !ended.stderr.contains("warning"),

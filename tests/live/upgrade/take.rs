@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The new firewall: what it takes over from is not what it should be. It ends, with one line that says why.
+//! The new firewall: it takes over from an invalid old firewall, and ends with one line that explains why.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ const ENDED: &str = "the old firewall ended the upgrade: see what it says, and t
 const NO_FIREWALL: &str =
     "what answers there is no firewall: give --take-over the path of a firewall's --control";
 
-/// One line of error, and the exit code.
+/// Checks for one error line, and the exit code.
 fn check_error(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     let expected = format!("error: {error}\n");
     ensure!(
@@ -68,14 +68,14 @@ fn check_error(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// And nothing else.
+/// Checks this error, and that there is no other output.
 fn check(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     check_error(ended, code, error)?;
     ensure!(ended.lines.is_empty(), "{:?}", ended.lines);
     Ok(())
 }
 
-/// Has a firewall take over from one who answers so.
+/// Makes a firewall take over from a stand-in with these replies.
 fn take_from(
     twin: Twin,
     answer: impl FnOnce(UnixStream) -> std::io::Result<()> + Send + 'static,
@@ -83,7 +83,7 @@ fn take_from(
     let setting = Setting::new("--queue-num 0")?;
     let old = listen_to_proof(&setting, &setting.control(), answer)?;
     let ended = setting.fail_to_take(twin, &[])?;
-    // That the new one is gone before it is told all is no fault.
+    // The new firewall may end before it has received everything.
     let _ = old.join().expect("the old one does not panic")?;
     Ok(ended)
 }
@@ -138,7 +138,7 @@ fn stranger_answers(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is heard before it gets as far as to ask for the state.
+/// Replies before the new firewall requests the state.
 fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
     let elsewhere =
         "the old firewall is in another network namespace: start this one there (ip netns exec)";
@@ -175,7 +175,7 @@ fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Queues belong to a network namespace: a firewall elsewhere is refused before anything stops.
+/// Queues belong to a network namespace: a firewall in another namespace is refused before anything stops.
 fn another_namespace(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -222,7 +222,7 @@ fn wrong_descriptors(twin: Twin) -> anyhow::Result<()> {
     check(&file, 1, text)
 }
 
-/// Rules in a descriptor that is not memory, is not sealed, or has what no firewall would send.
+/// Rules in a descriptor that is not memory, is not sealed, or contains invalid data.
 fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
     let all = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     let give = |rules: OwnedFd| {
@@ -251,7 +251,7 @@ fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A policy with one of everything that has state.
+/// A policy with one of every stateful statement.
 const STATEFUL: &[&str] = &[
     "table inet filter {",
     "  chain output {",
@@ -261,8 +261,8 @@ const STATEFUL: &[&str] = &[
     "}",
 ];
 
-/// What an old firewall sends when it has stopped, with some of it changed: the new one says what is wrong with it, and
-/// the old one goes on.
+/// The old firewall's data after stopping, with parts changed: the new firewall reports the error, and the old one
+/// continues.
 fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
     type Change = fn(&mut Vec<u8>);
     fn set(bytes: &mut [u8], from_end: usize, word: u64) {
@@ -295,7 +295,7 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
             File::from(fds[which].try_clone()?).read_to_end(&mut bytes)?;
             change(&mut bytes);
             fds[which] = sealed(&bytes)?;
-            // That the new one is gone before it is told all is no fault.
+            // The new firewall may end before it has received everything.
             let _ = pass_on(&stream, &(lines, fds));
             ensure!(
                 next_line(&stream).unwrap_or_default().is_empty(),
@@ -321,7 +321,7 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
 fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
     let since = Instant::now();
     let ended = take_from(twin, |mut stream| {
-        // Until the new one closes.
+        // Until the new firewall closes.
         stream.read_to_end(&mut Vec::new()).map(drop)
     });
     ensure!(since.elapsed() < PATIENCE, "it took {:?}", since.elapsed());
@@ -329,7 +329,7 @@ fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
     check(&ended?, 1, text)
 }
 
-/// A firewall with a connection through it that has been used.
+/// Returns a firewall and a used connection through it.
 fn streaming(twin: Twin) -> anyhow::Result<(Setting, Firewall, TcpStream)> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -339,7 +339,8 @@ fn streaming(twin: Twin) -> anyhow::Result<(Setting, Firewall, TcpStream)> {
     Ok((setting, firewall, stream))
 }
 
-/// Stands between an old firewall and a new one until that says that it has taken the queue, which nobody hears.
+/// Relays between an old firewall and a new one until the new one reports that it has taken the queue; the report is not
+/// forwarded.
 fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::Result<()> {
     pass_on(stream, prepared)?;
     let ready = next_line(stream)?;
@@ -353,8 +354,8 @@ fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::
     Ok(())
 }
 
-/// The new one says that it has taken the queue, and gets no answer: the old one goes on, and the new one leaves the
-/// queue to it.
+/// The new firewall reports that it has taken the queue, and gets no reply: the old one continues, and the new one leaves
+/// the queue to it.
 fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
@@ -377,8 +378,8 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The new one is killed when it has said that it took the queue, before that is heard: whatever its contract says of a
-/// crash, the queue is the old one's.
+/// The new firewall is killed after its report of taking the queue, which never arrives: regardless of its contract for a
+/// crash, the queue stays the old one's.
 fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
