@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Stands between a firewall and its netlink socket (LD_PRELOAD), and refuses verdicts as a kernel
-// without memory would: REFUSE_ERROR is the errno, REFUSE_TIMES how often each message is refused
-// before it may pass. REFUSE_BUFFER: the size that is asked for as the buffer for sending
-// (SO_SNDBUF); then the kernel itself refuses what is too long. The guard is spared.
+// A library between a firewall and its netlink socket (LD_PRELOAD) that refuses verdicts as a
+// kernel without memory would: REFUSE_ERROR is the errno, REFUSE_TIMES the number of refusals per
+// message. REFUSE_BUFFER: the requested size of the send buffer (SO_SNDBUF); then the kernel itself
+// refuses longer messages. The guard is not affected.
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -22,7 +22,7 @@ static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
 static int error, times, buffer;
 static _Thread_local int refused;
 
-/// Whether the command line is "PROGRAM guard ...". It is asked before the sandbox stands.
+/// Whether the command line is "PROGRAM guard ...". Called before the sandbox is active.
 static bool is_guard(void) {
     char line[4096] = {0};
     FILE *file = fopen("/proc/self/cmdline", "r");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Stands between a firewall and its netlink socket (LD_PRELOAD): spoils the messages about packets
-// that have SPOIL_WORD in their payload. SPOIL_WAY says how:
+// A library between a firewall and its netlink socket (LD_PRELOAD): corrupts the messages about
+// packets with SPOIL_WORD in their payload. SPOIL_WAY selects the corruption:
 // - id: the length of the first attribute, so that the packet's id can't be read;
-// - rest: that of the second one: the id can be read;
+// - rest: the length of the second attribute: the id can be read;
 // - short: the message's own length;
-// - far: the packet's id, which is then one of packets to come;
-// - gone: the message is not there at all.
+// - far: the packet's id, which becomes the id of a later packet;
+// - gone: the message is missing.
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -19,7 +19,8 @@
 
 #define SPOIL_WORD "SPOIL"
 
-// The attributes: behind the headers, and 7 bytes further. The id is the first thing in the first one.
+// Offsets of the attributes: after the headers, and 7 bytes further. The id is at the start of the
+// first attribute.
 enum { FIRST_AT = 20, ID_AT = 24, SECOND_AT = 32 };
 
 static ssize_t (*real_recv)(int, void *, size_t, int);
@@ -43,7 +44,7 @@ static bool is_meant(const uint8_t *bytes, size_t length) {
            memmem(bytes, length, SPOIL_WORD, strlen(SPOIL_WORD));
 }
 
-/// Returns false if the message is to be gone.
+/// Returns false if the message must be removed.
 static bool spoil(uint8_t *bytes, size_t length) {
     const uint16_t attribute = 2; // bytes, of which its header alone has four
     const uint32_t message = 18;
@@ -70,7 +71,7 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags) {
     return got;
 }
 
-/// What is gone changes places with what comes behind it, so that each message keeps a slot.
+/// Moves the remaining messages into the slots of removed ones. Returns their number.
 static int close_up(struct mmsghdr *messages, int got) {
     int kept = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The other end of an upgrade, played: lines, and descriptors with them.
+//! A stand-in for the other end of an upgrade: lines with descriptors.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,24 +19,24 @@ use testbed::wait::PATIENCE;
 
 use super::setting::Setting;
 
-/// What a new firewall asks first.
+/// First request of a new firewall.
 pub const PROOF: &str = "{\"command\":\"proof\"}\n";
-/// And then.
+/// Second request.
 pub const REQUEST: &str = "{\"command\":\"upgrade\",\"version\":2,\"backend\":\"raw\"}\n";
-/// And when it is ready.
+/// Request when the new firewall is ready.
 pub const COMMIT: &str = "{\"command\":\"commit\"}\n";
 
 /// CMSG_SPACE of a descriptor.
 const CONTROL_BYTES: usize = 24;
 
-/// A netlink socket where the firewall is: what a process with CAP_NET_ADMIN there can send by.
+/// Returns a netlink socket in the firewall's namespace, through which a process with CAP_NET_ADMIN there can send.
 pub fn netlink(setting: &Setting) -> io::Result<OwnedFd> {
     setting
         .namespace
         .enter(|| socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER))
 }
 
-/// A connection. Descriptors that come with lines are closed by the kernel, as nobody takes them.
+/// A connection. The kernel closes descriptors that arrive with lines, as they are not received.
 pub struct Peer {
     stream: BufReader<UnixStream>,
     netlink: OwnedFd,
@@ -48,7 +48,7 @@ impl Peer {
         Peer::connect_with(setting, netlink(setting)?)
     }
 
-    /// The same for who may not enter the namespace.
+    /// Does the same for a process that may not enter the namespace.
     pub fn connect_with(setting: &Setting, netlink: OwnedFd) -> anyhow::Result<Peer> {
         let stream = UnixStream::connect(setting.control())?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -60,7 +60,7 @@ impl Peer {
         Ok(self.stream.get_mut().write_all(line.as_bytes())?)
     }
 
-    /// Where a proof goes to, and its text.
+    /// Returns the destination of a proof, and its text.
     fn ask_for_proof(&mut self) -> anyhow::Result<(NetlinkAddr, String)> {
         self.say(PROOF)?;
         let answer = self.hear()?;
@@ -72,7 +72,7 @@ impl Peer {
         ))
     }
 
-    /// Shows that this process has CAP_NET_ADMIN.
+    /// Proves that this process has CAP_NET_ADMIN.
     pub fn prove(&mut self) -> anyhow::Result<()> {
         let (to, text) = self.ask_for_proof()?;
         let socket = self.netlink.as_raw_fd();
@@ -80,11 +80,11 @@ impl Peer {
         Ok(())
     }
 
-    /// Has another process, which may, send what this one should.
+    /// Makes another process, which has the capability, send this process's proof.
     pub fn prove_by_another_process(&mut self) -> anyhow::Result<()> {
         let (to, text) = self.ask_for_proof()?;
         let socket = self.netlink.as_raw_fd();
-        // SAFETY: the child makes one system call and ends without anything that the other threads could hold.
+        // SAFETY: the child makes one system call and ends without any lock that the other threads could hold.
         let child = match unsafe { fork()? } {
             ForkResult::Child => {
                 let sent = sendto(socket, text.as_bytes(), &to, MsgFlags::empty());
@@ -98,21 +98,21 @@ impl Peer {
         Ok(())
     }
 
-    /// The next line as JSON.
+    /// Returns the next line as JSON.
     pub fn hear(&mut self) -> anyhow::Result<Value> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
-    /// Asks for an upgrade, and reads all that the old firewall sends before it stops; gives the line of state.
+    /// Requests an upgrade, and reads everything that the old firewall sends before it stops; returns the line of state.
     pub fn ask(&mut self) -> anyhow::Result<Value> {
         self.prove()?;
         self.say(REQUEST)?;
         self.hear_all()
     }
 
-    /// Reads all that the old firewall sends to a firewall that may take over; gives the line of state.
+    /// Reads everything that the old firewall sends to a permitted new firewall; returns the line of state.
     pub fn hear_all(&mut self) -> anyhow::Result<Value> {
         let state = self.hear()?;
         ensure!(state["ok"] == true, "{state}");
@@ -124,7 +124,7 @@ impl Peer {
         }
     }
 
-    /// Has the old firewall stop, and hears what it says then.
+    /// Makes the old firewall stop, and reads its further data.
     pub fn commit(&mut self) -> anyhow::Result<()> {
         self.say(COMMIT)?;
         for name in ["states", "sums"] {
@@ -135,7 +135,7 @@ impl Peer {
     }
 }
 
-/// Sends a line whose first byte has a descriptor.
+/// Sends a line whose first byte carries a descriptor.
 pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: line.as_ptr() as *mut libc::c_void,
@@ -163,7 +163,7 @@ pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
     }
 }
 
-/// Receives what is there, with at most one descriptor. Returns how many bytes.
+/// Receives the available bytes, with at most one descriptor. Returns the number of bytes.
 fn receive_with(
     stream: &UnixStream,
     bytes: &mut [u8],
@@ -193,10 +193,10 @@ fn receive_with(
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// What an old firewall says: lines with their ends, and the descriptors that came with those that name one.
+/// Data of an old firewall: lines with their ends, and the descriptors of the lines that name one.
 pub type Said = (Vec<String>, Vec<OwnedFd>);
 
-/// Receives lines up to one that ends so.
+/// Receives lines up to one with this end.
 fn hear_until(stream: &UnixStream, end: &str) -> anyhow::Result<Said> {
     let (mut said, mut fds) = (Vec::new(), Vec::new());
     let mut bytes = vec![0; 1 << 16];
@@ -216,7 +216,7 @@ fn names_fd(line: &str) -> bool {
     line.starts_with("{\"fd\":\"")
 }
 
-/// Has an old firewall tell all that a new one prepares with.
+/// Makes an old firewall send everything with which a new one prepares.
 pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
     let mut peer = Peer::connect(setting)?;
     peer.prove()?;
@@ -226,13 +226,13 @@ pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
     Ok((stream, said))
 }
 
-/// Has an old firewall stop, and tell what it counted. ready: what the new one says.
+/// Makes an old firewall stop, and send its counters. ready: the new firewall's line.
 pub fn commit(mut stream: &UnixStream, ready: &str) -> anyhow::Result<Said> {
     stream.write_all(ready.as_bytes())?;
     hear_until(stream, "{\"fd\":\"sums\"}\n")
 }
 
-/// Memory as it is passed on.
+/// Returns a memory descriptor like those passed between firewalls.
 pub fn memory(bytes: &[u8], seals: SealFlag) -> io::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let mut file = File::from(memfd_create(c"peer", flags)?);
@@ -241,13 +241,13 @@ pub fn memory(bytes: &[u8], seals: SealFlag) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Memory that nobody can change.
+/// Returns an immutable memory descriptor.
 pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     memory(bytes, seals)
 }
 
-/// Says to a new firewall what an old one has said.
+/// Sends an old firewall's data to a new one.
 pub fn pass_on(mut stream: &UnixStream, (lines, fds): &Said) -> io::Result<()> {
     let mut fds = fds.iter();
     for line in lines {
@@ -259,14 +259,14 @@ pub fn pass_on(mut stream: &UnixStream, (lines, fds): &Said) -> io::Result<()> {
     Ok(())
 }
 
-/// The next line that a firewall says.
+/// Returns the next line of a firewall.
 pub fn next_line(stream: &UnixStream) -> io::Result<String> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     Ok(line)
 }
 
-/// Listens as an old firewall would: one connection, of which the first request is read before `answer` is called.
+/// Listens like an old firewall: accepts one connection, and reads its first request before it calls `answer`.
 pub fn listen<T: Send + 'static>(
     path: &str,
     answer: impl FnOnce(UnixStream) -> T + Send + 'static,
@@ -280,7 +280,7 @@ pub fn listen<T: Send + 'static>(
     }))
 }
 
-/// The same, but the first request, which is for a proof, is answered, and the second is read.
+/// Does the same, but replies to the first request, which is for a proof, and reads the second.
 pub fn listen_to_proof<T: Send + 'static>(
     setting: &Setting,
     path: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the modules do when memory is refused to them, or user memory can't be read.
+// Behaviour of the modules when memory allocation fails, or user memory can't be read.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static void echo_without_memory(void) {
 static int client;
 static size_t length;
 
-/// 0 and these are what a request may come to.
+/// Checks that a request's result is 0 or one of these errors.
 static void check_result(long result) {
     if (result < 0 && result != -ENOMEM && result != -EFAULT && result != -ENOBUFS)
         guest_fail(__FILE__, __LINE__, "result %ld", result);

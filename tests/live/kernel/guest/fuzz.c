@@ -17,9 +17,9 @@
 #include "guest.h"
 #include "message.h"
 
-/// How long a step may take; a busy machine is slow, a stuck one stays so.
+/// Time limit of a step; a busy machine is slow, a stuck one exceeds it.
 #define STUCK_SECONDS 40
-/// What the kernel may keep for later, of all that was allocated.
+/// Limit of allocated memory that the kernel may retain for later use.
 #define KEPT_KIB 8192
 
 static uint64_t *progress;
@@ -65,7 +65,7 @@ void random_fill(struct random *random, void *bytes, size_t length) {
 
 void fuzz_at(uint64_t step) { __atomic_store_n(progress, step, __ATOMIC_RELAXED); }
 
-/// Waits for the fuzzer as long as it goes on: whether it ended well.
+/// Waits for the fuzzer while it makes progress; returns whether it ended well.
 static bool watch(pid_t pid) {
     uint64_t seen = 0, since = now_ns();
     int status;
@@ -89,8 +89,7 @@ static bool watch(pid_t pid) {
     }
 }
 
-/// Has the kernel that finds mistakes let go of freed messages, which count as used there for a
-/// while.
+/// Makes the debug kernel release freed messages, which count as used there for a while.
 static void forget_freed(void) {
     int fd = open("/sys/kernel/slab/twinwall_message/shrink", O_WRONLY | O_CLOEXEC);
 
@@ -100,7 +99,7 @@ static void forget_freed(void) {
     }
 }
 
-/// Whether the kernel keeps nothing, soon after all processes of the fuzzer have ended.
+/// Whether the kernel retains nothing, soon after all processes of the fuzzer have ended.
 static bool all_is_given_back(long long before) {
     long long grown = 0, messages = 0, pinned = 0;
 

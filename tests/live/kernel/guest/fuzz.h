@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Fuzzers by seed: `guest --fuzz MODULE SEED STEPS`. What is done in a step follows from seed and
-/// step, so a crash is repeated by the same three words. They end as failed when an answer can't be
-/// right, when nothing goes on any more, or when memory isn't given back; the rest the kernel says.
+/// Fuzzers by seed: `guest --fuzz MODULE SEED STEPS`. Each step's action depends only on seed and
+/// step, so the same three words repeat a crash. A fuzzer fails on an impossible reply, when it
+/// makes no progress, or when memory isn't returned; the kernel reports all other errors.
 #pragma once
 
 #include <stdbool.h>
@@ -13,22 +13,22 @@ struct random {
     uint64_t state;
 };
 
-/// A stream that follows from both numbers.
+/// Returns a stream that depends only on both numbers.
 struct random random_of(uint64_t seed, uint64_t step);
 uint32_t random_below(struct random *random, uint32_t limit);
-/// True once in `n` times.
+/// Returns true once in `n` times.
 bool random_once_in(struct random *random, uint32_t n);
-/// A length at which something changes, or any up to `most`.
+/// Returns a length at which behaviour changes, or any up to `most`.
 size_t random_length(struct random *random, size_t most);
 void random_fill(struct random *random, void *bytes, size_t length);
 
-/// Takes MODULE, SEED and STEPS, says in a line how it went, and returns the exit code.
+/// Parses MODULE, SEED and STEPS, prints the result in a line, and returns the exit code.
 int fuzz(char **arguments);
 /// Sends messages to the module `echo`.
 void fuzz_echo(uint64_t seed, uint64_t steps);
-/// Lets processes use the device of the module `message`, and kills them.
+/// Starts processes that use the device of the module `message`, and kills them.
 void fuzz_message(uint64_t seed, uint64_t steps);
-/// What such a process does, in so many steps at most.
+/// Runs such a process for a limited number of steps.
 void fuzz_message_actor(struct random random, int shared);
-/// Says which step is done; the fuzzer has got stuck if that doesn't happen for long.
+/// Reports the current step; without reports for long, the fuzzer counts as stuck.
 void fuzz_at(uint64_t step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Generic netlink messages whose bytes and attributes are wrong in some way, or right: what was not
-// bent must be answered as the header of the family says.
+// Generic netlink messages whose bytes and attributes are wrong in some way, or right: unmodified
+// messages must get the replies that the family's header describes.
 #include "fuzz.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static void add_attribute(struct random *random, struct sent *sent) {
     request_attribute(&sent->request, type, payload, length);
 }
 
-/// Makes lengths and bytes lie. The type stays: other families are none of this test's business.
+/// Corrupts lengths and bytes. The type stays: other families are outside this test.
 static void bend(struct random *random, struct sent *sent) {
     struct nlmsghdr *header = request_header(&sent->request);
     struct nlattr *attribute = (struct nlattr *)(sent->request.bytes + NLMSG_HDRLEN + GENL_HDRLEN);
@@ -82,7 +82,7 @@ static void bend(struct random *random, struct sent *sent) {
     }
 }
 
-/// What the module takes: an echo, or a dump that may be long.
+/// Makes a valid request: an echo, or a dump that may be long.
 static void make_right(struct random *random, struct sent *sent, int family) {
     uint32_t parts = 1 + random_below(random, random_once_in(random, 2) ? 10 : 1000000);
     size_t length = 1 + random_below(random, TWINWALL_LAB_DATA_MOST);
@@ -113,7 +113,7 @@ static void make(struct random *random, struct sent *sent, int family) {
         bend(random, sent);
 }
 
-/// The last attribute of a type counts, as the kernel reads them.
+/// Returns the last attribute of a type, which counts, as in the kernel.
 static const struct nlattr *last_data(const struct nlmsghdr *message) {
     const struct nlattr *found = NULL;
     size_t at = NLMSG_HDRLEN + GENL_HDRLEN;
@@ -127,7 +127,7 @@ static const struct nlattr *last_data(const struct nlmsghdr *message) {
     return found;
 }
 
-/// Holds an answer against the request that it names.
+/// Compares a reply with the request that it names.
 static void check_answer(const struct nlmsghdr *answer, size_t count, int family) {
     const struct sent *sent = NULL;
 
@@ -152,7 +152,7 @@ static void check_answer(const struct nlmsghdr *answer, size_t count, int family
     CHECK(memcmp(there + 1, back + 1, there->nla_len - NLA_HDRLEN) == 0);
 }
 
-/// Reads some of what there is; the rest, such as of a long dump, may stay.
+/// Reads some of the available data; the rest, such as of a long dump, may stay.
 static void read_answers(int fd, struct random *random, size_t count, int family) {
     static struct request in;
 
@@ -177,7 +177,7 @@ static void bend_socket(struct random *random, int fd) {
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
-/// Others are served, whatever was sent and not read: an echo, and a dump.
+/// Other clients are served, whatever was sent and not read: an echo, and a dump.
 static void check_works(void) {
     int fd = netlink_open(), family = family_of(fd, TWINWALL_LAB_FAMILY, NULL);
     struct request request;

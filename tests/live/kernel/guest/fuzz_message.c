@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Processes that use the device, descriptors of which they pass to each other, and are killed and
-// stopped meanwhile.
+// Processes that use the device, pass its descriptors to each other, and are killed and stopped
+// meanwhile.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "guest.h"
 
 #define ACTORS 4
-/// No actor takes longer: what waits without a deadline is killed.
+/// Time limit of an actor: an actor that waits without a deadline is killed.
 #define ACTOR_SECONDS 20
 
 struct actor {
@@ -36,7 +36,7 @@ static void start(struct actor *actor, uint64_t seed, uint64_t number) {
     *actor = (struct actor){pid, number, now_ns(), false};
 }
 
-/// Whether an actor has ended. It may be killed, and find nothing wrong.
+/// Whether an actor has ended. It may be killed, but must report no error.
 static bool ended(struct actor *actor) {
     int status;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One process of the fuzzer of /dev/twinwall-message: what it asks of the device, and with which
-// memory. A request begins with a number of its own, an answer with that of its request.
+// One process of the fuzzer of /dev/twinwall-message: its requests to the device, and their memory.
+// A request begins with a unique number, a reply with its request's number.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 #define ACTIONS_MOST 150
 #define AREA_BYTES (2 << 20)
 #define TOKENS 8
-/// How late a call may come back after its deadline, on a machine that is busy.
+/// Tolerance for a call's return after its deadline, on a busy machine.
 #define LATE_SECONDS 30
 
 struct owed {
@@ -40,7 +40,7 @@ static uint8_t *moving; ///< another thread unmaps it, and takes its rights
 static uint8_t *constant;
 static uint64_t number;
 
-/// Closes a descriptor; what was received by it can't be answered by that number any more.
+/// Closes a descriptor; requests received by it can't be answered by that number any more.
 static void forget(int fd) {
     close(fd);
     for (int i = 0; i < TOKENS; i++)
@@ -59,7 +59,7 @@ static void *map(int protection) {
     return address;
 }
 
-/// Takes memory away from calls that use it.
+/// Unmaps memory from calls that use it.
 static void *move(void *argument) {
     struct random *random = argument;
 
@@ -109,7 +109,7 @@ static uint8_t *any_memory(struct random *random, bool *sure) {
     }
 }
 
-/// Cuts bytes into parts that follow each other.
+/// Splits bytes into consecutive parts.
 static uint32_t any_parts(struct random *random, uint8_t *bytes, size_t length,
                           struct twinwall_part *parts) {
     uint32_t count = random_once_in(random, 3) ? random_below(random, 20) : 1;
@@ -135,7 +135,7 @@ static uint64_t any_deadline(struct random *random) {
     }
 }
 
-/// What a request may fail with; other numbers are a mistake of the module.
+/// Checks a request's error; other numbers are a mistake of the module.
 static void check_error(int result, const int *known, size_t count) {
     int error = errno;
 
@@ -242,8 +242,8 @@ static void open_end(struct random *random) {
     }
 }
 
-/// Any request, with a structure of any bytes. Where a token may stand is none: a good one would
-/// answer somebody with other bytes.
+/// Sends any request, with a structure of any bytes. A token's place holds no valid token, which
+/// would answer another process with wrong bytes.
 static void garbage(struct random *random) {
     const unsigned int requests[] = {TWINWALL_MESSAGE_BIND, TWINWALL_MESSAGE_CONNECT,
                                      TWINWALL_MESSAGE_CALL, TWINWALL_MESSAGE_RECEIVE};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// What runs inside the virtual machine: tests of the lab's modules, each in a process of its own,
-/// as a user without rights unless it says that it needs them. A test that doesn't end, or can't be
-/// killed, has failed.
+/// Program of the virtual machine: tests of the lab's modules, each in a separate process, as a
+/// user without rights unless it needs them. A test that doesn't end, or can't be killed, has
+/// failed.
 #pragma once
 
 #include <stdbool.h>
@@ -26,10 +26,10 @@ extern const struct guest_test message_memory_tests[];
 extern const struct guest_test twinring_tests[];
 extern const struct guest_test fault_tests[];
 
-/// Whether the kernel is one that finds mistakes: it is slow, and keeps freed memory for a while.
+/// Whether the kernel is a debug kernel: it is slow, and retains freed memory for a while.
 extern bool guest_debug_kernel;
 
-/// Ends the test's process as failed, with the place and what was expected.
+/// Ends the test's process as failed, with the place and the expectation.
 void guest_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 
@@ -39,7 +39,7 @@ void guest_fail(const char *file, int line, const char *format, ...)
             guest_fail(__FILE__, __LINE__, "%s", #condition);                                      \
     } while (0)
 
-/// Both sides as numbers; says both if they differ.
+/// Compares both sides as numbers; prints both if they differ.
 #define CHECK_EQUAL(got, expected)                                                                 \
     do {                                                                                           \
         long long got_ = (got), expected_ = (expected);                                            \
@@ -47,14 +47,14 @@ void guest_fail(const char *file, int line, const char *format, ...)
             guest_fail(__FILE__, __LINE__, "%s: %lld, expected %lld", #got, got_, expected_);      \
     } while (0)
 
-/// CLOCK_MONOTONIC.
+/// Returns the time of CLOCK_MONOTONIC in ns.
 uint64_t now_ns(void);
 void sleep_ms(unsigned int ms);
-/// Starts a process that ends by itself when `run` returns, as passed; the test must wait for it.
+/// Starts a process that ends by itself as passed when `run` returns; the test must wait for it.
 pid_t spawn(void (*run)(void *), void *argument);
-/// Waits up to 5 s for a process; its wait status. Fails the test if it goes on.
+/// Waits up to 5 s for a process and returns its wait status. Fails the test if it goes on.
 int join(pid_t pid);
-/// Whether a process sleeps in the kernel, waited for up to 5 s.
+/// Waits up to 5 s until a process sleeps in the kernel.
 void wait_until_asleep(pid_t pid);
-/// The number behind a name in a file of /proc ("SUnreclaim:" of /proc/meminfo).
+/// Returns the number after a name in a file of /proc ("SUnreclaim:" of /proc/meminfo).
 long long proc_value(const char *file, const char *name);

@@ -12,7 +12,8 @@
 
 #define FAULTS_MOST 500
 
-/// Lets the nth of this task fail from now on; 0 ends it. False if this kernel can't.
+/// Makes the nth allocation or copy of this task fail from now on; 0 ends it. Returns false if this
+/// kernel can't.
 static bool arm(int fd, int nth) {
     char text[16];
     int length = snprintf(text, sizeof(text), "%d", nth);

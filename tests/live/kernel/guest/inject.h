@@ -4,6 +4,6 @@
 /// /proc/thread-self/fail-nth.
 #pragma once
 
-/// Calls `run` once for each fault that it can meet and once without any, and `check` behind each
-/// of them, without a fault. Does nothing where the kernel has no such faults.
+/// Calls `run` once for each possible fault and once without any, and `check` after each of them,
+/// without a fault. Does nothing if the kernel has no fault injection.
 void with_faults(void (*run)(void), void (*check)(void));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// /dev/twinwall-message as the tests use it: a function a request, each gives 0 or -errno.
+/// Access to /dev/twinwall-message for tests: one function per request; each returns 0 or -errno.
 #pragma once
 
 #include <stddef.h>
@@ -15,22 +15,22 @@
 int device_open(int flags);
 int message_bind(int fd, uint32_t port, uint32_t queue, uint32_t flags);
 int message_connect(int fd, uint32_t port);
-/// A server and a client of PORT, which the test's own user may use.
+/// Opens a server and a client of PORT, which the test's own user may use.
 int server_open(uint32_t queue);
 int client_open(void);
 
-/// Sends `length` bytes and waits for an answer: its length, or -errno. `seconds` is the deadline
-/// from now, 0 for none.
+/// Sends `length` bytes and waits for a reply: returns its length, or -errno. `seconds` is the
+/// deadline from now, 0 for none.
 long message_call(int fd, const void *request, size_t length, void *room, size_t room_length,
                   double seconds);
 long message_send(int fd, const void *request, size_t length);
-/// Takes a request: 0 or -errno. What it says of it stands in `taken`.
+/// Receives a request: returns 0 or -errno. out: `taken` receives its description.
 int message_take(int fd, void *room, size_t room_length, double seconds,
                  struct twinwall_receive *taken);
 int message_answer(int fd, uint64_t token, const void *answer, size_t length);
-/// Answers with the request itself, as long as there are callers and none is killed.
+/// Replies with the request itself, as long as there are callers and none is killed.
 void serve_echo(int fd);
 uint64_t deadline_in(double seconds);
-/// Pages that were pinned and not given back, of the whole machine; only root can have them counted
+/// Returns the pages that are still pinned on the whole machine; only root can have them counted
 /// now.
 long long pinned_pages(void);

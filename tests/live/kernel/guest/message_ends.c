@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Either end of /dev/twinwall-message goes, stops, turns into another program or is shared, at
-// every step of a call.
+// Either end of /dev/twinwall-message ends, stops, executes another program or is shared, at every
+// step of a call.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 static uint8_t bytes[LARGE], room[LARGE];
 
-/// What a caller does, and what it must come to.
+/// A caller's request, and the expected result.
 struct caller {
     size_t length;
     long expected;
@@ -58,7 +58,7 @@ static pid_t start_caller(size_t length, long expected) {
     return pid;
 }
 
-/// A caller that isn't disturbed is served: the port still works.
+/// Checks that an undisturbed caller is served: the port still works.
 static void check_works(int server) {
     struct twinwall_receive taken;
     pid_t pid = start_caller(100, 100);
@@ -175,7 +175,7 @@ static void *send_later(void *fd) {
     return NULL;
 }
 
-/// A client's connection outlives its server: nothing of it is used after it was freed.
+/// A client's connection outlives its server: no freed part of it is used.
 static void message_to_a_server_gone(void) {
     for (int i = 0; i < 50; i++) {
         int server = server_open(4), fd = client_open(), other = client_open();
@@ -192,7 +192,7 @@ static void message_to_a_server_gone(void) {
     }
 }
 
-/// What a file owns goes with its last descriptor, and not before.
+/// A file's resources are released with its last descriptor, and not before.
 static void message_dup_and_close(void) {
     int server = server_open(4), copy = dup(server), fd = client_open(), client = dup(fd);
     struct twinwall_receive taken;
@@ -260,7 +260,7 @@ static int receive_descriptor(int channel) {
 
 static void serve_from_channel(void *channel) { serve_echo(receive_descriptor(*(int *)channel)); }
 
-/// A server's file goes to another process, a client's too; nothing else knows.
+/// A server's file passes to another process, a client's too; no other process is involved.
 static void message_descriptors_passed(void) {
     int pair[2], fd, server = server_open(4);
 
@@ -322,7 +322,8 @@ static void call_restarted(void *unused) {
     CHECK_EQUAL(message_call(client_open(), bytes, LARGE, room, LARGE, 0), 3);
 }
 
-/// A signal ends a call; one that nobody has taken is made again if the signal's action says so.
+/// A signal ends a call; a call that was not received yet is restarted if the signal's action
+/// allows.
 static void message_caller_interrupted(void) {
     int server = server_open(4);
     struct twinwall_receive taken;
@@ -348,7 +349,7 @@ static void message_caller_interrupted(void) {
     CHECK_EQUAL(message_answer(server, taken.token, bytes, LARGE), -ECANCELED);
 }
 
-/// A process becomes another program while a thread of it waits for an answer.
+/// A process executes another program while one of its threads waits for a reply.
 static void message_caller_exec(void) {
     int server = server_open(4), status;
     struct twinwall_receive taken;

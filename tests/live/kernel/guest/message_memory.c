@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// /dev/twinwall-message with memory of every kind, and what it keeps of it.
+// /dev/twinwall-message with memory of every kind, and the memory that it retains.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -100,7 +100,7 @@ static void *call_from_memory(void *argument) {
     return NULL;
 }
 
-/// A caller's memory goes away by another of its threads, before and after the server took the
+/// Another thread of the caller unmaps its memory, before and after the server received the
 /// request.
 static void message_unmapped_meanwhile(void) {
     int server = server_open(4);

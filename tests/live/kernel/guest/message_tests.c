@@ -144,7 +144,7 @@ static void send_many(void *unused) {
         CHECK_EQUAL(message_send(fd, &i, sizeof(i)), 0);
 }
 
-/// Senders that wait for room all come to it.
+/// All senders that wait for room get it.
 static void message_room_is_waited_for(void) {
     int server = server_open(2);
     struct twinwall_receive taken;
@@ -287,7 +287,7 @@ static void connect_as(void *expected) {
     CHECK_EQUAL(message_connect(device_open(0), PORT), *(int *)expected);
 }
 
-/// As root: who may connect is the server's to say.
+/// As root: the server decides which users may connect.
 static void message_other_users(void) {
     int server = device_open(0), refused = -EACCES, taken = 0;
 
@@ -333,7 +333,7 @@ static void receive_in_namespace(void *unused) {
     CHECK_EQUAL(join(inner), 0);
 }
 
-/// As root, for the namespaces: a sender has the number that its receiver knows it by.
+/// As root, for the namespaces: a sender has the process id of its receiver's namespace.
 static void message_pids_in_namespaces(void) {
     struct twinwall_receive taken;
     int server = server_open(4);
@@ -356,7 +356,7 @@ static void message_pids_in_namespaces(void) {
     CHECK_EQUAL(join(receiver), 0);
 }
 
-/// A receiver learns the whole length of what it had no room for.
+/// A receiver gets the whole length of a truncated message.
 static void message_cut_short(void) {
     int server = server_open(4), fd = client_open();
     struct twinwall_receive taken;
@@ -369,7 +369,7 @@ static void message_cut_short(void) {
     CHECK(memcmp(room, bytes, 100) == 0 && room[100] == 0);
 }
 
-/// A server that takes requests and answers none gets so many, and no more.
+/// A server that receives requests without replying gets a limited number.
 static void message_owed_answers(void) {
     double seconds = 3;
     int server = server_open(2);
