@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each end of a load on a CPU of its own.
+//! Binds each end of a load to its own CPU.
 //!
-//! Where the scheduler puts two ends that talk decides more than what is measured: on one CPU a
-//! request over loopback is answered in 14 us, across two in 50 us, and it changes its mind from run to
-//! run. The sender gets the first CPU and the servers the last, as if they were two hosts; the
-//! firewall may run on any.
+//! The scheduler's placement of two communicating ends matters more than the measured program: on one CPU a request over
+//! loopback takes 14 us, across two CPUs 50 us, and the placement varies from run to run. The sender gets the first CPU and
+//! the servers the last, as if they were two hosts; the firewall may run on any.
 
 use anyhow::{Context, Result};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};

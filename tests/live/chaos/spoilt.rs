@@ -123,18 +123,18 @@ impl Traffic {
     }
 }
 
-/// Arguments by which all whole packets take the other way than the spoilt ones.
+/// Returns arguments under which whole packets and corrupted packets get opposite verdicts.
 fn arguments<'a>(backend: &'a str, open: bool, more: &[&'a str]) -> Vec<&'a str> {
     let modes = match open {
         true => ["--fail", "malformed=open", "--default", "drop"],
         false => ["--fail", "closed", "--default", "accept"],
     };
-    // No guard: whatever is answered the firewall answers.
+    // No guard: only the firewall can answer.
     let rest = ["--backend", backend, "--deadline", "0", "--json"];
     [&modes[..], &rest, more].concat()
 }
 
-/// A firewall behind spoil.c.
+/// Starts a firewall with spoil.c.
 fn start(
     namespace: &Namespace,
     twin: Twin,
@@ -148,7 +148,7 @@ fn start(
     Firewall::start_under(namespace, &wrapper, twin, arguments)
 }
 
-/// Sends every batch, and checks after each that the right ones arrive. Gives the last ledger.
+/// Sends every batch, and checks after each that the right datagrams arrive. Returns the last ledger.
 fn send_all(
     namespace: &Namespace,
     firewall: Firewall,
@@ -158,7 +158,7 @@ fn send_all(
     let mut traffic = Traffic::new(namespace, open)?;
     for batch in BATCHES {
         traffic.send(&firewall, batch)?;
-        // Those at the end that have left no trace are answered with what comes next.
+        // The next message reveals missing messages at the end of a batch.
         if way == "gone" {
             traffic.send(&firewall, LAST)?;
         }

@@ -92,8 +92,8 @@ fn ask_until(mut stream: TcpStream, told: &AtomicBool) -> anyhow::Result<u64> {
 /// Twin and options of a firewall.
 type Step = (Twin, &'static [&'static str]);
 
-/// Starts the first firewall and has each take over from the one before, under load. Gives the last ledger, in which
-/// all that was sent stands: nothing is lost, nothing is missed, and ledgers reconcile in between.
+/// Starts the first firewall and makes each further one take over from the previous one, under load. Returns the last
+/// ledger, which counts everything sent: nothing is lost, nothing is missed, and ledgers reconcile in between.
 fn run_chain(
     setting: &Setting,
     steps: &[Vec<&str>],

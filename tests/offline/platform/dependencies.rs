@@ -18,8 +18,8 @@ pub fn cases() -> Vec<Case> {
     )]
 }
 
-/// Runs a program of the repository that calls cargo, as the user who runs the tests: under sudo the current user is another
-/// one, without that user's crates.
+/// Returns a command for a program of the repository that calls cargo, run as the user who started the tests: under sudo the
+/// current user lacks that user's crates.
 pub fn by_user(program: &str) -> Command {
     let mut command = Command::new(program);
     if let Ok(user) = env::var("SUDO_USER") {

@@ -57,7 +57,7 @@ int request_send(int fd, struct request *request) {
     return sent < 0 ? -errno : 0;
 }
 
-/// Reads the attributes of an NLMSG_ERROR, which begin behind the request or its header.
+/// Reads the attributes of an NLMSG_ERROR, which begin after the request or its header.
 static uint32_t missing_of(const struct nlmsghdr *message) {
     const struct nlmsgerr *error = NLMSG_DATA(message);
     size_t at = NLMSG_HDRLEN + sizeof(*error);

@@ -15,7 +15,7 @@ struct request {
     _Alignas(NLMSG_ALIGNTO) uint8_t bytes[NETLINK_BYTES];
 };
 
-/// What came back of one request that isn't a dump.
+/// Reply to a single request that isn't a dump.
 struct reply {
     int error;         ///< of the NLMSG_ERROR, as it stands there; 0 for an ACK
     uint32_t missing;  ///< NLMSGERR_ATTR_MISS_TYPE, 0 if it isn't there
@@ -26,16 +26,16 @@ struct reply {
     struct request answer;
 };
 
-/// A socket with extended ACKs, bound; its receives fail after 3 s.
+/// Opens and binds a socket with extended ACKs; its receives fail after 3 s.
 int netlink_open(void);
 void request_begin(struct request *request, uint16_t type, uint16_t flags, uint8_t command);
 void request_attribute(struct request *request, uint16_t type, const void *data, size_t length);
 struct nlmsghdr *request_header(struct request *request);
-/// Sends; -errno or 0.
+/// Sends a request; returns 0 or -errno.
 int request_send(int fd, struct request *request);
 /// Reads until an NLMSG_ERROR; requests must have NLM_F_ACK.
 void reply_read(int fd, struct reply *reply);
-/// The attribute of a generic netlink message, NULL if it isn't there.
+/// Returns an attribute of a generic netlink message, NULL if it is missing.
 const struct nlattr *attribute_of(const struct nlmsghdr *message, uint16_t type);
-/// The number of a family; -errno.
+/// Returns the number of a family, or -errno.
 int family_of(int fd, const char *name, uint32_t *attribute_most);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// /dev/twinring: what comes by a ring of each policy, what of it is counted, what is refused, and
-// the census of pages.
+// /dev/twinring: packets through a ring of each policy, their counters, refused requests, and the
+// census of pages.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ struct ring {
     uint32_t numbers[4]; // the first and the last that came, and how many were out of order
 };
 
-// udp dst port 9, of Ethernet frames with IPv4 headers without options.
+// Filter "udp dst port 9", for Ethernet frames with IPv4 headers without options.
 static const struct sock_filter to_port[] = {
     {BPF_LD | BPF_H | BPF_ABS, 0, 0, 12}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 5, 0x0800},
     {BPF_LD | BPF_B | BPF_ABS, 0, 0, 23}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 3, IPPROTO_UDP},
@@ -73,7 +73,7 @@ static struct twinwall_ring_setup good_setup(unsigned int policy) {
     };
 }
 
-// A pool for one ring. The pages are given back with `count` 0.
+// Sets the size of the pool of huge pages for one ring; `count` 0 returns the pages.
 static void pool(unsigned int count) {
     FILE *file = fopen("/proc/sys/vm/nr_hugepages", "we");
 
@@ -121,13 +121,13 @@ static struct twinwall_ring_statistics statistics(const struct ring *ring) {
     return counts;
 }
 
-// Sends datagrams to a port at which nobody listens, with their numbers.
+// Sends numbered datagrams to a port without a listener.
 static void send_numbers(uint32_t from, uint32_t to) {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
     uint8_t payload[PAYLOAD];
 
-    // From one processor: each has its own way to loopback.
+    // From one processor: each has a separate path to loopback.
     cpu_set_t first;
     CPU_ZERO(&first);
     CPU_SET(0, &first);
@@ -143,8 +143,8 @@ static void send_numbers(uint32_t from, uint32_t to) {
     close(fd);
 }
 
-// Sends so that none is lost on the way to the ring, since loopback's queue is short: each few are
-// seen before the next go.
+// Sends without losses before the ring, since loopback's queue is short: waits after every few
+// datagrams until they are counted.
 static void send_counted(const struct ring *ring, uint32_t from, uint32_t to) {
     uint64_t counted = statistics(ring).packets;
 
@@ -177,7 +177,7 @@ static void take_packet(struct ring *ring, const uint8_t *at) {
     ring->delivered++;
 }
 
-// Takes a block if there is one.
+// Consumes a block if one is ready.
 static bool take_block(struct ring *ring) {
     uint8_t *block = ring->memory + (size_t)ring->next * TWINWALL_RING_BLOCK;
     struct tpacket_hdr_v1 *head = &((struct tpacket_block_desc *)block)->hdr.bh1;
@@ -195,7 +195,7 @@ static bool take_block(struct ring *ring) {
     return true;
 }
 
-// Takes all until so many have come or were dropped.
+// Consumes blocks until `sent` packets were delivered or dropped.
 static void take_all(struct ring *ring, uint64_t sent) {
     while (ring->delivered + statistics(ring).drops < sent) {
         struct pollfd ready = {.fd = ring->fd, .events = POLLIN};
@@ -212,8 +212,8 @@ static void *send_few(void *unused) {
     return unused;
 }
 
-// Taken while they come: each block ends by its time-out, too, and a slow kernel would end them all
-// before the last packet.
+// Packets are consumed as they come: each block ends by its time-out, too, and a slow kernel would
+// end them all before the last packet.
 static void twinring_packets(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         struct ring ring = ring_open(policy);
@@ -231,7 +231,7 @@ static void twinring_packets(void) {
     }
 }
 
-// What is not taken fills the ring, and the rest is counted; there is room again behind that.
+// Unconsumed packets fill the ring, and further packets are counted; later there is room again.
 static void twinring_drops(void) {
     struct ring ring = ring_open(TWINWALL_RING_DAX);
     uint32_t sent = RING_BYTES / 1024 + 4000;
@@ -257,8 +257,8 @@ static void twinring_census(void) {
         bool kernel_small = policy == TWINWALL_RING_VZALLOC || policy == TWINWALL_RING_HUGETLB;
         bool user_huge = is_users(policy) || policy == TWINWALL_RING_DAX;
 
-        // Entries of the program's side are made when it first looks, where they are not made by
-        // mmap.
+        // Page-table entries of the program's side are created on first access, unless mmap creates
+        // them.
         for (size_t at = 0; at < RING_BYTES; at += 4096)
             *(volatile uint8_t *)(ring.memory + at);
         CHECK_EQUAL(ioctl(ring.fd, TWINWALL_RING_CENSUS, &census), 0);
@@ -269,7 +269,7 @@ static void twinring_census(void) {
         CHECK_EQUAL(user->small, user_huge ? 0 : BLOCKS * PAGES);
         CHECK_EQUAL(user->huge, user_huge ? BLOCKS : 0);
         CHECK_EQUAL(kernel->small, kernel_small ? BLOCKS * PAGES : 0);
-        // The direct map may have larger ones.
+        // The direct map may have larger entries.
         if (!kernel_small && kernel->giant == 0)
             CHECK_EQUAL(kernel->huge, BLOCKS);
         ring_close(&ring);
@@ -281,7 +281,7 @@ static void refused(struct twinwall_ring_setup setup, int error) {
 
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), -1);
     CHECK_EQUAL(errno, error);
-    // Nothing stays of it.
+    // A failed setup leaves nothing behind.
     setup = good_setup(TWINWALL_RING_GFPRETRY);
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), 0);
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), -1);
@@ -313,7 +313,7 @@ static void twinring_refuses_setups(void) {
     REFUSED(EFAULT, TWINWALL_RING_BOTH, setup.address = UINT64_C(1) << 40);
 }
 
-// Memory that is the program's, but not huge, and the kernel's own.
+// Refused memory: the program's small pages, and the kernel's own memory.
 static void twinring_refuses_small_pages(void) {
     void *memory = mmap(NULL, RING_BYTES + TWINWALL_RING_BLOCK, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -358,7 +358,7 @@ static void twinring_census_of_what_is_not_there(void) {
     ring_close(&ring);
 }
 
-// The program may write what it likes into its blocks: the kernel believes nothing of it.
+// The program may write any data into its blocks: the kernel does not trust them.
 static void twinring_believes_no_block(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         struct ring ring = ring_open(policy);
@@ -382,7 +382,8 @@ static void hold_ring(void *policy) {
     pause();
 }
 
-// Killed amid packets, unmapped amid packets, and a child that has the descriptor alone.
+// A process killed during traffic, memory unmapped during traffic, and a child with the only
+// descriptor.
 static void twinring_users_that_go(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         pid_t pid = spawn(hold_ring, &policy);
@@ -408,7 +409,7 @@ static void twinring_users_that_go(void) {
     }
 }
 
-// An interface goes with its network namespace.
+// An interface that disappears with its network namespace.
 static void twinring_interface_that_goes(void) {
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     struct ring ring;
@@ -423,8 +424,8 @@ static void twinring_interface_that_goes(void) {
     ring_close(&ring);
 }
 
-// What came is given at once, and nothing comes any more. There are fewer packets than blocks, so
-// all fit even if each block ends by its time-out.
+// Received packets are delivered at once, and no more arrive. There are fewer packets than blocks,
+// so all fit even if each block ends by its time-out.
 static void twinring_stops(void) {
     struct ring ring = ring_open(TWINWALL_RING_DAX);
 
@@ -444,7 +445,7 @@ static void twinring_stops(void) {
     close(fd);
 }
 
-// All that a policy took is there again.
+// All memory of a policy is returned.
 static void twinring_keeps_no_memory(void) {
     twinring_packets();
     long long before = proc_value("/proc/meminfo", "MemAvailable:");
