@@ -23,7 +23,9 @@ static char *ask(const char *what, const uint8_t *data, uint32_t length) {
 
 /// Whether more bytes may come behind those that are asked of.
 static bool is_stream(const char *what) {
-    return strcmp(what, "hello") == 0 || strcmp(what, "client") == 0 || strcmp(what, "framed") == 0;
+    return strcmp(what, "hello") == 0 || strcmp(what, "client") == 0 ||
+           strcmp(what, "framed") == 0 || strcmp(what, "request") == 0 ||
+           strcmp(what, "chunk") == 0;
 }
 
 /// Whether what was another protocol shows a field Host of HTTP with the bytes that came since.

@@ -6,11 +6,15 @@
 #include <string.h>
 
 #include "names/answer.h"
+#include "names/body.h"
 #include "names/client.h"
 #include "names/dns.h"
 #include "names/hello.h"
 #include "names/host.h"
+#include "names/http.h"
 #include "names/quic.h"
+
+static const char *const states[] = {"none", "undecided", "known", "unreadable"};
 
 enum {
     SHOWN = 8, // addresses of an answer that are told
@@ -44,7 +48,6 @@ static void put_protocols(const struct names *names, FILE *out) {
 }
 
 static void put_line(const struct names *names, FILE *out) {
-    static const char *const states[] = {"none", "undecided", "known", "unreadable"};
     static const char *const protocols[] = {"other", "tls", "quic", "http", "dns"};
 
     must(names->state == NAMES_KNOWN ||
@@ -181,6 +184,35 @@ static void put_message(const uint8_t *bytes, uint32_t length, FILE *out) {
     fputs("]}", out);
 }
 
+/// A request of HTTP, and what follows its header.
+static void put_request(const uint8_t *bytes, uint32_t length, FILE *out) {
+    struct names_body body = {0};
+    struct names names = {0};
+
+    names.state = names_http_begins(bytes, length);
+    if (names.state == NAMES_KNOWN)
+        names_http_read(bytes, length, false, &body, &names);
+    must(body.header_bytes <= length, "the header ends elsewhere");
+    if (names.state == NAMES_KNOWN && names.protocol == NAMES_HTTP)
+        fprintf(out, "{\"header\":%u,\"length\":%llu,\"chunked\":%s,\"tunnel\":%s,\"names\":",
+                body.header_bytes, (unsigned long long)body.length,
+                body.is_chunked ? "true" : "false", body.switches ? "true" : "false");
+    else
+        fputs("{\"names\":", out);
+    put_line(&names, out);
+    fputc('}', out);
+}
+
+/// The head of a chunk of a body.
+static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
+    struct names_chunk chunk = {0};
+    const enum names_state state = names_body_chunk(bytes, length, &chunk);
+
+    must(chunk.head_bytes <= length, "the head ends elsewhere");
+    fprintf(out, "{\"state\":\"%s\",\"head\":%u,\"bytes\":%llu}", states[state], chunk.head_bytes,
+            (unsigned long long)chunk.bytes);
+}
+
 /// What is asked of messages that names are read out of at once.
 static void put_names(const char *what, const uint8_t *bytes, uint32_t length, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
@@ -221,6 +253,10 @@ char *names_ask(const char *what, const uint8_t *bytes, uint32_t length) {
         fputc('[', out);
         put_frames(bytes, length, &crypto, out);
         fputc(']', out);
+    } else if (strcmp(what, "request") == 0) {
+        put_request(bytes, length, out);
+    } else if (strcmp(what, "chunk") == 0) {
+        put_chunk(bytes, length, out);
     } else if (strcmp(what, "answer") == 0) {
         put_message(bytes, length, out);
     } else {

@@ -6,12 +6,12 @@
 
 #include <stdint.h>
 
-enum { NAMES_ASKS = 10 };
+enum { NAMES_ASKS = 12 };
 
 /// What can be asked of bytes.
 static const char *const names_asks[NAMES_ASKS] = {
-    "fold",   "hello",        "client", "client-whole", "query",
-    "framed", "framed-whole", "quic",   "frames",       "answer",
+    "fold",         "hello", "client", "client-whole", "query",   "framed",
+    "framed-whole", "quic",  "frames", "answer",       "request", "chunk",
 };
 
 /// What the parsers say of bytes: a text that the caller frees.

@@ -11,6 +11,7 @@
 #include "connection/opening.h"
 #include "connection/pool.h"
 #include "connection/queries.h"
+#include "connection/requests.h"
 #include "connection/segment.h"
 #include "connection/table.h"
 #include "connection/tcp.h"
@@ -78,7 +79,11 @@ struct followed connection_follow(struct connections *connections, const struct 
 }
 
 bool connection_next(struct connections *connections) {
-    return queries_next(connections, connections->now_ns);
+    const uint32_t slot = connections->queries.slot;
+
+    return connection_table_at(&connections->table, slot)->is_dns
+               ? queries_next(connections, connections->now_ns)
+               : requests_next(connections, connections->now_ns);
 }
 
 const struct names *connection_names(const struct connections *connections,

@@ -19,8 +19,9 @@ void connection_free(struct connections *connections);
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input);
 
-/// Goes on with a packet that was just followed, of DNS over TCP, and is accepted by its names so
-/// far: to those of the next query that it is judged by. Returns whether there is one.
+/// Goes on with a packet that was just followed, of DNS over TCP or HTTP, and is accepted by its
+/// names so far: to those of the next query or request that it is judged by. Returns whether there
+/// is one.
 bool connection_next(struct connections *connections);
 
 /// The names of a packet that was just followed, of kind FOLLOWED_NAMES.

@@ -88,12 +88,26 @@ void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t no
     connection_table_move_to(&connections->table, slot, list, now_ns);
 }
 
-/// Settles a connection whose server may not have all. A query of DNS that has begun is lost.
+/// Whether what is kept of a connection has the beginning of another query of DNS or request of
+/// HTTP.
+static bool has_begun(const struct connection *connection) {
+    const struct stream *stream = &connection->stream;
+    const bool goes_on = connection->names.protocol == NAMES_HTTP &&
+                         (connection->requests.awaited == REQUESTS_HEADER ||
+                          connection->requests.awaited == REQUESTS_CHUNK);
+
+    if (connection->is_dns)
+        return stream_has_more(stream);
+    return goes_on && stream->span_count > 0 &&
+           stream->spans[stream->span_count - 1].end > connection->requests.next;
+}
+
+/// Settles a connection whose server may not have all. A query or request that has begun is lost.
 static void let_go(struct connections *connections, uint32_t slot, enum connection_cause cause,
                    uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
-    if (connection->is_dns && stream_has_more(&connection->stream))
+    if (has_begun(connection))
         lifetime_unreadable(connections, slot, cause, now_ns);
     else
         lifetime_settle(connections, slot, now_ns);
@@ -300,6 +314,8 @@ struct followed lifetime_unreadable(struct connections *connections, uint32_t sl
     if (connection->names.state != NAMES_UNREADABLE) {
         connection->names = (struct names){.state = NAMES_UNREADABLE};
         connection->cache = (struct connection_cache){0};
+        connection->may_retry = false;
+        connection->may_switch = false;
         connection->closed = true;
         count_unreadable(connections, cause);
         lifetime_settle(connections, slot, now_ns);

@@ -115,6 +115,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->denied = 0;
     connection->is_reset = false;
     connection->may_retry = false;
+    connection->may_switch = false;
     connection->syn_data = false;
     connection->cache = (struct connection_cache){0};
     connection->names = (struct names){.state = NAMES_UNDECIDED};

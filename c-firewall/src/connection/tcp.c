@@ -8,6 +8,7 @@
 #include "connection/lifetime.h"
 #include "connection/opening.h"
 #include "connection/queries.h"
+#include "connection/requests.h"
 #include "connection/retry.h"
 #include "connection/segment.h"
 #include "connection/stream.h"
@@ -118,6 +119,8 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     after = stream_prefix(&connection->stream);
     if (after > before && !waits(connections, slot, before, offset, data, needed))
         state = read(connections, slot, offset, data, needed);
+    if (state == NAMES_KNOWN && connection->names.protocol == NAMES_HTTP)
+        return requests_begin(connections, slot, segment);
     if (state == NAMES_KNOWN)
         return decide(connections, slot, after, segment->now_ns);
     if (state != NAMES_UNDECIDED) {
@@ -136,8 +139,12 @@ static struct followed take(struct connections *connections, uint32_t slot,
     uint32_t offset, skipped, captured, length;
     const uint8_t *data;
 
+    if (requests_are_lost(connection, &segment->input))
+        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     if (connection->is_dns)
         queries_rebase(connections, slot, segment->now_ns);
+    else if (requests_go_on(connection))
+        requests_rebase(connections, slot, segment->now_ns);
     offset = sequence - connection->stream.base;
     skipped = offset > INT32_MAX ? min(0 - offset, segment->length) : 0;
     offset = offset > INT32_MAX ? 0 : offset;
@@ -148,6 +155,8 @@ static struct followed take(struct connections *connections, uint32_t slot,
         return lifetime_named(connections, slot);
     if (connection->is_dns)
         return queries_take(connections, slot, offset, data, captured, length, segment->now_ns);
+    if (requests_go_on(connection))
+        return requests_take(connections, slot, offset, data, captured, length, segment->now_ns);
     if (connection->names.state == NAMES_KNOWN)
         return take_known(connections, slot, segment, offset, data, captured, length);
     return take_undecided(connections, slot, segment, offset, data, captured, length);
@@ -165,9 +174,14 @@ static struct followed hear(struct connections *connections, uint32_t slot,
         return lifetime_named(connections, slot);
     if (connection->may_retry)
         retry_hear(connection, segment);
+    if (connection->may_switch)
+        requests_hear(connection, segment);
     if ((segment->flags & SEGMENT_ACK) && is_ahead)
         stream->acked = distance;
-    retry_settle(connections, slot, segment->now_ns);
+    if (requests_go_on(connection))
+        requests_rebase(connections, slot, segment->now_ns);
+    else
+        retry_settle(connections, slot, segment->now_ns);
     return lifetime_named(connections, slot);
 }
 
@@ -175,7 +189,7 @@ static struct followed hear(struct connections *connections, uint32_t slot,
 static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
-    bool is_finished, is_acknowledging;
+    bool is_over, is_acknowledging;
 
     if (direction_is_foreign(connection, segment->is_low, &segment->input))
         return lifetime_odd(connections, CONNECTION_INTERFACE);
@@ -184,9 +198,9 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
         lifetime_close(connections, slot, segment->now_ns);
     if (!segment_is_clients(segment, connection))
         return hear(connections, slot, segment);
-    is_finished = opening_is_finished(connection);
+    is_over = opening_is_finished(connection) && !requests_go_on(connection);
     // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
-    if ((segment->flags & SEGMENT_URG) && (!is_finished || connection->is_dns))
+    if ((segment->flags & SEGMENT_URG) && (!is_over || connection->is_dns))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     is_acknowledging = connection->confirmed && opening_is_acknowledging(connection, segment);
     if (segment->length == 0) {
@@ -194,7 +208,7 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
             lifetime_stand(connections, slot, segment->now_ns);
         return lifetime_named(connections, slot);
     }
-    if (!is_finished && !is_acknowledging)
+    if (!is_over && !is_acknowledging)
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
     return take(connections, slot, segment, segment->sequence);
 }
@@ -203,7 +217,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
 static bool is_noted(struct connections *connections, uint32_t slot,
                      const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
-    const bool is_known = connection->list == CONNECTION_KNOWN && !connection->is_dns;
+    const bool is_known =
+        connection->list == CONNECTION_KNOWN && !connection->is_dns && !requests_go_on(connection);
 
     return (segment->flags & (SEGMENT_SYN | SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG)) ||
            !is_known || connection->may_retry;

@@ -40,6 +40,7 @@ struct connection_input {
     uint32_t source_interface;
     uint32_t sink_interface;
     uint64_t generation; // of the policy that decides; never 0
+    bool asks_requests;  // that policy asks for requests of HTTP
     uint64_t now_ns;     // of a clock that never goes back
 };
 
@@ -100,7 +101,7 @@ enum {
 struct connection_counts {
     uint64_t opened;                             // connections that were begun to follow
     uint64_t now[CONNECTION_LIST_COUNT];         // connections that are followed
-    uint64_t decided[CONNECTION_PROTOCOL_COUNT]; // connections, and queries of DNS
+    uint64_t decided[CONNECTION_PROTOCOL_COUNT]; // connections, queries of DNS, requests of HTTP
     uint64_t denied;                             // connections that the policy refused
     uint64_t evasion; // connections whose client claimed different bytes for one place
     // Packets of CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE and such as are so
@@ -151,6 +152,21 @@ struct connection_key {
     uint64_t words[CONNECTION_KEY_WORDS];
 };
 
+/// What the next bytes of a client of HTTP are.
+enum requests_awaited {
+    REQUESTS_HEADER,  // a request
+    REQUESTS_CHUNK,   // a chunk of a body
+    REQUESTS_NOTHING, // those of a tunnel: no more is read
+    REQUESTS_LOST,    // not known: the policy did not ask for requests
+    REQUESTS_AWAITED_COUNT,
+};
+
+/// How far the requests of a connection are read. Zeroed none has been.
+struct requests {
+    uint64_t next; // the offset in the stream where the next request or chunk begins
+    enum requests_awaited awaited;
+};
+
 /// A connection.
 struct connection {
     struct connection_key key;
@@ -180,6 +196,7 @@ struct connection {
     uint32_t server_end;
     bool syn_data;                     // the client has sent data with its SYN
     bool may_retry;                    // the server may still ask for another ClientHello
+    bool may_switch;                   // the server may still say that it is a tunnel
     bool pending;                      // another SYN came, which the server has not answered
     bool pending_low;                  // from the lower one of both ends
     uint32_t pending_base;             // with pending: the sequence number of its first byte
@@ -197,6 +214,8 @@ struct connection {
     bool has_id;         // it can be found by its id
     uint32_t id_chained; // with has_id: the next one of that bucket
     struct names names;
+    struct requests requests;       // of HTTP
+    struct requests requests_begun; // what they were where the stream begins
 };
 
 /// Connections in the order of their time.
@@ -237,12 +256,13 @@ struct connection_table {
     struct connection spare; // what a slot that is none is
 };
 
-/// The queries of DNS over TCP that the packet at hand is judged by, in what is gathered.
+/// The queries of DNS over TCP, or requests of HTTP, that the packet at hand is judged by, in what
+/// is gathered.
 struct connection_queries {
     uint32_t slot;    // their connection; CONNECTION_SLOT_NONE = none is left
     uint32_t place;   // of the next one
     uint32_t end;     // of what is gathered
-    uint32_t limit;   // what begins here or behind is not read
+    uint32_t limit;   // of DNS: what begins here or behind is not read
     uint32_t counted; // what ends up to here was counted with another packet
     uint32_t left;    // that may be read
 };

@@ -173,6 +173,8 @@ static bool has_reply(const struct explain *explain, const struct packet *inspec
 static struct connection_input connection_input(const struct explain *explain) {
     return (struct connection_input){.checksum = CONNECTION_CHECKSUM_NOT_READY,
                                      .generation = GENERATION,
+                                     .asks_requests =
+                                         compile_requirement(explain->daemon.compiled)->requests,
                                      .now_ns = explain->now_ns};
 }
 
@@ -216,7 +218,8 @@ static int walk_both(struct explain *explain, const struct decide_settings *sett
     return agree(explain, &explain->outcome, &walked) ? 0 : fail_disagreement(explain, failure);
 }
 
-/// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted.
+/// Asks the policy, of a packet with several queries of DNS or requests of HTTP for each, until one
+/// is not accepted.
 /// Keeps what its client has shown. named: NULL = the policy reads no names. Returns 0, or -errno
 /// with failure filled in.
 static int ask_policy(struct explain *explain, const struct decide_settings *settings,

@@ -6,7 +6,7 @@
 #include "handover/record.h"
 
 enum {
-    FORM = 2,
+    FORM = 3,
     FORM_BYTES = 4,
     NUMBER_BYTES = 4,
     KEY_BYTES = 16,

@@ -23,6 +23,9 @@ enum {
 // this.
 #define NUMBERS (UINT64_C(1) << 62)
 
+// Behind all places where a request can begin: a chunk's size has 15 digits.
+#define NEXT (UINT64_C(1) << 61)
+
 // Flags.
 enum {
     CLIENT_LOW = 1 << 0,
@@ -37,9 +40,10 @@ enum {
     AHEAD = 1 << 9,
     SYN_DATA = 1 << 10,
     MAY_RETRY = 1 << 11,
-    FLAGS = (1 << 12) - 1,
+    MAY_SWITCH = 1 << 12,
+    FLAGS = (1 << 13) - 1,
     // Those that a connection of UDP has not.
-    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY,
+    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH,
 };
 
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length) {
@@ -70,7 +74,7 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->pending_low ? PENDING_LOW : 0U) |
            (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U) |
            (connection->stream.ahead ? AHEAD : 0U) | (connection->syn_data ? SYN_DATA : 0U) |
-           (connection->may_retry ? MAY_RETRY : 0U);
+           (connection->may_retry ? MAY_RETRY : 0U) | (connection->may_switch ? MAY_SWITCH : 0U);
 }
 
 /// Fields that only one of TCP and UDP has.
@@ -95,6 +99,11 @@ static void put_protocol(struct handover_record *record, const struct connection
     put_part(record, connection->id, sizeof connection->id);
 }
 
+/// Whether a connection has requests of HTTP.
+static bool is_http(const struct names *names) {
+    return names->state == NAMES_KNOWN && names->protocol == NAMES_HTTP;
+}
+
 static void put_names(struct handover_record *record, const struct names *names) {
     handover_record_put_number(record, names->state, 1);
     handover_record_put_number(record, names->protocol, 1);
@@ -106,6 +115,11 @@ static void put_names(struct handover_record *record, const struct names *names)
     put_part(record, names->host, names->host_length);
     put_part(record, names->alpn, names->alpn_length);
     put_part(record, names->method, names->method_length);
+}
+
+static void put_requests(struct handover_record *record, const struct requests *requests) {
+    handover_record_put_number(record, requests->next, 8);
+    handover_record_put_number(record, requests->awaited, 1);
 }
 
 /// The pieces that are kept of a stream.
@@ -144,6 +158,10 @@ void handover_record_put(struct handover_record *record, const struct connection
     handover_record_put_number(record, stream->acked, 4);
     put_protocol(record, connection);
     put_names(record, &connection->names);
+    if (is_http(&connection->names)) {
+        put_requests(record, &connection->requests);
+        put_requests(record, &connection->requests_begun);
+    }
     put_spans(record, connection, pool);
 }
 
@@ -240,6 +258,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->stream.ahead = flags & AHEAD;
     connection->syn_data = flags & SYN_DATA;
     connection->may_retry = flags & MAY_RETRY;
+    connection->may_switch = flags & MAY_SWITCH;
 }
 
 /// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
@@ -351,6 +370,16 @@ static bool take_names(struct handover_reading *reading, struct names *names, bo
     return !reading->cut && are_names(names, is_udp);
 }
 
+/// Takes how far requests are read. Returns whether it is as it should be.
+static bool take_requests(struct handover_reading *reading, struct requests *requests) {
+    uint64_t awaited;
+
+    requests->next = handover_record_number(reading, 8);
+    awaited = handover_record_number(reading, 1);
+    requests->awaited = (enum requests_awaited)awaited;
+    return !reading->cut && requests->next < NEXT && awaited < REQUESTS_AWAITED_COUNT;
+}
+
 /// Parses the borders of a stream's pieces. Returns whether they are as they should be.
 static bool take_spans(struct handover_reading *reading,
                        struct stream_span spans[static CONNECTION_SPANS_MAX], uint32_t *count) {
@@ -430,8 +459,12 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     if (!take_protocol(reading, connection))
         return "protocol";
     if (!take_names(reading, &connection->names, is_udp) ||
-        (connection->may_retry && !retry_can(&connection->names)))
+        (connection->may_retry && !retry_can(&connection->names)) ||
+        (connection->may_switch && !is_http(&connection->names)))
         return "names";
+    if (is_http(&connection->names) && (!take_requests(reading, &connection->requests) ||
+                                        !take_requests(reading, &connection->requests_begun)))
+        return "requests";
     if (is_udp)
         connection_ids_add(&connections->table, slot, connection->id, connection->id_bytes);
     return take_stream(reading, connections, slot, now_ns) ? NULL : "stream";

@@ -8,8 +8,9 @@
 // the interfaces of client and server (32 each); of UDP: the version (32), the keys (16, 12 and 16
 // bytes), the number that is expected next (64), the bytes of the connection id (8) and 20 bytes
 // for it. Of its names: state, protocol, the bytes of host, protocols and method (8 each), version,
-// type (16 each), then host, protocols and method. Last the number of pieces that are kept of its
-// stream (8), where each begins and ends (16 each), and their bytes.
+// type (16 each), then host, protocols and method. Of its requests, if it is of HTTP: next (64) and
+// awaited (8), of now and of where the stream begins. Last the number of pieces that are kept of
+// its stream (8), where each begins and ends (16 each), and their bytes.
 #ifndef HANDOVER_RECORD_H
 #define HANDOVER_RECORD_H
 

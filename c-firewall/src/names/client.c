@@ -12,9 +12,10 @@ static enum names_state read_other(const uint8_t *bytes, uint32_t length, bool w
                                    enum names_state tls, struct names *names) {
     const enum names_state http = names_http_begins(bytes, length);
     enum names_state state;
+    struct names_body body;
 
     if (http == NAMES_KNOWN)
-        return names_http_read(bytes, length, whole, names);
+        return names_http_read(bytes, length, whole, &body, names);
     state = tls == NAMES_NONE && http == NAMES_NONE ? NAMES_KNOWN : NAMES_UNDECIDED;
     names_blank_fill(state, NAMES_OTHER, names);
     return names_blank_finish(state, whole, names);

@@ -25,6 +25,8 @@ struct request {
     struct names_cursor target;
     bool has_host;
     struct names_cursor host; // the value of Host
+    uint8_t minor;            // of the version, a digit
+    struct names_body body;
 };
 
 /// What some server takes a first line for.
@@ -186,6 +188,7 @@ static struct names_cursor take_word(struct names_cursor *line) {
 static bool read_request_line(struct names_cursor line, struct request *request) {
     request->method = take_word(&line);
     request->target = take_word(&line);
+    request->minor = line.length == sizeof VERSION ? line.bytes[sizeof VERSION - 1] : 0;
     return is_all(request->method.bytes, request->method.length, is_token) &&
            is_all(request->target.bytes, request->target.length, is_visible) &&
            line.length == sizeof VERSION && memcmp(line.bytes, VERSION, sizeof VERSION - 1) == 0 &&
@@ -216,7 +219,7 @@ static bool read_field(struct names_cursor line, struct request *request) {
     value = trim(line);
     if (name.length != sizeof HOST - 1 ||
         strncasecmp((const char *)name.bytes, HOST, name.length) != 0)
-        return true;
+        return names_body_field(name, value, &request->body);
     if (value.length > 0 && (is_blank(value.bytes[0]) || is_blank(value.bytes[value.length - 1])))
         return false;
     if (request->has_host && (value.length != request->host.length ||
@@ -289,13 +292,14 @@ static bool find_authority(const struct request *request, struct names_cursor *a
 
 /// Writes a request's method and host into fields that are empty. The target's authority and Host
 /// must name the same (RFC 9112, section 3.2.2): servers differ in which of them they take.
-static bool take_request(const struct request *request, struct names *names) {
+static bool take_request(struct request *request, struct names *names) {
     const struct names_cursor method = request->method;
     const bool is_connect = method.length == 7 && memcmp(method.bytes, "CONNECT", 7) == 0;
     struct names_cursor authority, target_name, host_name, name;
 
     if (!find_authority(request, &authority) || !take_name(authority, !is_connect, &target_name) ||
-        !take_name(request->host, false, &host_name))
+        !take_name(request->host, false, &host_name) ||
+        !names_body_finish(method, request->minor, &request->body))
         return false;
     if (request->has_host && authority.length > 0 &&
         (target_name.length != host_name.length ||
@@ -353,8 +357,9 @@ static enum names_state read_perhaps(struct names_cursor *stream, struct names *
     return NAMES_UNDECIDED;
 }
 
-/// Reads a request into fields that are empty.
-static enum names_state read_request(const uint8_t *bytes, uint32_t length, struct names *names) {
+/// Reads a request into fields that are empty, and what follows it.
+static enum names_state read_request(const uint8_t *bytes, uint32_t length, struct names_body *body,
+                                     struct names *names) {
     struct names_cursor stream = names_cursor_begin(bytes, length), before, line;
     struct request request = {0};
 
@@ -374,8 +379,13 @@ static enum names_state read_request(const uint8_t *bytes, uint32_t length, stru
         !read_request_line(line, &request))
         return NAMES_UNREADABLE;
     while (take_line(&stream, &line)) {
-        if (line.length == 0)
-            return take_request(&request, names) ? NAMES_KNOWN : NAMES_UNREADABLE;
+        if (line.length == 0) {
+            if (!take_request(&request, names))
+                return NAMES_UNREADABLE;
+            *body = request.body;
+            body->header_bytes = length - stream.length;
+            return NAMES_KNOWN;
+        }
         if (!read_field(line, &request))
             return NAMES_UNREADABLE;
     }
@@ -383,10 +393,10 @@ static enum names_state read_request(const uint8_t *bytes, uint32_t length, stru
 }
 
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                 struct names *names) {
+                                 struct names_body *body, struct names *names) {
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_HTTP, names);
-    state = read_request(bytes, length, names);
+    state = read_request(bytes, length, body, names);
     return names_blank_finish(state, whole, names);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The first request of HTTP/1: its method and its host.
+// A request of HTTP/1: its method and its host.
 // Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections 4.2, 5.6.2 and 7.2
 // (authority, token, Host).
 //
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "names/body.h"
 #include "names/types.h"
 
 /// Whether a stream begins as a request does: with a word, which may be a method, and what some
@@ -27,6 +28,7 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length);
 /// says
 ///   NAMES_KNOWN.
 /// - whole: no more will be kept, so what is not readable yet never will be.
+/// - body: gets what follows the header, if it is NAMES_KNOWN with the protocol NAMES_HTTP.
 /// - names: always filled in whole. Fields are empty unless it is NAMES_KNOWN; without a host in
 /// the
 ///   request the host is. A method longer than NAMES_METHOD_BYTES is cut and ends with a space,
@@ -36,7 +38,7 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length);
 ///   for one of HTTP, or few do and the header has no Host; NAMES_UNDECIDED before
 ///   (NAMES_UNREADABLE with whole); NAMES_UNREADABLE if servers may take it differently.
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                 struct names *names);
+                                 struct names_body *body, struct names *names);
 
 /// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line,
 /// too, as to Python; before the colon it is a blank.

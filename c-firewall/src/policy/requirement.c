@@ -25,6 +25,12 @@ static void require_layer4(struct search *search) {
     search->requirement.layer4 = true;
 }
 
+/// Whether a field is one of each request of HTTP.
+static bool is_of_requests(enum policy_field field) {
+    return field == POLICY_HTTP_HOST || field == POLICY_HTTP_HOST_EXISTS ||
+           field == POLICY_HTTP_METHOD_FIELD;
+}
+
 static void require_field(struct search *search, enum policy_field field) {
     const struct policy_field_facts *facts = policy_field_facts(field);
 
@@ -64,6 +70,8 @@ static void require_field(struct search *search, enum policy_field field) {
         require_layer4(search);
         require(search, REQUIREMENT_NAMES_BYTES);
         search->requirement.names = true;
+        if (is_of_requests(field))
+            search->requirement.requests = true;
         break;
     case POLICY_PART_CT_MARK:
         search->requirement.conntrack_mark = true;
@@ -195,6 +203,7 @@ void requirement_join(struct requirement *requirement, const struct requirement 
     requirement->conntrack_mark |= other->conntrack_mark;
     requirement->interface_names |= other->interface_names;
     requirement->names |= other->names;
+    requirement->requests |= other->requests;
     requirement->learns |= other->learns;
     requirement->reject |= other->reject;
 }

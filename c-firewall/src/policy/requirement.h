@@ -27,6 +27,7 @@ struct requirement {
     bool conntrack_mark;  // ct mark
     bool interface_names; // iifname, oifname
     bool names;           // tls, http, dns
+    bool requests;        // http
     bool learns;          // a set that learns addresses
     bool reject;          // answers can be asked for
 };

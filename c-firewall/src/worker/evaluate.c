@@ -217,6 +217,7 @@ static struct connection_input connection_input(const struct evaluation_source *
                                      .source_interface = source_of(packet),
                                      .sink_interface = sink_of(packet),
                                      .generation = source->loaded->generation,
+                                     .asks_requests = source->requirement.requests,
                                      .now_ns = now_ns};
 }
 
@@ -265,8 +266,8 @@ static bool is_settled(const struct named *named, const struct connections *conn
     return named && connections && connection_is_settled(connections, &named->followed);
 }
 
-/// Lets the policy decide, or what holds without one. A packet with several queries of DNS is
-/// decided by each, until one is not accepted.
+/// Lets the policy decide, or what holds without one. A packet with several queries of DNS or
+/// requests of HTTP is decided by each, until one is not accepted.
 /// - named: NULL = the policy reads no names.
 static void ask_policy(struct evaluation *evaluation, struct decide_input *input,
                        struct named *named, struct decide_outcome *outcome) {

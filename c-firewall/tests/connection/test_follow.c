@@ -17,7 +17,7 @@
 #include "vectors.h"
 
 enum {
-    DATA_MAX = 64, // named pieces of data
+    DATA_MAX = 96, // named pieces of data
     NAME_BYTES = 32,
     PACKET_BYTES = 65536,
     TEXT_BYTES = 1024,
@@ -290,7 +290,7 @@ static void begin(struct play *play) {
         connection_free(&play->connections);
     play->is_made = false;
     play->settings = (struct connection_settings){16, 65536, 10ULL * SECOND_NS, 8192};
-    play->input = (struct connection_input){.generation = 1};
+    play->input = (struct connection_input){.generation = 1, .asks_requests = true};
     play->last = (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
 }
 
@@ -375,6 +375,8 @@ static void set(struct play *play, const char *text) {
         play->input.now_ns = (uint64_t)number * SECOND_NS;
     else if (strncmp(text, "generation ", 11) == 0)
         play->input.generation = number;
+    else if (strncmp(text, "asks-requests ", 14) == 0)
+        play->input.asks_requests = number;
     else
         fail_msg("no setting: %s", text);
 }

@@ -219,6 +219,7 @@ impl Engine {
         ConnectionInput {
             checksum: ConnectionChecksum::NotReady,
             generation: GENERATION,
+            asks_requests: compile::requirement(&self.compiled).requests,
             now_ns: self.now_ns,
             ..ConnectionInput::default()
         }
@@ -245,9 +246,8 @@ impl Engine {
         Some(named::follow(connections, &self.compiled, parsed, &how))
     }
 
-    /// Evaluates the policy; for a packet with several DNS queries, once per query until one is not accepted. Also returns
-    /// whether the packet met a rule that depends on earlier packets and on the time.
-    /// - named: None: the policy reads no names.
+    /// Evaluates the policy; for a packet with several DNS queries or HTTP requests, once for each until one is not accepted. Also
+    /// returns whether the packet met a rule that depends on earlier packets and on the time.
     /// - named: None: the policy reads no names.
     fn ask_policy(
         &mut self,

@@ -6,7 +6,9 @@ use crate::connection::types::{
     ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionQueries,
     ConnectionSettings, Connections, Followed, FollowedKind, SLOT_NONE,
 };
-use crate::connection::{bound, lifetime, opening, pool, queries, segment, table, tcp, udp};
+use crate::connection::{
+    bound, lifetime, opening, pool, queries, requests, segment, table, tcp, udp,
+};
 use crate::names::{hello, quic, Names, NamesProtocol};
 use crate::packet::Packet;
 
@@ -68,11 +70,14 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     bound::pass(connections, packet, followed)
 }
 
-/// Goes on with a packet that was just followed, of DNS over TCP, and is accepted by its names so far: to those of the next query
-/// that it is judged by. Returns whether there is one.
+/// Goes on with a packet that was just followed, of DNS over TCP or HTTP, and is accepted by its names so far: to those of the
+/// next query or request that it is judged by. Returns whether there is one.
 pub fn next(connections: &mut Connections) -> bool {
-    let now_ns = connections.now_ns;
-    queries::next(connections, now_ns)
+    let (slot, now_ns) = (connections.queries.slot, connections.now_ns);
+    match table::at(&mut connections.table, slot).is_dns {
+        true => queries::next(connections, now_ns),
+        false => requests::next(connections, now_ns),
+    }
 }
 
 /// The names of a packet that was just followed, of kind Names.

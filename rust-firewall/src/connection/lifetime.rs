@@ -4,8 +4,8 @@
 
 use crate::connection::stream::StreamPut;
 use crate::connection::types::{
-    ConnectionCache, ConnectionCause, ConnectionKey, ConnectionList, Connections, Followed,
-    FollowedKind, LIST_COUNT, SLOT_NONE,
+    Connection, ConnectionCache, ConnectionCause, ConnectionKey, ConnectionList, Connections,
+    Followed, FollowedKind, RequestsAwaited, LIST_COUNT, SLOT_NONE,
 };
 use crate::connection::{ids, share, stream, table};
 use crate::names::{Names, NamesProtocol, NamesState};
@@ -104,10 +104,27 @@ pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     table::move_to(&mut connections.table, slot, list, now_ns);
 }
 
-/// Settles a connection whose server may not have all. A query of DNS that has begun is lost.
+/// Whether what is kept of a connection has the beginning of another query of DNS or request of HTTP.
+fn has_begun(connection: &Connection) -> bool {
+    let stream = &connection.stream;
+    let awaited = connection.requests.awaited;
+    let goes_on = connection.names.protocol == NamesProtocol::Http
+        && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk);
+    if connection.is_dns {
+        return stream::has_more(stream);
+    }
+    let last = stream
+        .spans
+        .iter()
+        .take(stream.span_count.into())
+        .next_back();
+    goes_on && last.is_some_and(|last| u64::from(last.end) > connection.requests.next)
+}
+
+/// Settles a connection whose server may not have all. A query or request that has begun is lost.
 fn let_go(connections: &mut Connections, slot: u32, cause: ConnectionCause, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
-    if connection.is_dns && stream::has_more(&connection.stream) {
+    if has_begun(connection) {
         unreadable(connections, slot, cause, now_ns);
     } else {
         settle(connections, slot, now_ns);
@@ -367,6 +384,8 @@ pub fn unreadable(
             ..Names::default()
         };
         connection.cache = ConnectionCache::default();
+        connection.may_retry = false;
+        connection.may_switch = false;
         connection.closed = true;
         count_unreadable(connections, cause);
         settle(connections, slot, now_ns);

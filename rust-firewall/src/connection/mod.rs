@@ -14,6 +14,7 @@ pub mod opening;
 pub mod option;
 pub mod pool;
 pub mod queries;
+pub mod requests;
 pub mod retry;
 pub mod segment;
 pub mod share;

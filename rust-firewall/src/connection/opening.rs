@@ -130,6 +130,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     connection.denied = 0;
     connection.is_reset = false;
     connection.may_retry = false;
+    connection.may_switch = false;
     connection.syn_data = false;
     connection.cache = ConnectionCache::default();
     connection.names = Names {

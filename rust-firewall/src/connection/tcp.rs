@@ -15,8 +15,10 @@ use crate::connection::types::{
     ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionList, Connections, Followed,
     FollowedKind, SLOT_NONE,
 };
-use crate::connection::{checksum, direction, lifetime, opening, queries, retry, stream, table};
-use crate::names::{client, record, NamesState};
+use crate::connection::{
+    checksum, direction, lifetime, opening, queries, requests, retry, stream, table,
+};
+use crate::names::{client, record, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
 /// Compares what comes again, or comes late, with what was decided on. Where a server may ask for another hello, what stands behind the first
@@ -150,7 +152,11 @@ fn take_undecided(
         true => read(connections, slot, offset, data),
         false => NamesState::Undecided,
     };
+    let protocol = table::at(&mut connections.table, slot).names.protocol;
     match state {
+        NamesState::Known if protocol == NamesProtocol::Http => {
+            return requests::begin(connections, slot, segment);
+        }
         NamesState::Known => return decide(connections, slot, after, segment.now_ns),
         NamesState::Undecided if needed < length => {
             return lifetime::odd(connections, ConnectionCause::Gaps);
@@ -167,9 +173,16 @@ fn take_undecided(
 
 /// Takes in a client's data. What lies before the stream's first byte is no part of it.
 fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u32) -> Followed {
-    let is_dns = table::at(&mut connections.table, slot).is_dns;
+    let connection = table::at(&mut connections.table, slot);
+    if requests::are_lost(connection, &segment.input) {
+        let cause = ConnectionCause::Ambiguous;
+        return lifetime::unreadable(connections, slot, cause, segment.now_ns);
+    }
+    let (is_dns, goes_on) = (connection.is_dns, requests::go_on(connection));
     if is_dns {
         queries::rebase(connections, slot, segment.now_ns);
+    } else if goes_on {
+        requests::rebase(connections, slot, segment.now_ns);
     }
     let connection = table::at(&mut connections.table, slot);
     let distance = sequence.wrapping_sub(connection.stream.base) as i32;
@@ -181,6 +194,7 @@ fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u
         NamesState::Unreadable => lifetime::named(connections, slot),
         _ if length == 0 => lifetime::named(connections, slot),
         _ if is_dns => queries::take(connections, slot, offset, data, length, segment.now_ns),
+        _ if goes_on => requests::take(connections, slot, offset, data, length, segment.now_ns),
         NamesState::Known => take_known(connections, slot, segment, offset, data, length),
         _ => take_undecided(connections, slot, segment, offset, data, length),
     }
@@ -195,13 +209,19 @@ fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
     if connection.may_retry {
         retry::hear(connection, segment);
     }
+    if connection.may_switch {
+        requests::hear(connection, segment);
+    }
     let stream = &mut connection.stream;
     let distance = segment.acknowledged.wrapping_sub(stream.base);
     let is_ahead = distance > stream.acked && distance <= i32::MAX as u32;
     if segment.flags & ACK != 0 && is_ahead {
         stream.acked = distance;
     }
-    retry::settle(connections, slot, segment.now_ns);
+    match requests::go_on(connection) {
+        true => requests::rebase(connections, slot, segment.now_ns),
+        false => retry::settle(connections, slot, segment.now_ns),
+    }
     lifetime::named(connections, slot)
 }
 
@@ -219,9 +239,9 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     if !segment::is_clients(segment, connection) {
         return hear(connections, slot, segment);
     }
-    let is_finished = opening::is_finished(connection);
+    let is_over = opening::is_finished(connection) && !requests::go_on(connection);
     // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
-    if segment.flags & URG != 0 && (!is_finished || connection.is_dns) {
+    if segment.flags & URG != 0 && (!is_over || connection.is_dns) {
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, segment.now_ns);
     }
@@ -232,7 +252,7 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
         }
         return lifetime::named(connections, slot);
     }
-    if !is_finished && !is_acknowledging {
+    if !is_over && !is_acknowledging {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
     take(connections, slot, segment, segment.sequence)
@@ -241,7 +261,9 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
 /// Whether a segment says anything that is noted, so that it must be one that its receiver takes.
 fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool {
     let connection = table::at(&mut connections.table, slot);
-    let is_known = connection.list == ConnectionList::Known && !connection.is_dns;
+    let is_known = connection.list == ConnectionList::Known
+        && !connection.is_dns
+        && !requests::go_on(connection);
     segment.flags & (SYN | FIN | RST | URG) != 0 || !is_known || connection.may_retry
 }
 

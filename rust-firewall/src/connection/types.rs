@@ -51,6 +51,8 @@ pub struct ConnectionInput {
     pub sink_interface: u32,
     /// Of the policy that decides; never 0.
     pub generation: u64,
+    /// That policy asks for requests of HTTP.
+    pub asks_requests: bool,
     /// Of a clock that never goes back.
     pub now_ns: u64,
 }
@@ -147,7 +149,7 @@ pub struct ConnectionCounts {
     pub opened: u64,
     /// Connections that are followed, by `ConnectionList`.
     pub now: [u64; LIST_COUNT],
-    /// Connections, and queries of DNS, by `NamesProtocol`.
+    /// Connections, queries of DNS, requests of HTTP, by `NamesProtocol`.
     pub decided: [u64; PROTOCOL_COUNT],
     /// Connections that the policy refused.
     pub denied: u64,
@@ -214,6 +216,29 @@ pub type ConnectionKey = [u64; KEY_WORDS];
 /// Of `ConnectionKey`.
 pub const KEY_WORDS: usize = 5;
 
+/// What the next bytes of a client of HTTP are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RequestsAwaited {
+    /// A request.
+    #[default]
+    Header,
+    /// A chunk of a body.
+    Chunk,
+    /// Those of a tunnel: no more is read.
+    Nothing,
+    /// Not known: the policy did not ask for requests.
+    Lost,
+}
+
+/// How far the requests of a connection are read. The default is that none has been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// The offset in the stream where the next request or chunk begins.
+    pub next: u64,
+    pub awaited: RequestsAwaited,
+}
+
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
@@ -254,6 +279,8 @@ pub struct Connection {
     pub syn_data: bool,
     /// The server may still ask for another ClientHello.
     pub may_retry: bool,
+    /// The server may still say that it is a tunnel.
+    pub may_switch: bool,
     /// Another SYN came, which the server has not answered; from the lower one of both ends.
     pub pending: bool,
     pub pending_low: bool,
@@ -279,6 +306,9 @@ pub struct Connection {
     pub has_id: bool,
     pub id_chained: u32,
     pub names: Names,
+    /// Of HTTP: now, and what they were where the stream begins.
+    pub requests: Requests,
+    pub requests_begun: Requests,
 }
 
 /// Connections in the order of their time.
@@ -331,7 +361,7 @@ pub struct Table {
     pub spare: Connection,
 }
 
-/// The queries of DNS over TCP that the packet at hand is judged by, in what is gathered.
+/// The queries of DNS over TCP, or requests of HTTP, that the packet at hand is judged by, in what is gathered.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionQueries {
     /// Their connection; SLOT_NONE: none is left.
@@ -340,7 +370,7 @@ pub struct ConnectionQueries {
     pub place: u32,
     /// Of what is gathered.
     pub end: u32,
-    /// What begins here or behind is not read.
+    /// Of DNS: what begins here or behind is not read.
     pub limit: u32,
     /// What ends up to here was counted with another packet.
     pub counted: u32,
@@ -425,6 +455,7 @@ impl Default for Connection {
             server_end: 0,
             syn_data: false,
             may_retry: false,
+            may_switch: false,
             pending: false,
             pending_low: false,
             pending_base: 0,
@@ -442,6 +473,8 @@ impl Default for Connection {
             has_id: false,
             id_chained: SLOT_NONE,
             names: Names::default(),
+            requests: Requests::default(),
+            requests_begun: Requests::default(),
         }
     }
 }

@@ -198,6 +198,7 @@ fn connection_input(explain: &Explain) -> ConnectionInput {
     ConnectionInput {
         checksum: ConnectionChecksum::NotReady,
         generation: GENERATION,
+        asks_requests: compile::requirement(&explain.daemon.compiled).requests,
         now_ns: explain.now_ns,
         ..ConnectionInput::default()
     }
@@ -238,7 +239,7 @@ fn walk_both(
     }
 }
 
-/// Asks the policy, of a packet with several queries of DNS for each, until one is not accepted. Keeps what its client has
+/// Asks the policy, of a packet with several queries of DNS or requests of HTTP for each, until one is not accepted. Keeps what its client has
 /// shown.
 /// - named: None: the policy reads no names.
 /// - number: of the packet.

@@ -19,7 +19,7 @@ use crate::handover::record::{self, RecordReading, ORDER};
 /// Maximum bytes of the connections of all queues: as many as can be handed over while packets wait.
 pub const BYTES_MAX: u64 = 128 << 20;
 
-const FORM: u64 = 2;
+const FORM: u64 = 3;
 const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;

@@ -7,14 +7,15 @@
 //! Of its stream: base, decided, acked (32 each). Of TCP: begun, server_begun, server_end, pending_base, and with these the interfaces of client and
 //! server (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
 //! that is expected next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
-//! the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols and method. Last the
+//! the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols and method. Of its
+//! requests, if it is of HTTP: next (64) and awaited (8), of now and of where the stream begins. Last the
 //! number of pieces that are kept of its stream (8), where each begins and ends (16 each), and their bytes.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
 use crate::connection::types::{
-    Connection, ConnectionCause, ConnectionKey, ConnectionList, Connections, Pool, StreamSpan,
-    KEY_WORDS, LIST_COUNT, PROTOCOL_COUNT, SLOT_NONE, SPANS_MAX,
+    Connection, ConnectionCause, ConnectionKey, ConnectionList, Connections, Pool, Requests,
+    RequestsAwaited, StreamSpan, KEY_WORDS, LIST_COUNT, PROTOCOL_COUNT, SLOT_NONE, SPANS_MAX,
 };
 use crate::connection::{ids, lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
@@ -47,10 +48,18 @@ const PROTOCOLS: [NamesProtocol; PROTOCOL_COUNT] = [
     NamesProtocol::Http,
     NamesProtocol::Dns,
 ];
+const AWAITED: [RequestsAwaited; 4] = [
+    RequestsAwaited::Header,
+    RequestsAwaited::Chunk,
+    RequestsAwaited::Nothing,
+    RequestsAwaited::Lost,
+];
 /// Words of the key of IPv4.
 const IPV4_WORDS: usize = 2;
 /// Numbers of packets are less (RFC 9000, section 12.3), and so is the one expected next, or it is this.
 const NUMBERS: u64 = 1 << 62;
+/// Behind all places where a request can begin: a chunk's size has 15 digits.
+const NEXT: u64 = 1 << 61;
 
 // Flags.
 const CLIENT_LOW: u64 = 1 << 0;
@@ -65,9 +74,11 @@ const ECH: u64 = 1 << 8;
 const AHEAD: u64 = 1 << 9;
 const SYN_DATA: u64 = 1 << 10;
 const MAY_RETRY: u64 = 1 << 11;
-const FLAGS: u64 = (1 << 12) - 1;
+const MAY_SWITCH: u64 = 1 << 12;
+const FLAGS: u64 = (1 << 13) - 1;
 /// Those that a connection of UDP has not.
-const TCP_FLAGS: u64 = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY;
+const TCP_FLAGS: u64 =
+    CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH;
 
 /// State of a reader.
 pub struct RecordReading<'a> {
@@ -124,6 +135,7 @@ fn flags_of(connection: &Connection) -> u64 {
         (connection.stream.ahead, AHEAD),
         (connection.syn_data, SYN_DATA),
         (connection.may_retry, MAY_RETRY),
+        (connection.may_switch, MAY_SWITCH),
     ];
     let set = flags.iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, flag)| flag).sum()
@@ -150,6 +162,11 @@ fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     put_part(record, &connection.id);
 }
 
+/// Whether a connection has requests of HTTP.
+fn is_http(names: &Names) -> bool {
+    names.state == NamesState::Known && names.protocol == NamesProtocol::Http
+}
+
 fn put_names(record: &mut Vec<u8>, names: &Names) {
     put_number(record, names.state as u64, 1);
     put_number(record, names.protocol as u64, 1);
@@ -164,6 +181,11 @@ fn put_names(record: &mut Vec<u8>, names: &Names) {
     for field in [host, alpn, method] {
         put_part(record, field.unwrap_or_default());
     }
+}
+
+fn put_requests(record: &mut Vec<u8>, requests: &Requests) {
+    put_number(record, requests.next, 8);
+    put_number(record, requests.awaited as u64, 1);
 }
 
 /// The pieces that are kept of a stream.
@@ -199,6 +221,10 @@ pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_n
     put_number(record, stream.acked.into(), 4);
     put_protocol(record, connection);
     put_names(record, &connection.names);
+    if is_http(&connection.names) {
+        put_requests(record, &connection.requests);
+        put_requests(record, &connection.requests_begun);
+    }
     put_spans(record, connection, pool);
 }
 
@@ -286,6 +312,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.stream.ahead = flags & AHEAD != 0;
     connection.syn_data = flags & SYN_DATA != 0;
     connection.may_retry = flags & MAY_RETRY != 0;
+    connection.may_switch = flags & MAY_SWITCH != 0;
 }
 
 /// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
@@ -386,6 +413,16 @@ fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> b
     !reading.cut && are_names(names, is_udp)
 }
 
+/// Takes how far requests are read. Returns whether it is as it should be.
+fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
+    requests.next = number(reading, 8);
+    let Some(&awaited) = AWAITED.get(number(reading, 1) as usize) else {
+        return false;
+    };
+    requests.awaited = awaited;
+    !reading.cut && requests.next < NEXT
+}
+
 /// Parses the borders of a stream's pieces. Returns how many there are, if they are as they should be.
 fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) -> Option<usize> {
     let count = number(reading, 1) as usize;
@@ -473,8 +510,16 @@ pub fn take(
         return Err("protocol");
     }
     let is_good = take_names(reading, &mut connection.names, is_udp);
-    if !is_good || connection.may_retry && !retry::can(&connection.names) {
+    let (may_retry, may_switch) = (connection.may_retry, connection.may_switch);
+    let is_http = is_http(&connection.names);
+    if !is_good || may_retry && !retry::can(&connection.names) || may_switch && !is_http {
         return Err("names");
+    }
+    let is_good = !is_http
+        || take_requests(reading, &mut connection.requests)
+            && take_requests(reading, &mut connection.requests_begun);
+    if !is_good {
+        return Err("requests");
     }
     if is_udp {
         let connection = table::at(&mut connections.table, slot);

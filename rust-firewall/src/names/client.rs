@@ -2,6 +2,7 @@
 //! What a client of TCP speaks, and the names in it.
 #![deny(clippy::indexing_slicing)]
 
+use crate::names::body::NamesBody;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello, http, record};
 
@@ -9,7 +10,7 @@ use crate::names::{blank, hello, http, record};
 fn read_other(bytes: &[u8], whole: bool, tls: NamesState, names: &mut Names) -> NamesState {
     let http = http::begins(bytes);
     if http == NamesState::Known {
-        return http::read(bytes, whole, names);
+        return http::read(bytes, whole, &mut NamesBody::default(), names);
     }
     let state = match (tls, http) {
         (NamesState::None, NamesState::None) => NamesState::Known,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The first request of HTTP/1: its method and its host.
+//! A request of HTTP/1: its method and its host.
 //! Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections 4.2, 5.6.2 and 7.2 (authority, token, Host).
 //!
 //! Theory of operation: a server may be lenient where the RFCs are strict, each in its own way. So a request is either as
@@ -7,6 +7,7 @@
 //! that few servers take is told by what follows: a line of Host makes it unreadable, the end of the header another protocol.
 #![deny(clippy::indexing_slicing)]
 
+use crate::names::body::{self, NamesBody};
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, METHOD_BYTES};
 use crate::names::{blank, host};
@@ -36,6 +37,9 @@ struct Request<'a> {
     has_host: bool,
     /// The value of Host.
     host: &'a [u8],
+    /// Of the version, a digit.
+    minor: u8,
+    body: NamesBody,
 }
 
 /// Whether some server takes a byte for a space (RFC 9112, section 3): Python takes all that are spaces in Latin-1 (str.split).
@@ -196,6 +200,7 @@ fn read_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut left = cursor::begin(line);
     request.method = take_word(&mut left);
     request.target = take_word(&mut left);
+    request.minor = left.bytes.last().copied().unwrap_or_default();
     is_all(request.method, is_token)
         && is_all(request.target, is_visible)
         && matches!(*left.bytes, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor] if is_digit(minor))
@@ -223,7 +228,7 @@ fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     };
     let value = trim(value);
     if !name.eq_ignore_ascii_case(HOST) {
-        return true;
+        return body::field(name, value, &mut request.body);
     }
     let ends = [value.first(), value.last()];
     if ends.into_iter().flatten().any(|byte| is_blank(*byte)) {
@@ -302,11 +307,12 @@ fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
 
 /// Writes a request's method and host into fields that are empty. The target's authority and Host must name the same (RFC
 /// 9112, section 3.2.2): servers differ in which of them they take.
-fn take_request(request: &Request, names: &mut Names) -> bool {
+fn take_request(request: &mut Request, names: &mut Names) -> bool {
     let (mut authority, mut target_name, mut host_name): (&[u8], &[u8], &[u8]) = (&[], &[], &[]);
     if !find_authority(request, &mut authority)
         || !take_name(authority, request.method != b"CONNECT", &mut target_name)
         || !take_name(request.host, false, &mut host_name)
+        || !body::finish(request.method, request.minor, &mut request.body)
     {
         return false;
     }
@@ -366,8 +372,8 @@ fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
     NamesState::Undecided
 }
 
-/// Reads a request into fields that are empty.
-fn read_request(bytes: &[u8], names: &mut Names) -> NamesState {
+/// Reads a request into fields that are empty, and what follows it.
+fn read_request(bytes: &[u8], body: &mut NamesBody, names: &mut Names) -> NamesState {
     let mut stream = cursor::begin(bytes);
     let mut line: &[u8] = &[];
     let mut request = Request::default();
@@ -388,10 +394,12 @@ fn read_request(bytes: &[u8], names: &mut Names) -> NamesState {
     }
     while take_line(&mut stream, &mut line) {
         if line.is_empty() {
-            return match take_request(&request, names) {
-                true => NamesState::Known,
-                false => NamesState::Unreadable,
-            };
+            if !take_request(&mut request, names) {
+                return NamesState::Unreadable;
+            }
+            *body = request.body;
+            body.header_bytes = (bytes.len() - stream.bytes.len()) as u32;
+            return NamesState::Known;
         }
         if !read_field(line, &mut request) {
             return NamesState::Unreadable;
@@ -403,13 +411,14 @@ fn read_request(bytes: &[u8], names: &mut Names) -> NamesState {
 /// Reads the request that a stream begins with.
 /// - bytes: the client's first bytes in order, as far as they came, for which `begins` says Known.
 /// - whole: no more will be kept, so what is not readable yet never will be.
+/// - body: gets what follows the header, if it is Known with the protocol Http.
 /// - names: always filled in whole. Fields are empty unless it is Known; without a host in the request the host is. A
 ///   method longer than METHOD_BYTES is cut and ends with a space, which no method has.
 /// - Returns names.state: Known at the end of the header, since a second Host may stand anywhere in it; Known with the
 ///   protocol Other if no server takes the first line for one of HTTP, or few do and the header has no Host; Undecided before
 ///   (Unreadable with whole); Unreadable if servers may take it differently.
-pub fn read(bytes: &[u8], whole: bool, names: &mut Names) -> NamesState {
+pub fn read(bytes: &[u8], whole: bool, body: &mut NamesBody, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Http, names);
-    let state = read_request(bytes, names);
+    let state = read_request(bytes, body, names);
     blank::finish(state, whole, names)
 }

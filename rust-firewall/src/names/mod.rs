@@ -3,6 +3,7 @@
 
 pub mod answer;
 pub mod blank;
+pub mod body;
 pub mod client;
 pub mod cursor;
 pub mod dns;

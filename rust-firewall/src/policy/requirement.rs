@@ -37,6 +37,8 @@ pub struct Requirement {
     pub interface_names: bool,
     /// tls, http, dns.
     pub names: bool,
+    /// http.
+    pub requests: bool,
     /// A set that learns addresses.
     pub learns: bool,
     /// Answers can be asked for.
@@ -70,6 +72,14 @@ fn require_layer4(search: &mut Search) {
     search.requirement.layer4 = true;
 }
 
+/// Whether a field is one of each request of HTTP.
+fn is_of_requests(field: Field) -> bool {
+    matches!(
+        field,
+        Field::HttpHost | Field::HttpHostExists | Field::HttpMethod
+    )
+}
+
 fn require_field(search: &mut Search, field: Field) {
     let facts = field_facts(field);
     let other_family = if search.ipv6 {
@@ -95,6 +105,7 @@ fn require_field(search: &mut Search, field: Field) {
             require_layer4(search);
             require(search, NAMES_BYTES);
             search.requirement.names = true;
+            search.requirement.requests |= is_of_requests(field);
         }
         Part::CtMark => search.requirement.conntrack_mark = true,
         Part::Meta => {}
@@ -220,6 +231,7 @@ pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.conntrack_mark |= other.conntrack_mark;
     requirement.interface_names |= other.interface_names;
     requirement.names |= other.names;
+    requirement.requests |= other.requests;
     requirement.learns |= other.learns;
     requirement.reject |= other.reject;
 }

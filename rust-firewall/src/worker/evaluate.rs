@@ -274,6 +274,7 @@ fn connection_input(
         source_interface: source_of(packet),
         sink_interface: sink_of(packet),
         generation: source.loaded.generation.into(),
+        asks_requests: source.requirement.requests,
         now_ns,
     }
 }
@@ -348,7 +349,7 @@ fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool 
     follow::is_settled(connections, &named.followed)
 }
 
-/// Lets the policy decide, or what holds without one. A packet with several queries of DNS is decided
+/// Lets the policy decide, or what holds without one. A packet with several queries of DNS or requests of HTTP is decided
 /// by each, until one is not accepted.
 /// - named: None: the policy reads no names.
 fn ask_policy(

@@ -21,6 +21,7 @@ pub mod net;
 mod over_ipv6;
 pub mod queries;
 pub mod quic;
+mod requests;
 pub mod strategies;
 pub mod tried;
 pub mod wire;
@@ -89,6 +90,7 @@ pub fn cases() -> Vec<Case> {
         .chain(queries::cases())
         .chain(datagrams::cases())
         .chain(quic::cases())
+        .chain(requests::cases())
         .collect()
 }
 

@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
         if std::env::var_os("TWINWALL_LINES").is_some() {
             println!("{line}");
         }
-        if ["hello", "client", "framed"].contains(&what) {
+        if ["hello", "client", "framed", "request", "chunk"].contains(&what) {
             let end = usize::from(input[input.len() - 1]) % input.len();
             let shorter = ask(what, memory.copy(&bytes[..end], 1));
             let is_undecided = shorter.contains("\"state\":\"undecided\"");

@@ -331,6 +331,7 @@ impl Play {
             expected: None,
             input: ConnectionInput {
                 generation: 1,
+                asks_requests: true,
                 ..ConnectionInput::default()
             },
         }
@@ -370,6 +371,7 @@ impl Play {
             "undecided" => self.settings.undecided_bytes = number(value),
             "memory" => self.settings.hello_bytes = number(value).into(),
             "at" => self.input.now_ns = u64::from(number(value)) * 1_000_000_000,
+            "asks-requests" => self.input.asks_requests = number(value) == 1,
             "generation" => self.input.generation = number(value).into(),
             _ => panic!("no setting: {key}"),
         }

@@ -40,7 +40,7 @@ fn what_is_decided_stays_decided() {
         let (bytes, expect) = (block.bytes(), block.value("expect"));
         for end in 0..bytes.len() {
             let got = match what {
-                "hello" | "client" | "framed" => ask(what, &bytes[..end]),
+                "hello" | "client" | "framed" | "request" | "chunk" => ask(what, &bytes[..end]),
                 _ => break,
             };
             let is_undecided = got.contains("\"state\":\"undecided\"");

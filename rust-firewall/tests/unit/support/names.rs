@@ -2,12 +2,13 @@
 //! What the parsers of names read out of bytes, as a line of JSON. The C twin's tests/names.c prints the same.
 
 use rust_firewall::names::answer::{self, Answer};
+use rust_firewall::names::body::{self, NamesBody, NamesChunk};
 use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
-use rust_firewall::names::{client, dns, hello, host, quic};
+use rust_firewall::names::{client, dns, hello, host, http, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 
 /// What can be asked of bytes.
-pub const ASKS: [&str; 10] = [
+pub const ASKS: [&str; 12] = [
     "fold",
     "hello",
     "client",
@@ -18,6 +19,8 @@ pub const ASKS: [&str; 10] = [
     "quic",
     "frames",
     "answer",
+    "request",
+    "chunk",
 ];
 
 /// Bytes as a string of JSON; what is no printable ASCII stands as the character of its number.
@@ -43,13 +46,17 @@ fn protocols(names: &Names) -> String {
     protocols.join(",")
 }
 
-fn line(names: &Names) -> String {
-    let state = match names.state {
+fn state_text(state: NamesState) -> &'static str {
+    match state {
         NamesState::None => "none",
         NamesState::Undecided => "undecided",
         NamesState::Known => "known",
         NamesState::Unreadable => "unreadable",
-    };
+    }
+}
+
+fn line(names: &Names) -> String {
+    let state = state_text(names.state);
     let protocol = match names.protocol {
         NamesProtocol::Other => "other",
         NamesProtocol::Tls => "tls",
@@ -217,6 +224,36 @@ fn message(bytes: &[u8]) -> String {
     )
 }
 
+/// A request of HTTP, and what follows its header.
+fn request(bytes: &[u8]) -> String {
+    let (mut body, mut names) = (NamesBody::default(), Names::default());
+    names.state = http::begins(bytes);
+    if names.state == NamesState::Known {
+        http::read(bytes, false, &mut body, &mut names);
+    }
+    assert!(body.header_bytes as usize <= bytes.len());
+    match names.state == NamesState::Known && names.protocol == NamesProtocol::Http {
+        true => format!(
+            "{{\"header\":{},\"length\":{},\"chunked\":{},\"tunnel\":{},\"names\":{}}}",
+            body.header_bytes,
+            body.length,
+            body.is_chunked,
+            body.switches,
+            line(&names)
+        ),
+        false => format!("{{\"names\":{}}}", line(&names)),
+    }
+}
+
+/// The head of a chunk of a body.
+fn chunk(bytes: &[u8]) -> String {
+    let mut chunk = NamesChunk::default();
+    let state = state_text(body::chunk(bytes, &mut chunk));
+    assert!(chunk.head_bytes as usize <= bytes.len());
+    let (head, behind) = (chunk.head_bytes, chunk.bytes);
+    format!("{{\"state\":\"{state}\",\"head\":{head},\"bytes\":{behind}}}")
+}
+
 /// What the parsers say of bytes. what: one of ASKS.
 pub fn ask(what: &str, bytes: &[u8]) -> String {
     let mut names = Names::default();
@@ -242,6 +279,8 @@ pub fn ask(what: &str, bytes: &[u8]) -> String {
             return format!("{{\"taken\":{taken},\"names\":{}}}", line(&names));
         }
         "quic" => return datagram(bytes),
+        "request" => return request(bytes),
+        "chunk" => return chunk(bytes),
         "frames" => {
             let mut crypto = Crypto {
                 bytes: Vec::new(),

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "connection/requests.h"
+
+#include <string.h>
+
+#include "connection/lifetime.h"
+#include "connection/queries.h"
+#include "connection/stream.h"
+#include "connection/table.h"
+#include "names/http.h"
+
+// How far a stream's beginning goes ahead at once: less than half of all sequence numbers, so that
+// what stands before it and what stands behind are told apart.
+#define STEP_BYTES (1U << 30)
+
+enum {
+    STATUS_PLACE = 9, // of a server's first line: its status, of three digits
+    STATUS_BYTES = 3,
+};
+
+static const char PROTOCOL[] = "HTTP/1.";
+
+static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static struct connection *at(struct connections *connections, uint32_t slot) {
+    return connection_table_at(&connections->table, slot);
+}
+
+static bool is_http(const struct connection *connection) {
+    return connection->names.state == NAMES_KNOWN && connection->names.protocol == NAMES_HTTP;
+}
+
+bool requests_go_on(const struct connection *connection) {
+    return is_http(connection) && (connection->requests.awaited == REQUESTS_HEADER ||
+                                   connection->requests.awaited == REQUESTS_CHUNK);
+}
+
+/// Where the last piece that is kept of a stream ends.
+static uint32_t kept_end(const struct stream *stream) {
+    return stream->span_count > 0 ? stream->spans[stream->span_count - 1].end : 0;
+}
+
+bool requests_are_lost(struct connection *connection, const struct connection_input *input) {
+    if (!input->asks_requests && requests_go_on(connection))
+        connection->requests.awaited = REQUESTS_LOST;
+    return input->asks_requests && is_http(connection) &&
+           connection->requests.awaited == REQUESTS_LOST;
+}
+
+void requests_hear(struct connection *connection, const struct segment *segment) {
+    const uint8_t *status;
+
+    if (segment->sequence != connection->server_begun || segment->length == 0)
+        return;
+    connection->may_switch = false;
+    if (segment->captured < STATUS_PLACE + STATUS_BYTES ||
+        memcmp(segment->data, PROTOCOL, sizeof PROTOCOL - 1) != 0)
+        return;
+    status = segment->data + STATUS_PLACE;
+    // A tunnel of CONNECT begins with any status of success (RFC 9110, section 9.3.6).
+    if (memcmp(status, "101", STATUS_BYTES) == 0 ||
+        (status[0] == '2' && connection->names.method_length == 7 &&
+         memcmp(connection->names.method, "CONNECT", 7) == 0))
+        connection->requests.awaited = REQUESTS_NOTHING;
+}
+
+void requests_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+    struct connection *connection = at(connections, slot);
+    struct requests *requests = &connection->requests;
+    struct stream *stream = &connection->stream;
+    const struct stream before = *stream;
+    const uint32_t end = stream_prefix(stream), step = (uint32_t)min(requests->next, STEP_BYTES);
+    const uint32_t kept = end > requests->next ? end - step : 0;
+
+    // What came behind a gap waits for what fills it.
+    if (step == 0 || before.acked == 0 || before.acked < before.decided ||
+        (kept_end(stream) > end && kept_end(stream) > requests->next))
+        return;
+    if (kept > 0)
+        stream_gather(stream, &connections->pool, step, end, connections->gathered);
+    stream_release(stream, &connections->pool);
+    *stream = stream_make(before.base + step);
+    stream->acked = before.acked > step ? before.acked - step : 0;
+    requests->next -= step;
+    connection->requests_begun = *requests;
+    if (stream_put(stream, &connections->pool, 0, connections->gathered, kept) != STREAM_KEPT) {
+        lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+        return;
+    }
+    if (kept == 0 && connection->list == CONNECTION_SETTLING)
+        connection_table_move_to(&connections->table, slot,
+                                 connection->closed ? CONNECTION_CLOSING : CONNECTION_KNOWN,
+                                 now_ns);
+}
+
+/// Goes behind what is decided on with the packet at hand, and behind the body that follows it.
+static void pass(struct connections *connections, uint32_t head_bytes, uint64_t body_bytes,
+                 uint64_t now_ns) {
+    struct connection_queries *queries = &connections->queries;
+    struct connection *connection = at(connections, queries->slot);
+    const uint32_t decided = queries->place + head_bytes;
+
+    connection->requests.next = decided + body_bytes;
+    queries->place = (uint32_t)min(connection->requests.next, queries->end);
+    if (decided <= connection->stream.decided)
+        return;
+    connection->stream.decided = decided;
+    connection_table_move_to(&connections->table, queries->slot, CONNECTION_SETTLING, now_ns);
+}
+
+/// Reads the head of a chunk.
+static enum names_state take_chunk(struct connections *connections, const uint8_t *bytes,
+                                   uint32_t length, uint64_t now_ns) {
+    struct names_chunk chunk;
+    const enum names_state state = names_body_chunk(bytes, length, &chunk);
+
+    if (state != NAMES_KNOWN)
+        return state;
+    if (chunk.bytes == 0)
+        at(connections, connections->queries.slot)->requests.awaited = REQUESTS_HEADER;
+    pass(connections, chunk.head_bytes, chunk.bytes, now_ns);
+    return NAMES_KNOWN;
+}
+
+/// Notes a request that was read, whose host the packet at hand is judged by.
+static void note(struct connections *connections, const struct names *names,
+                 const struct names_body *body, uint64_t now_ns) {
+    const struct connection_queries *queries = &connections->queries;
+    struct connection *connection = at(connections, queries->slot);
+    const bool is_first = queries->place == 0 && connection->stream.base == connection->begun;
+
+    connection->names = *names;
+    connection->cache = (struct connection_cache){0};
+    connection->requests.awaited = body->is_chunked ? REQUESTS_CHUNK : REQUESTS_HEADER;
+    // Of another request it isn't known which of the server's bytes answer it.
+    connection->may_switch =
+        body->switches && is_first && connection->server_end == connection->server_begun;
+    if (queries->place + body->header_bytes > queries->counted)
+        connections->counts.decided[NAMES_HTTP]++;
+    pass(connections, body->header_bytes, body->length, now_ns);
+}
+
+/// Reads a request. is_read: gets whether there is one, so that the packet at hand is judged by it.
+static enum names_state take_header(struct connections *connections, const uint8_t *bytes,
+                                    uint32_t length, uint64_t now_ns, bool *is_read) {
+    uint32_t ends = 0; // of lines that are empty
+    enum names_state state;
+    struct names_body body;
+    struct names names;
+
+    while (ends < length && (bytes[ends] == '\r' || bytes[ends] == '\n'))
+        ends++;
+    if (ends == length) {
+        pass(connections, ends, 0, now_ns);
+        return NAMES_KNOWN;
+    }
+    state = names_http_begins(bytes, length);
+    if (state == NAMES_KNOWN)
+        state = names_http_read(bytes, length, false, &body, &names);
+    if (state == NAMES_NONE || (state == NAMES_KNOWN && names.protocol != NAMES_HTTP))
+        return NAMES_UNREADABLE;
+    *is_read = state == NAMES_KNOWN;
+    if (*is_read)
+        note(connections, &names, &body, now_ns);
+    return state;
+}
+
+/// Says that the packet at hand can't be judged: its connection is unreadable.
+static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
+    const uint32_t slot = connections->queries.slot;
+
+    lifetime_unreadable(connections, slot, cause, now_ns);
+    connections->queries.slot = CONNECTION_SLOT_NONE;
+    return true;
+}
+
+bool requests_next(struct connections *connections, uint64_t now_ns) {
+    struct connection_queries *queries = &connections->queries;
+    bool is_read = false;
+
+    while (queries->slot != CONNECTION_SLOT_NONE && queries->place < queries->end) {
+        const uint8_t *bytes = connections->gathered + queries->place;
+        const uint32_t length = queries->end - queries->place;
+        const bool is_chunk = at(connections, queries->slot)->requests.awaited == REQUESTS_CHUNK;
+        enum names_state state;
+
+        if (!is_chunk && queries->left-- == 0)
+            return give_up(connections, CONNECTION_GAPS, now_ns);
+        state = is_chunk ? take_chunk(connections, bytes, length, now_ns)
+                         : take_header(connections, bytes, length, now_ns, &is_read);
+        if (state == NAMES_UNREADABLE || (state == NAMES_UNDECIDED && length >= STREAM_BYTES_MAX))
+            return give_up(connections, CONNECTION_PARSE, now_ns);
+        if (is_read)
+            return true;
+        if (state == NAMES_UNDECIDED) {
+            lifetime_show(connections, queries->slot, now_ns);
+            break;
+        }
+    }
+    queries->slot = CONNECTION_SLOT_NONE;
+    return false;
+}
+
+/// Reads what is there of a stream from a place on.
+static struct followed read(struct connections *connections, uint32_t slot, uint64_t place,
+                            uint64_t now_ns) {
+    const struct stream *stream = &at(connections, slot)->stream;
+    const uint32_t end = stream_prefix(stream);
+
+    if (place >= end)
+        return lifetime_named(connections, slot);
+    stream_gather(stream, &connections->pool, 0, end, connections->gathered);
+    connections->queries = (struct connection_queries){
+        .slot = slot,
+        .place = (uint32_t)place,
+        .end = end,
+        .counted = stream->decided,
+        .left = QUERIES_MAX,
+    };
+    requests_next(connections, now_ns);
+    return lifetime_named(connections, slot);
+}
+
+struct followed requests_begin(struct connections *connections, uint32_t slot,
+                               const struct segment *segment) {
+    struct connection *connection = at(connections, slot);
+
+    connection->requests = (struct requests){0};
+    connection->requests_begun = connection->requests;
+    if (segment->input.asks_requests)
+        return read(connections, slot, 0, segment->now_ns);
+    connection->requests.awaited = REQUESTS_LOST;
+    lifetime_decide(connections, slot, stream_prefix(&connection->stream), segment->now_ns);
+    return lifetime_named(connections, slot);
+}
+
+struct followed requests_take(struct connections *connections, uint32_t slot, uint32_t offset,
+                              const uint8_t *data, uint32_t captured, uint32_t length,
+                              uint64_t now_ns) {
+    struct connection *connection = at(connections, slot);
+    struct requests *requests = &connection->requests;
+    const uint32_t room = offset < STREAM_BYTES_MAX ? STREAM_BYTES_MAX - offset : 0;
+    const uint32_t needed = (uint32_t)min(length, room);
+    const uint32_t before = stream_prefix(&connection->stream);
+    const bool is_body =
+        offset >= connection->stream.decided && (uint64_t)offset + length <= requests->next;
+    enum stream_put put;
+
+    if (connection->stream.let_go)
+        return is_body ? lifetime_named(connections, slot)
+                       : lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    if (needed < length && !is_body)
+        return lifetime_odd(connections, CONNECTION_GAPS);
+    if (captured < needed)
+        return lifetime_odd(connections, CONNECTION_CUT);
+    put = lifetime_keep(connections, slot, offset, data, needed, now_ns);
+    if (put != STREAM_KEPT)
+        return lifetime_refuse(connections, slot, put, now_ns);
+    if (offset < connection->stream.decided) {
+        *requests = connection->requests_begun;
+        return read(connections, slot, requests->next, now_ns);
+    }
+    // Without the end of a line nothing more can be read of a header that has begun.
+    if (connection->list == CONNECTION_SHOWING && offset <= before &&
+        stream_prefix(&connection->stream) == offset + needed &&
+        offset + needed < STREAM_BYTES_MAX && requests->awaited == REQUESTS_HEADER &&
+        !memchr(data, '\n', needed))
+        return lifetime_named(connections, slot);
+    return read(connections, slot, requests->next, now_ns);
+}

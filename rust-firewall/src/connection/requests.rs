@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The requests of a connection of HTTP, one after the other (RFC 9112, section 9.3).
+//!
+//! Theory of operation: each request is read as the first one is, and a packet is judged by each request that it completes. What
+//! comes again, before the server has it, is judged again by all that is kept. Between requests stand bodies, whose length the
+//! header or the head of a chunk tells: their bytes pass unread. What the server has acknowledged is dropped, so that the stream
+//! begins with the next request or chunk, which may be far ahead. What is no request is unreadable, unless the server has said that
+//! the connection is a tunnel from there on: no more is read then. Requests are followed while the policy asks for them. Which one a
+//! connection is at isn't known afterwards, so a later policy that asks can't read it.
+#![deny(clippy::indexing_slicing)]
+
+use crate::connection::queries::QUERIES_MAX;
+use crate::connection::segment::Segment;
+use crate::connection::stream::{StreamPut, BYTES_MAX};
+use crate::connection::types::{
+    Connection, ConnectionCache, ConnectionCause, ConnectionInput, ConnectionList,
+    ConnectionQueries, Connections, Followed, Requests, RequestsAwaited, Stream, SLOT_NONE,
+};
+use crate::connection::{lifetime, stream, table};
+use crate::names::body::{self, NamesBody, NamesChunk};
+use crate::names::{http, Names, NamesProtocol, NamesState};
+
+/// How far a stream's beginning goes ahead at once: less than half of all sequence numbers, so that what stands before it and what
+/// stands behind are told apart.
+const STEP_BYTES: u64 = 1 << 30;
+
+/// Of a server's first line: its status, of three digits.
+const STATUS_PLACE: usize = 9;
+const STATUS_BYTES: usize = 3;
+
+const PROTOCOL: &[u8] = b"HTTP/1.";
+
+fn is_http(connection: &Connection) -> bool {
+    connection.names.state == NamesState::Known && connection.names.protocol == NamesProtocol::Http
+}
+
+/// Whether more requests may come on a connection, which are read.
+pub fn go_on(connection: &Connection) -> bool {
+    let awaited = connection.requests.awaited;
+    is_http(connection) && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk)
+}
+
+/// Where the last piece that is kept of a stream ends.
+fn kept_end(stream: &Stream) -> u32 {
+    let last = stream
+        .spans
+        .iter()
+        .take(stream.span_count.into())
+        .next_back();
+    last.map_or(0, |last| last.end.into())
+}
+
+/// Notes what the policy asks for. Returns whether requests of a connection were lost that it asks for.
+pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
+    if !input.asks_requests && go_on(connection) {
+        connection.requests.awaited = RequestsAwaited::Lost;
+    }
+    let is_lost = connection.requests.awaited == RequestsAwaited::Lost;
+    input.asks_requests && is_http(connection) && is_lost
+}
+
+/// Takes in what a server sends: whether the connection is a tunnel from here on.
+pub fn hear(connection: &mut Connection, segment: &Segment) {
+    if segment.sequence != connection.server_begun || segment.length == 0 {
+        return;
+    }
+    connection.may_switch = false;
+    let status = segment.data.get(STATUS_PLACE..STATUS_PLACE + STATUS_BYTES);
+    let Some(status) = status.filter(|_| segment.data.starts_with(PROTOCOL)) else {
+        return;
+    };
+    let method = connection
+        .names
+        .method
+        .get(..connection.names.method_length.into());
+    // A tunnel of CONNECT begins with any status of success (RFC 9110, section 9.3.6).
+    if status == b"101" || status.starts_with(b"2") && method == Some(b"CONNECT") {
+        connection.requests.awaited = RequestsAwaited::Nothing;
+    }
+}
+
+/// Lets the stream begin with what comes next, if the server has what stands before it.
+pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
+    let connection = table::at(&mut connections.table, slot);
+    let stream = &mut connection.stream;
+    let next = connection.requests.next;
+    let (base, acked, last) = (stream.base, stream.acked, kept_end(stream));
+    let (end, step) = (stream::prefix(stream), next.min(STEP_BYTES) as u32);
+    let kept = match u64::from(end) > next {
+        true => end - step,
+        false => 0,
+    };
+    // What came behind a gap waits for what fills it.
+    if step == 0 || acked == 0 || acked < stream.decided || last > end && u64::from(last) > next {
+        return;
+    }
+    if kept > 0 {
+        let gathered = &mut connections.gathered[..];
+        stream::gather(stream, &mut connections.pool, step, end, gathered);
+    }
+    stream::release(stream, &mut connections.pool);
+    *stream = stream::make(base.wrapping_add(step));
+    stream.acked = acked.saturating_sub(step);
+    connection.requests.next -= u64::from(step);
+    connection.requests_begun = connection.requests;
+    let bytes = connections
+        .gathered
+        .get(..kept as usize)
+        .unwrap_or_default();
+    if stream::put(stream, &mut connections.pool, 0, bytes) != StreamPut::Kept {
+        lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns);
+        return;
+    }
+    if kept == 0 && connection.list == ConnectionList::Settling {
+        let list = match connection.closed {
+            true => ConnectionList::Closing,
+            false => ConnectionList::Known,
+        };
+        table::move_to(&mut connections.table, slot, list, now_ns);
+    }
+}
+
+/// Goes behind what is decided on with the packet at hand, and behind the body that follows it.
+fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns: u64) {
+    let queries = &mut connections.queries;
+    let connection = table::at(&mut connections.table, queries.slot);
+    let decided = queries.place + head_bytes;
+    connection.requests.next = u64::from(decided) + body_bytes;
+    queries.place = connection.requests.next.min(queries.end.into()) as u32;
+    if decided <= connection.stream.decided {
+        return;
+    }
+    connection.stream.decided = decided;
+    let list = ConnectionList::Settling;
+    table::move_to(&mut connections.table, queries.slot, list, now_ns);
+}
+
+/// Reads the head of a chunk.
+fn take_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
+    let mut chunk = NamesChunk::default();
+    let queries = &connections.queries;
+    let bytes = connections
+        .gathered
+        .get(queries.place as usize..queries.end as usize);
+    let state = body::chunk(bytes.unwrap_or_default(), &mut chunk);
+    if state != NamesState::Known {
+        return state;
+    }
+    if chunk.bytes == 0 {
+        let slot = connections.queries.slot;
+        let connection = table::at(&mut connections.table, slot);
+        connection.requests.awaited = RequestsAwaited::Header;
+    }
+    pass(connections, chunk.head_bytes, chunk.bytes, now_ns);
+    NamesState::Known
+}
+
+/// Notes a request that was read, whose host the packet at hand is judged by.
+fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: u64) {
+    let queries = &connections.queries;
+    let connection = table::at(&mut connections.table, queries.slot);
+    let is_first = queries.place == 0 && connection.stream.base == connection.begun;
+    connection.names = *names;
+    connection.cache = ConnectionCache::default();
+    connection.requests.awaited = match body.is_chunked {
+        true => RequestsAwaited::Chunk,
+        false => RequestsAwaited::Header,
+    };
+    // Of another request it isn't known which of the server's bytes answer it.
+    connection.may_switch =
+        body.switches && is_first && connection.server_end == connection.server_begun;
+    let is_new = queries.place + body.header_bytes > queries.counted;
+    let decided = connections
+        .counts
+        .decided
+        .get_mut(NamesProtocol::Http as usize);
+    if let Some(decided) = decided.filter(|_| is_new) {
+        *decided += 1;
+    }
+    pass(connections, body.header_bytes, body.length, now_ns);
+}
+
+/// Reads a request. Returns, too, whether there is one, so that the packet at hand is judged by it.
+fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
+    let queries = &connections.queries;
+    let bytes = connections
+        .gathered
+        .get(queries.place as usize..queries.end as usize);
+    let bytes = bytes.unwrap_or_default();
+    // Of lines that are empty.
+    let ends = bytes
+        .iter()
+        .take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    let ends = ends.count();
+    if ends == bytes.len() {
+        pass(connections, ends as u32, 0, now_ns);
+        return (NamesState::Known, false);
+    }
+    let (mut body, mut names) = (NamesBody::default(), Names::default());
+    let state = match http::begins(bytes) {
+        NamesState::Known => http::read(bytes, false, &mut body, &mut names),
+        state => state,
+    };
+    let is_read = state == NamesState::Known;
+    if state == NamesState::None || is_read && names.protocol != NamesProtocol::Http {
+        return (NamesState::Unreadable, false);
+    }
+    if is_read {
+        note(connections, &names, &body, now_ns);
+    }
+    (state, is_read)
+}
+
+/// Says that the packet at hand can't be judged: its connection is unreadable.
+fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
+    let slot = connections.queries.slot;
+    lifetime::unreadable(connections, slot, cause, now_ns);
+    connections.queries.slot = SLOT_NONE;
+    true
+}
+
+/// Goes to the next request that the packet at hand is judged by: the names of its connection are those of this request then. Returns
+/// whether there is one.
+pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
+    loop {
+        let queries = &mut connections.queries;
+        let slot = queries.slot;
+        if slot == SLOT_NONE || queries.place >= queries.end {
+            break;
+        }
+        let length = queries.end - queries.place;
+        let awaited = table::at(&mut connections.table, slot).requests.awaited;
+        let is_chunk = awaited == RequestsAwaited::Chunk;
+        if !is_chunk {
+            if queries.left == 0 {
+                return give_up(connections, ConnectionCause::Gaps, now_ns);
+            }
+            queries.left -= 1;
+        }
+        let (state, is_read) = match is_chunk {
+            true => (take_chunk(connections, now_ns), false),
+            false => take_header(connections, now_ns),
+        };
+        match state {
+            NamesState::Known if is_read => return true,
+            NamesState::Known => {}
+            NamesState::Undecided if length < BYTES_MAX => {
+                lifetime::show(connections, slot, now_ns);
+                break;
+            }
+            _ => return give_up(connections, ConnectionCause::Parse, now_ns),
+        }
+    }
+    connections.queries.slot = SLOT_NONE;
+    false
+}
+
+/// Reads what is there of a stream from a place on.
+fn read(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Followed {
+    let stream = &table::at(&mut connections.table, slot).stream;
+    let end = stream::prefix(stream);
+    if place >= u64::from(end) {
+        return lifetime::named(connections, slot);
+    }
+    let gathered = &mut connections.gathered[..];
+    stream::gather(stream, &mut connections.pool, 0, end, gathered);
+    connections.queries = ConnectionQueries {
+        slot,
+        place: place as u32,
+        end,
+        counted: stream.decided,
+        left: QUERIES_MAX,
+        ..ConnectionQueries::default()
+    };
+    next(connections, now_ns);
+    lifetime::named(connections, slot)
+}
+
+/// Reads what a stream of requests begins with. The packet at hand is judged by the first one.
+pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
+    let connection = table::at(&mut connections.table, slot);
+    connection.requests = Requests::default();
+    connection.requests_begun = connection.requests;
+    if segment.input.asks_requests {
+        return read(connections, slot, 0, segment.now_ns);
+    }
+    connection.requests.awaited = RequestsAwaited::Lost;
+    let end = stream::prefix(&connection.stream);
+    lifetime::decide(connections, slot, end, segment.now_ns);
+    lifetime::named(connections, slot)
+}
+
+/// Takes in what a client sends, and goes to the first request that the packet is judged by.
+/// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
+pub fn take(
+    connections: &mut Connections,
+    slot: u32,
+    offset: u32,
+    data: &[u8],
+    length: u32,
+    now_ns: u64,
+) -> Followed {
+    let connection = table::at(&mut connections.table, slot);
+    let needed = length.min(BYTES_MAX.saturating_sub(offset));
+    let before = stream::prefix(&connection.stream);
+    let end = u64::from(offset) + u64::from(length);
+    let is_body = offset >= connection.stream.decided && end <= connection.requests.next;
+    if connection.stream.let_go {
+        return match is_body {
+            true => lifetime::named(connections, slot),
+            false => lifetime::odd(connections, ConnectionCause::Ambiguous),
+        };
+    }
+    if needed < length && !is_body {
+        return lifetime::odd(connections, ConnectionCause::Gaps);
+    }
+    let Some(data) = data.get(..needed as usize) else {
+        return lifetime::odd(connections, ConnectionCause::Cut);
+    };
+    let put = lifetime::keep(connections, slot, offset, data, now_ns);
+    if put != StreamPut::Kept {
+        return lifetime::refuse(connections, slot, put, now_ns);
+    }
+    let connection = table::at(&mut connections.table, slot);
+    if offset < connection.stream.decided {
+        connection.requests = connection.requests_begun;
+        let next = connection.requests.next;
+        return read(connections, slot, next, now_ns);
+    }
+    let is_next = offset <= before && stream::prefix(&connection.stream) == offset + needed;
+    // Without the end of a line nothing more can be read of a header that has begun.
+    if connection.list == ConnectionList::Showing
+        && is_next
+        && offset + needed < BYTES_MAX
+        && connection.requests.awaited == RequestsAwaited::Header
+        && !data.contains(&b'\n')
+    {
+        return lifetime::named(connections, slot);
+    }
+    let next = connection.requests.next;
+    read(connections, slot, next, now_ns)
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What follows the header of a request of HTTP/1: how long its body is, and where the next request begins.
+//! Formats: RFC 9112, sections 6 and 7.1 (body, chunks), RFC 9110, section 7.8 (Upgrade).
+//!
+//! Theory of operation: servers differ in what they do with a body that is not as the RFCs ask, and some read none where they
+//! expect none. A request behind such a body can't be told from the body.
+#![deny(clippy::indexing_slicing)]
+
+use crate::names::types::NamesState;
+
+/// Digits of a body's length: what a signed number of 64 bits holds in any case.
+const LENGTH_DIGITS_MAX: usize = 18;
+/// Digits of a chunk's size, hexadecimal.
+const SIZE_DIGITS_MAX: usize = 15;
+
+const LINE_END: &[u8] = b"\r\n";
+
+/// Methods whose body no server needs to read (RFC 9110, section 9.3); some don't, and take it for the next request.
+const BODILESS: [&[u8]; 5] = [b"CONNECT", b"GET", b"HEAD", b"OPTIONS", b"TRACE"];
+
+/// What follows a header. The default is nothing: no field has told of a body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamesBody {
+    /// Of the request up to there, with what stands before it.
+    pub header_bytes: u32,
+    pub has_length: bool,
+    pub is_chunked: bool,
+    /// The request asks for a tunnel: CONNECT, or Upgrade to WebSocket.
+    pub switches: bool,
+    /// With has_length: bytes of the body.
+    pub length: u64,
+}
+
+/// A chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamesChunk {
+    pub head_bytes: u32,
+    /// Behind the head, with the line end; 0 = it was the last one.
+    pub bytes: u64,
+}
+
+/// Whether a text is a word, in whatever case.
+fn is_word(text: &[u8], word: &[u8]) -> bool {
+    text.eq_ignore_ascii_case(word)
+}
+
+/// Takes in Content-Length, which may come twice if it says the same.
+fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
+    if value.is_empty() || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit)
+    {
+        return false;
+    }
+    let digits = value.iter().map(|digit| u64::from(digit - b'0'));
+    let length = digits.fold(0, |length, digit| 10 * length + digit);
+    if body.has_length && body.length != length {
+        return false;
+    }
+    body.has_length = true;
+    body.length = length;
+    true
+}
+
+/// Takes in a field of the header. Returns false if servers may take it differently.
+pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
+    if is_word(name, b"content-length") {
+        return take_length(value, body);
+    }
+    if is_word(name, b"transfer-encoding") {
+        let is_first = !body.is_chunked;
+        body.is_chunked = true;
+        return is_first && is_word(value, b"chunked");
+    }
+    // Other protocols can ask for other hosts: h2c, TLS.
+    if is_word(name, b"upgrade") && is_word(value, b"websocket") {
+        body.switches = true;
+    }
+    true
+}
+
+/// Takes in the end of the header. minor: of the version, a digit. Returns false if servers may differ in where the body ends.
+pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
+    let has_body = body.is_chunked || body.length > 0;
+    if has_body && BODILESS.iter().any(|word| is_word(method, word)) {
+        return false;
+    }
+    if is_word(method, b"connect") {
+        body.switches = true;
+    }
+    !body.is_chunked || (!body.has_length && minor != b'0')
+}
+
+/// Reads the head of a chunk, and with the last one the end of the body.
+/// - Returns Known with the chunk filled in; Undecided if more bytes are needed; Unreadable if servers may take it differently:
+///   it has extensions or trailers, too.
+pub fn chunk(bytes: &[u8], chunk: &mut NamesChunk) -> NamesState {
+    let digits = bytes
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    if digits > SIZE_DIGITS_MAX {
+        return NamesState::Unreadable;
+    }
+    let (number, left) = bytes.split_at_checked(digits).unwrap_or_default();
+    if left.is_empty() {
+        return NamesState::Undecided;
+    }
+    if digits == 0 {
+        return NamesState::Unreadable;
+    }
+    let digit = |byte: &u8| u64::from(char::from(*byte).to_digit(16).unwrap_or_default());
+    let size = number.iter().fold(0, |size, byte| size << 4 | digit(byte));
+    // The last chunk is followed by the empty line that ends all.
+    let lines = if size > 0 { 1 } else { 2 };
+    let ends = LINE_END.iter().cycle().take(lines * LINE_END.len());
+    for (place, expected) in ends.enumerate() {
+        match left.get(place) {
+            None => return NamesState::Undecided,
+            Some(byte) if byte != expected => return NamesState::Unreadable,
+            Some(_) => {}
+        }
+    }
+    *chunk = NamesChunk {
+        head_bytes: (digits + lines * LINE_END.len()) as u32,
+        bytes: if size > 0 {
+            size + LINE_END.len() as u64
+        } else {
+            0
+        },
+    };
+    NamesState::Known
+}
