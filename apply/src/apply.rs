@@ -1,39 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `apply`: the steps from a policy to a generation that waits for its confirmation.
 
-use std::path::Path;
-
 use crate::failure::{policy, Result};
+use crate::firewall::Naming;
+use crate::kernel::{self, Parts, Wanted};
 use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
-use crate::store::{Store, KERNEL, POLICY, UNDO};
-use crate::{clock, confirm, nft, timer, undo};
+use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
+use crate::{clock, confirm, conntrack, marks, nft, queue_rules, timer, undo};
 
 /// What to apply, and how.
 pub struct Request {
     pub source: Source,
-    /// The text that the kernel gets in place of the policy's.
-    pub kernel: String,
-    /// Tables that the text makes besides the policy's.
-    pub added: Vec<Table>,
+    /// The firewall, if the policy has names.
+    pub wanted: Wanted,
     /// Who applies it, for the history.
     pub by: String,
     /// Seconds until it is reverted; None: it is confirmed at once.
     pub confirm_seconds: Option<u32>,
 }
 
-impl Request {
-    /// A policy that the kernel gets as it is.
-    pub fn verbatim(source: Source, by: String, confirm_seconds: Option<u32>) -> Request {
-        let kernel = source.text.clone();
-        Request {
-            source,
-            kernel,
-            added: Vec::new(),
-            by,
-            confirm_seconds,
-        }
-    }
+/// What was applied.
+pub struct Applied {
+    pub number: u64,
+    /// To tell of the policy: "FILE:LINE: …".
+    pub warnings: Vec<String>,
 }
 
 /// Fails if one of the tables exists and no generation made it.
@@ -62,15 +53,27 @@ fn clear_pending(store: &mut Store) -> Result<()> {
     }
 }
 
+/// Checks that the kernel takes a policy and that its tables are free to use.
+fn check_parts(source: &Source, parts: &Parts, ours: &[Table]) -> Result<()> {
+    refuse_foreign(&source.tables, ours)?;
+    // On the policy's first line, so that nft's line numbers are the policy's.
+    let removal = undo::removal(&source.tables).replace('\n', "; ");
+    nft::check(
+        &(removal + &parts.kernel),
+        &parts.name,
+        "correct the policy",
+    )
+}
+
 /// Writes a generation and both transactions, and commits it as pending.
-fn prepare(store: &mut Store, request: &Request, tables: Vec<Table>) -> Result<u64> {
-    let number = store.state.next_number();
+fn prepare(store: &mut Store, request: &Request, parts: &Parts) -> Result<()> {
+    let (number, source) = (parts.number, &request.source);
     let before: Vec<Table> = store
         .state
         .applied()
         .map(|one| one.tables.clone())
         .unwrap_or_default();
-    let mut affected: Vec<Table> = tables.iter().chain(&before).cloned().collect();
+    let mut affected: Vec<Table> = source.tables.iter().chain(&before).cloned().collect();
     affected.push(nft::own_table());
     affected.sort();
     affected.dedup();
@@ -80,21 +83,24 @@ fn prepare(store: &mut Store, request: &Request, tables: Vec<Table>) -> Result<u
         "undo.nft",
         "the present rule set can't be brought back, so nothing was changed",
     )?;
-    let kernel = undo::removal(&affected) + &nft::marker(number) + &request.kernel;
-    let file = request.source.file.to_string_lossy().into_owned();
-    nft::check(&kernel, &file, "the transaction can't be loaded")?;
-    store.write(number, POLICY, &request.source.text)?;
+    let kernel = undo::removal(&affected) + &nft::marker(number) + &parts.kernel;
+    nft::check(&kernel, &parts.name, "the transaction can't be loaded")?;
+    store.write(number, POLICY, &source.text.text)?;
     store.write(number, KERNEL, &kernel)?;
     store.write(number, UNDO, &undo)?;
+    if let Some((names, _)) = &parts.naming {
+        store.write(number, NAMES, names)?;
+    }
     let gone = store.state.add(Generation {
         number,
         outcome: Outcome::Pending,
         by: request.by.clone(),
         applied_ms: clock::unix_ms(),
         settled_ms: None,
-        file,
-        digest: request.source.digest(),
-        tables,
+        file: source.file.to_string_lossy().into_owned(),
+        digest: source.digest(),
+        tables: source.tables.clone(),
+        naming: parts.naming.as_ref().map(|(_, naming)| naming.clone()),
         why: None,
     });
     let seconds = request.confirm_seconds.unwrap_or(0);
@@ -105,43 +111,47 @@ fn prepare(store: &mut Store, request: &Request, tables: Vec<Table>) -> Result<u
     });
     store.commit()?;
     store.remove(&gone);
-    Ok(number)
+    Ok(())
 }
 
-/// Loads a prepared generation; whatever fails, it is undone.
-fn load(store: &mut Store, number: u64, confirm_seconds: Option<u32>) -> Result<()> {
-    if let Some(seconds) = confirm_seconds {
-        timer::arm(store.folder(), seconds)?;
-    }
+/// Loads a generation with names: the firewall follows first, which the kernel does not believe before it has its own text.
+fn load_with_names(store: &mut Store, number: u64, naming: &Naming) -> Result<()> {
+    queue_rules::make(store, &naming.rules)?;
+    undo::run_firewall(store, number, naming)?;
+    let cleared = marks::begin(store, naming, number)?;
     store.load(number, KERNEL)?;
+    // The kernel's former text wrote marks until now.
+    cleared.map_or(Ok(()), conntrack::clear)
+}
+
+/// Loads a prepared generation.
+fn load(store: &mut Store, parts: &Parts, confirm_seconds: Option<u32>) -> Result<()> {
+    if let Some(seconds) = confirm_seconds {
+        timer::arm(store.places(), seconds)?;
+    }
+    match &parts.naming {
+        Some((_, naming)) => load_with_names(store, parts.number, naming)?,
+        None => store.load(parts.number, KERNEL)?,
+    }
     match confirm_seconds {
         Some(_) => Ok(()),
         None => confirm::settle(store),
     }
 }
 
-/// Applies a policy. Returns the number of its generation.
-pub fn run(folder: &Path, request: &Request) -> Result<u64> {
-    let file = request.source.file.to_string_lossy();
-    let mut store = Store::open(folder)?;
+/// Applies a policy; whatever fails, it is undone.
+pub fn run(host: Host, request: &Request) -> Result<Applied> {
+    let mut store = Store::open(host)?;
     clear_pending(&mut store)?;
-    let mut tables = [&request.source.tables[..], &request.added].concat();
-    tables.sort();
-    tables.dedup();
-    let mut ours: Vec<Table> = store
-        .state
-        .applied()
-        .map(|one| one.tables.clone())
-        .unwrap_or_default();
-    ours.push(nft::own_table());
-    refuse_foreign(&tables, &ours)?;
-    // On the policy's first line, so that nft's line numbers are the policy's.
-    let removal = undo::removal(&tables).replace('\n', "; ");
-    nft::check(&(removal + &request.kernel), &file, "correct the policy")?;
-    let number = prepare(&mut store, request, tables)?;
-    if let Err(failure) = load(&mut store, number, request.confirm_seconds) {
+    let parts = kernel::parts(&request.source, &request.wanted, &store.state)?;
+    check_parts(&request.source, &parts, &store.state.tables())?;
+    prepare(&mut store, request, &parts)?;
+    if let Err(failure) = load(&mut store, &parts, request.confirm_seconds) {
         undo::pending(&mut store, &failure.text)?;
         return Err(failure);
     }
-    Ok(number)
+    Ok(Applied {
+        number: parts.number,
+        warnings: parts.warnings,
+    })
 }

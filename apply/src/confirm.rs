@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `confirm`: the pending generation stays.
 
-use std::path::Path;
-
-use crate::failure::{policy, Result};
+use crate::failure::{policy, system, Result};
 use crate::state::{Outcome, Pending};
-use crate::store::Store;
+use crate::store::{Host, Store, NAMES};
 use crate::{clock, nft, timer, undo};
 
 /// Whether the deadline has passed. In another boot it has.
@@ -13,21 +11,48 @@ pub fn is_late(pending: &Pending) -> bool {
     pending.boot_id != clock::boot_id() || clock::boot_ms() >= pending.deadline_ms
 }
 
-/// Writes that the pending generation is the applied one.
+/// Writes that the pending generation is the applied one, and ends what the one before needed.
 pub fn settle(store: &mut Store) -> Result<()> {
-    if let Some(pending) = store.state.pending.take() {
-        store.state.applied = Some(pending.number);
-        store
-            .state
-            .settle(pending.number, Outcome::Confirmed, None, clock::unix_ms());
-        store.commit()?;
+    let Some(pending) = store.state.pending.take() else {
+        return Ok(());
+    };
+    let had_names = store
+        .state
+        .applied()
+        .is_some_and(|one| one.naming.is_some());
+    store.state.applied = Some(pending.number);
+    store
+        .state
+        .settle(pending.number, Outcome::Confirmed, None, clock::unix_ms());
+    store.commit()?;
+    let naming = store.state.applied().and_then(|one| one.naming.clone());
+    match had_names || naming.is_some() {
+        true => undo::tidy(store, naming.as_ref()),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// Fails if the firewall of the pending generation does not run.
+fn check_firewall(store: &Store) -> Result<()> {
+    let waiting = store.state.waiting();
+    let Some((number, naming)) = waiting.and_then(|one| Some((one.number, one.naming.as_ref()?)))
+    else {
+        return Ok(());
+    };
+    let checked = store
+        .firewall()
+        .check(&naming.orders, &store.text(number, NAMES)?);
+    checked.map_err(|failure| {
+        system(format_args!(
+            "generation {number} is not confirmed, since no firewall names for it: {}",
+            failure.text
+        ))
+    })
 }
 
 /// Confirms the pending generation. Returns its number.
-pub fn run(folder: &Path) -> Result<u64> {
-    let mut store = Store::open(folder)?;
+pub fn run(host: Host) -> Result<u64> {
+    let mut store = Store::open(host)?;
     let Some(pending) = store.state.pending.clone() else {
         return Err(policy(
             "nothing waits for a confirmation: see fwctl history",
@@ -47,6 +72,7 @@ pub fn run(folder: &Path) -> Result<u64> {
             pending.number
         )));
     }
+    check_firewall(&store)?;
     settle(&mut store)?;
     timer::disarm();
     Ok(pending.number)

@@ -11,7 +11,7 @@ use nix::sys::signal::{sigprocmask, SigSet, SigmaskHow, Signal};
 use nix::unistd::daemon;
 
 use crate::failure::{system, Result};
-use crate::store::{self, Store};
+use crate::store::{self, Host, Store};
 use crate::{clock, undo};
 
 /// What the process says when it waits.
@@ -75,9 +75,9 @@ fn wait(folder: &Path) -> Result<bool> {
 }
 
 /// The whole life of the process.
-pub fn run(folder: &Path) -> Result<()> {
-    if wait(folder)? {
-        let mut store = Store::seize(folder)?;
+pub fn run(host: Host) -> Result<()> {
+    if wait(host.folder)? {
+        let mut store = Store::seize(host)?;
         undo::pending(&mut store, "not confirmed in time")?;
     }
     Ok(())

@@ -8,6 +8,10 @@
 //! may run any number of times. Which generation the kernel holds, the kernel itself says: the transaction creates the
 //! table `inet twinwall` with the generation as its comment.
 //!
+//! A policy with names is split (crate `stage`), and a firewall names for the kernel (`firewall`). Its generation has the
+//! firewall's policy and orders too. On every way, there and back, the firewall follows a policy before the kernel holds it; until
+//! both do, names count as unreadable.
+//!
 //! The timer is nobody's child: a timer unit of systemd, or an orphan process. At the deadline it ends whoever holds the lock
 //! (an `apply` that was stopped in the middle), then undoes.
 #![deny(unsafe_code)]
@@ -15,10 +19,16 @@
 pub mod apply;
 pub mod clock;
 pub mod confirm;
+pub mod conntrack;
 pub mod failure;
+pub mod firewall;
 pub mod guard;
+pub mod kernel;
 pub mod lock;
+pub mod marks;
 pub mod nft;
+mod program;
+pub mod queue_rules;
 pub mod source;
 pub mod state;
 pub mod store;

@@ -30,6 +30,12 @@ impl Lock {
         let set = fcntl_setfd(&*self.0, flags);
         set.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
     }
+
+    /// Another descriptor of the lock, which keeps it held.
+    pub fn share(&self) -> Result<File> {
+        let shared = self.0.try_clone();
+        shared.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
+    }
 }
 
 fn open(path: &Path) -> Result<File> {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program nft, which judges and loads rule sets. It runs with a fixed environment from a folder that only root can change.
+//! The program nft, which judges and loads rule sets.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use crate::failure::{policy, system, Failure, Result};
+use crate::program;
 use crate::source::Table;
 
-const PROGRAMS: [&str; 3] = ["/usr/sbin/nft", "/usr/bin/nft", "/usr/local/sbin/nft"];
 /// What nft calls its standard input in messages.
 const STDIN: &str = "/dev/stdin";
 /// The table whose comment names the generation that the kernel holds.
@@ -30,34 +29,7 @@ pub fn marker(number: u64) -> String {
 }
 
 fn run(arguments: &[&str], input: &str) -> Result<Output> {
-    let program = PROGRAMS.iter().find(|program| Path::new(program).exists());
-    let program =
-        program.ok_or_else(|| system("nft is not installed: apt-get install nftables"))?;
-    let start = || {
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .current_dir("/")
-            .env_clear()
-            .env("LC_ALL", "C");
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        // nft reads all of its input before it writes anything.
-        let written = child
-            .stdin
-            .take()
-            .map(|mut stdin| stdin.write_all(input.as_bytes()));
-        let output = child.wait_with_output()?;
-        written.transpose().map(|_| output)
-    };
-    start().map_err(|error| {
-        system(format_args!(
-            "{program}: {error}: is it whole? apt-get install --reinstall nftables"
-        ))
-    })
+    program::run("nft", "nftables", arguments, input)
 }
 
 /// The first line that nft said of an error, with a file's name in place of its standard input's.
@@ -67,7 +39,7 @@ fn cause(output: &Output, file: &str) -> String {
         .lines()
         .find(|line| line.contains("Error"))
         .or(said.lines().next());
-    line.unwrap_or("nft failed and said nothing")
+    line.unwrap_or("nft failed without a message")
         .replace(STDIN, file)
 }
 
@@ -82,6 +54,12 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
         true => Ok(()),
         false => Err(refused(&output, file, cure)),
     }
+}
+
+/// Whether the kernel has nft's statement `queue`.
+pub fn has_queue() -> Result<bool> {
+    let probe = "table inet twinwall-probe {\n\tchain c {\n\t\tqueue num 0\n\t}\n}\n";
+    Ok(run(&["-c", "-f", "-"], probe)?.status.success())
 }
 
 /// Loads a file in one transaction: all of it or nothing. Not standard input: a writer that is killed would leave a part.

@@ -11,8 +11,6 @@ use sha2::{Digest, Sha256};
 
 use crate::failure::{at, policy, Result};
 
-/// Depth of includes in includes, as nft allows it (MAX_INCLUDE_DEPTH in nftables' src/scanner.l).
-const DEPTH_MAX: usize = 16;
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 /// Commands whose objects stand in a table, which is the first name behind the family.
 const IN_A_TABLE: [&str; 17] = [
@@ -54,7 +52,7 @@ pub struct Source {
     /// Absolute.
     pub file: PathBuf,
     /// With its includes in their places.
-    pub text: String,
+    pub text: stage::Source,
     /// Sorted, each once.
     pub tables: Vec<Table>,
 }
@@ -62,57 +60,43 @@ pub struct Source {
 impl Source {
     /// SHA-256 of the text, in hexadecimal.
     pub fn digest(&self) -> String {
-        let digest = Sha256::digest(self.text.as_bytes());
+        let digest = Sha256::digest(self.text.text.as_bytes());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// A command at the outermost level: its words up to the first brace, and its line from 1.
+/// A command at the outermost level: its words up to the first brace, and the byte where it begins.
 struct Command {
-    line: usize,
+    at: usize,
     words: Vec<String>,
 }
 
 /// Splits a text into its outermost commands. Comments and what stands in braces are left out.
 fn commands(text: &str) -> Vec<Command> {
-    let mut found = Vec::new();
-    let mut command = Command {
-        line: 1,
+    let empty = || Command {
+        at: 0,
         words: Vec::new(),
     };
-    let mut word = String::new();
-    let (mut line, mut depth) = (1, 0_usize);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
+    let (mut found, mut command, mut word) = (Vec::new(), empty(), String::new());
+    let mut depth = 0_usize;
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
         let is_end = depth == 0 && matches!(letter, '\n' | ';');
         let ends_word = depth > 0 || letter.is_whitespace() || matches!(letter, '{' | '#' | ';');
         if ends_word && !word.is_empty() {
             command.words.push(std::mem::take(&mut word));
         }
         if is_end && !command.words.is_empty() {
-            let next = Command {
-                line,
-                words: Vec::new(),
-            };
-            found.push(std::mem::replace(&mut command, next));
+            found.push(std::mem::replace(&mut command, empty()));
         }
         match letter {
-            '\n' => line += 1,
             '{' => depth += 1,
             '}' => depth = depth.saturating_sub(1),
-            '#' => {
-                while letters.peek().is_some_and(|next| *next != '\n') {
-                    letters.next();
-                }
-            }
-            '\\' if letters.peek() == Some(&'\n') => {
-                letters.next();
-                line += 1;
-            }
+            '#' => while letters.next_if(|(_, next)| *next != '\n').is_some() {},
+            '\\' if letters.next_if(|(_, next)| *next == '\n').is_some() => {}
             '"' => {
                 let mut quoted = String::from('"');
-                for inner in letters.by_ref() {
-                    line += usize::from(inner == '\n');
+                for (_, inner) in letters.by_ref() {
                     quoted.push(inner);
                     if inner == '"' {
                         break;
@@ -124,7 +108,7 @@ fn commands(text: &str) -> Vec<Command> {
             }
             _ if depth == 0 && !letter.is_whitespace() && letter != ';' => {
                 if command.words.is_empty() && word.is_empty() {
-                    command.line = line;
+                    command.at = at;
                 }
                 word.push(letter);
             }
@@ -137,11 +121,10 @@ fn commands(text: &str) -> Vec<Command> {
 }
 
 /// The table that a command is about. None if it is about none.
-fn table_of(file: &Path, command: &Command) -> Result<Option<Table>> {
+fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     let mut words = command.words.iter().map(String::as_str).peekable();
     let refuse = |cause: &str, cure: &str| {
-        let place = format!("{}:{}", file.display(), command.line);
-        policy(format_args!("{place}: {cause}: {cure}"))
+        policy(format_args!("{}: {cause}: {cure}", text.place(command.at)))
     };
     match words.peek() {
         Some(&"define" | &"redefine" | &"undefine") => return Ok(None),
@@ -190,64 +173,11 @@ fn table_of(file: &Path, command: &Command) -> Result<Option<Table>> {
     Ok(Some(Table { family, name }))
 }
 
-/// The paths that an include names: relative ones start from the folder of the policy. A pattern may match none, a name must be
-/// there. Sorted, as nft reads them.
-fn included(folder: &Path, line: &str) -> Result<Option<Vec<PathBuf>>> {
-    let quoted = line.trim().strip_prefix("include").map(str::trim);
-    let name = quoted.and_then(|quoted| quoted.strip_prefix('"')?.split('"').next());
-    let Some(name) = name else {
-        return Ok(None);
-    };
-    let path = folder.join(name);
-    if !name.contains(['*', '?', '[']) {
-        return Ok(Some(vec![path]));
-    }
-    let found = glob::glob(&path.to_string_lossy());
-    let found = found.map_err(|error| {
-        policy(format_args!(
-            "include \"{name}\": {error}: correct the pattern"
-        ))
-    })?;
-    Ok(Some(found.flatten().collect()))
-}
-
-/// Reads a file, and puts the files that it includes in their places.
-fn expand(path: &Path, folder: &Path, depth: usize, text: &mut String) -> Result<()> {
-    if depth > DEPTH_MAX {
-        let shown = path.display();
-        return Err(policy(format_args!(
-            "{shown}: includes are nested more than {DEPTH_MAX} deep: remove the circle"
-        )));
-    }
-    let bytes = fs::read(path).map_err(at(path))?;
-    let read = String::from_utf8(bytes);
-    let read = read.map_err(|_| {
-        policy(format_args!(
-            "{}: it is no text in UTF-8: name a policy",
-            path.display()
-        ))
-    })?;
-    for line in read.lines() {
-        match included(folder, line)? {
-            Some(files) => {
-                for file in files {
-                    expand(&file, folder, depth + 1, text)?;
-                }
-            }
-            None => {
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Makes a policy of a text. file: for messages.
-pub fn parse(file: PathBuf, text: String) -> Result<Source> {
+/// Makes a policy of a text. file: where it came from.
+pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
     let mut tables = Vec::new();
-    for command in commands(&text) {
-        tables.extend(table_of(&file, &command)?);
+    for command in commands(&text.text) {
+        tables.extend(table_of(&text, &command)?);
     }
     tables.sort();
     tables.dedup();
@@ -263,8 +193,9 @@ pub fn parse(file: PathBuf, text: String) -> Result<Source> {
 /// Reads a policy.
 pub fn read(path: &Path) -> Result<Source> {
     let file = fs::canonicalize(path).map_err(at(path))?;
-    let mut text = String::new();
-    expand(&file, file.parent().unwrap_or(&file), 0, &mut text)?;
+    let text = stage::file(&file.to_string_lossy());
+    let text =
+        text.map_err(|error| policy(format_args!("{error}: name a policy that can be read")))?;
     parse(file, text)
 }
 
@@ -273,7 +204,7 @@ mod tests {
     use super::*;
 
     fn tables(text: &str) -> std::result::Result<Vec<String>, String> {
-        let source = parse(PathBuf::from("p.nft"), text.to_owned());
+        let source = parse(PathBuf::from("p.nft"), stage::text("p.nft", text).unwrap());
         let names = |source: Source| source.tables.iter().map(Table::to_string).collect();
         source.map(names).map_err(|failure| failure.text)
     }
@@ -329,7 +260,7 @@ mod tests {
         fs::write(path("b"), "table ip b { }\n").unwrap();
         let source = read(&path("p.nft")).unwrap();
         assert_eq!(
-            source.text,
+            source.text.text,
             "table ip one { }\ntable ip two { }\ntable ip b { }\n"
         );
         fs::write(path("b"), "include \"b\"\n").unwrap();

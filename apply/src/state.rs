@@ -3,6 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::firewall::Naming;
+use crate::marks::Marks;
+use crate::nft;
+use crate::queue_rules::QueueRules;
 use crate::source::Table;
 
 /// Generations that the history keeps.
@@ -35,6 +39,9 @@ pub struct Generation {
     pub digest: String,
     /// The tables of the policy.
     pub tables: Vec<Table>,
+    /// What its names need.
+    #[serde(default)]
+    pub naming: Option<Naming>,
     /// Why it was reverted.
     pub why: Option<String>,
 }
@@ -56,6 +63,12 @@ pub struct State {
     pub pending: Option<Pending>,
     /// The latest HISTORY_MAX generations, oldest first.
     pub generations: Vec<Generation>,
+    /// Rules of iptables that lead to the firewall's queues.
+    #[serde(default)]
+    pub rules: QueueRules,
+    /// The classes that marks of connections may have.
+    #[serde(default)]
+    pub marks: Option<Marks>,
 }
 
 impl State {
@@ -65,6 +78,24 @@ impl State {
 
     pub fn applied(&self) -> Option<&Generation> {
         self.generation(self.applied?)
+    }
+
+    /// The tables that generations have in the kernel.
+    pub fn tables(&self) -> Vec<Table> {
+        let applied = self.applied().map(|one| one.tables.clone());
+        let mut tables = applied.unwrap_or_default();
+        tables.extend(
+            self.waiting()
+                .into_iter()
+                .flat_map(|one| one.tables.clone()),
+        );
+        tables.push(nft::own_table());
+        tables
+    }
+
+    /// The generation that waits for its confirmation.
+    pub fn waiting(&self) -> Option<&Generation> {
+        self.generation(self.pending.as_ref()?.number)
     }
 
     pub fn next_number(&self) -> u64 {

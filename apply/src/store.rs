@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The state folder: `state.json`, the lock, and a folder for each generation. Root's alone, by default /var/lib/twinwall/apply.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::geteuid;
 
 use crate::failure::{at, policy, system, Result};
+use crate::firewall::Firewall;
 use crate::lock::{self, Lock};
 use crate::nft;
 use crate::source::{self, Source};
@@ -21,14 +23,25 @@ pub const POLICY: &str = "policy.nft";
 pub const KERNEL: &str = "kernel.nft";
 pub const UNDO: &str = "undo.nft";
 pub const REMOVAL: &str = "removal.nft";
+/// The firewall's policy of a generation with names.
+pub const NAMES: &str = "names.nft";
 
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
+/// What generations change: their folder, and the firewall of those with names.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    pub folder: &'a Path,
+    /// The options by which another fwctl finds both.
+    pub places: &'a [&'a OsStr],
+    pub firewall: &'a dyn Firewall,
+}
+
 /// The state folder, locked.
-pub struct Store {
-    folder: PathBuf,
+pub struct Store<'a> {
+    host: Host<'a>,
     pub state: State,
     lock: Lock,
 }
@@ -89,6 +102,7 @@ pub fn source(folder: &Path, number: u64) -> Result<Source> {
     };
     let path = folder.join(number.to_string()).join(POLICY);
     let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let text = stage::text(&generation.file, &text).map_err(at(&path))?;
     source::parse(PathBuf::from(&generation.file), text)
 }
 
@@ -97,39 +111,52 @@ pub fn lock_path(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }
 
-impl Store {
-    fn with(folder: &Path, take: fn(&Path) -> Result<Lock>) -> Result<Store> {
-        prepare(folder)?;
-        let lock = take(&lock_path(folder))?;
+impl<'a> Store<'a> {
+    fn with(host: Host<'a>, take: fn(&Path) -> Result<Lock>) -> Result<Store<'a>> {
+        prepare(host.folder)?;
+        let lock = take(&lock_path(host.folder))?;
         Ok(Store {
-            folder: folder.to_owned(),
-            state: read(folder)?.unwrap_or_default(),
+            host,
+            state: read(host.folder)?.unwrap_or_default(),
             lock,
         })
     }
 
     /// Opens a state folder when no other operation runs.
-    pub fn open(folder: &Path) -> Result<Store> {
-        Store::with(folder, lock::wait)
+    pub fn open(host: Host<'a>) -> Result<Store<'a>> {
+        Store::with(host, lock::wait)
     }
 
     /// Opens a state folder, and ends the operation that runs.
-    pub fn seize(folder: &Path) -> Result<Store> {
-        Store::with(folder, lock::seize)
+    pub fn seize(host: Host<'a>) -> Result<Store<'a>> {
+        Store::with(host, lock::seize)
     }
 
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn folder(&self) -> &'a Path {
+        self.host.folder
+    }
+
+    pub fn places(&self) -> &'a [&'a OsStr] {
+        self.host.places
+    }
+
+    pub fn firewall(&self) -> &'a dyn Firewall {
+        self.host.firewall
+    }
+
+    /// The lock for a program that is started: it is held until all that have it have closed it.
+    pub fn share_lock(&self) -> Result<File> {
+        self.lock.share()
     }
 
     /// Writes the state: the commit of an operation.
     pub fn commit(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.state).unwrap_or_default();
-        replace(&self.folder.join(STATE), text.as_bytes())
+        replace(&self.folder().join(STATE), text.as_bytes())
     }
 
     fn place(&self, number: u64) -> PathBuf {
-        self.folder.join(number.to_string())
+        self.folder().join(number.to_string())
     }
 
     /// Writes a text of a generation.

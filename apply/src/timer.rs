@@ -2,6 +2,7 @@
 //! Starts what undoes a generation at its deadline, outside of fwctl, its shell and the firewall: a timer of systemd, or an
 //! orphan process where systemd doesn't run or this is another network namespace than its.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,7 +17,7 @@ const UNIT: &str = "twinwall-revert";
 const SYSTEMD: &str = "/run/systemd/system";
 
 /// Whether systemd's services run in this network namespace.
-fn has_systemd() -> bool {
+pub fn has_systemd() -> bool {
     let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
     Path::new(SYSTEMD).is_dir() && network("1").is_some() && network("1") == network("self")
 }
@@ -30,7 +31,7 @@ fn systemctl(arguments: &[&str]) {
 }
 
 /// Arms a timer of systemd.
-fn arm_unit(program: &Path, folder: &Path, seconds: u32) -> Result<()> {
+fn arm_unit(program: &Path, places: &[&OsStr], seconds: u32) -> Result<()> {
     systemctl(&["reset-failed", &format!("{UNIT}.service")]);
     let output = Command::new("systemd-run")
         .args(["--quiet", "--collect", "--unit", UNIT])
@@ -40,8 +41,8 @@ fn arm_unit(program: &Path, folder: &Path, seconds: u32) -> Result<()> {
             "--timer-property=AccuracySec=100ms",
         ])
         .arg(program)
-        .args(["revert", "--pending", "--state"])
-        .arg(folder)
+        .args(["revert", "--pending"])
+        .args(places)
         .output();
     match output {
         Ok(output) if output.status.success() => Ok(()),
@@ -56,15 +57,15 @@ fn arm_unit(program: &Path, folder: &Path, seconds: u32) -> Result<()> {
 }
 
 /// Starts an orphan process that waits for the deadline. Returns when it waits.
-fn arm_process(program: &Path, folder: &Path) -> Result<()> {
+fn arm_process(program: &Path, places: &[&OsStr]) -> Result<()> {
     let fail = |text: String| {
         system(format_args!(
             "the process that reverts did not start: {text}: run fwctl apply again"
         ))
     };
     let mut child = Command::new(program)
-        .args(["revert", "--at-deadline", "--state"])
-        .arg(folder)
+        .args(["revert", "--at-deadline"])
+        .args(places)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -81,16 +82,17 @@ fn arm_process(program: &Path, folder: &Path) -> Result<()> {
     }
 }
 
-/// Arms the way back from the pending generation of a state folder.
+/// Arms the way back from the pending generation.
+/// - places: the options by which fwctl finds its state and the firewall.
 /// - seconds: until the deadline, which the state holds too.
-pub fn arm(folder: &Path, seconds: u32) -> Result<()> {
+pub fn arm(places: &[&OsStr], seconds: u32) -> Result<()> {
     let program = std::env::current_exe();
     let program =
         program.map_err(|error| system(format_args!("/proc/self/exe: {error}: mount /proc")))?;
     disarm();
     match has_systemd() {
-        true => arm_unit(&program, folder, seconds),
-        false => arm_process(&program, folder),
+        true => arm_unit(&program, places, seconds),
+        false => arm_process(&program, places),
     }
 }
 

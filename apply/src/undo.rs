@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Transactions that replace tables, and the way back from a generation.
 
-use std::path::Path;
-
 use crate::failure::{policy, Result};
+use crate::firewall::Naming;
 use crate::source::Table;
 use crate::state::Outcome;
-use crate::store::{Store, REMOVAL, UNDO};
-use crate::{clock, nft};
+use crate::store::{Host, Store, NAMES, REMOVAL, UNDO};
+use crate::{clock, marks, nft, queue_rules};
 
 /// The text that removes tables, whether they are there or not: nft before 1.0.7 knows no `destroy`.
 pub fn removal(tables: &[Table]) -> String {
@@ -26,30 +25,75 @@ pub fn restoral(tables: &[Table]) -> Result<String> {
     Ok(text)
 }
 
-/// Undoes the pending generation: the kernel holds what it held before, and the state says why. Changes no rule if the
-/// kernel does not hold the generation. Returns its number; None if none is pending.
+/// Has the firewall run as a generation needs it.
+pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
+    let names = store.text(number, NAMES)?;
+    store
+        .firewall()
+        .run(&naming.orders, &names, store.share_lock()?)
+}
+
+/// Brings what surrounds the kernel's rules to a generation: all but its firewall and its rules of iptables goes.
+pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
+    if kept.is_none() {
+        store.firewall().stop()?;
+    }
+    let rules = kept.map(|naming| naming.rules.clone());
+    queue_rules::keep(store, &rules.unwrap_or_default())
+}
+
+/// Brings back the firewall that the applied generation needs, before the kernel asks it.
+fn firewall_of_applied(store: &mut Store) -> Result<()> {
+    let Some(applied) = store.state.applied().cloned() else {
+        return Ok(());
+    };
+    let Some(naming) = &applied.naming else {
+        return Ok(());
+    };
+    queue_rules::make(store, &naming.rules)?;
+    run_firewall(store, applied.number, naming)
+}
+
+/// Undoes the pending generation: the kernel holds what it held before, the firewall follows, and the state says why. Changes no
+/// rule if the kernel does not hold the generation. Returns its number; None if none is pending.
 pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
-    let Some(pending) = store.state.pending.clone() else {
+    let (Some(pending), undone) = (store.state.pending.clone(), store.state.waiting().cloned())
+    else {
         return Ok(None);
+    };
+    let undone = undone.and_then(|undone| undone.naming);
+    let applied = store.state.applied().cloned();
+    let naming = applied.as_ref().and_then(|applied| applied.naming.clone());
+    // Whatever the firewall does, the kernel's rules go back.
+    let mut surroundings = match undone.is_some() || naming.is_some() {
+        true => firewall_of_applied(store),
+        false => Ok(()),
     };
     if nft::loaded()? == Some(pending.number) {
         store.load(pending.number, UNDO)?;
     }
+    if let Some(undone) = &undone {
+        let before = applied.as_ref().map(|applied| applied.number);
+        let before = before.zip(naming.as_ref());
+        surroundings = surroundings.and(marks::go_back(store, undone, before));
+        surroundings = surroundings.and(tidy(store, naming.as_ref()));
+    }
+    let why = match surroundings {
+        Ok(()) => why.to_owned(),
+        Err(failure) => format!("{why}; {}", failure.text),
+    };
     let now_ms = clock::unix_ms();
     store.state.pending = None;
-    store.state.settle(
-        pending.number,
-        Outcome::Reverted,
-        Some(why.to_owned()),
-        now_ms,
-    );
+    store
+        .state
+        .settle(pending.number, Outcome::Reverted, Some(why), now_ms);
     store.commit()?;
     Ok(Some(pending.number))
 }
 
 /// Removes everything that was applied. Returns the number of the generation that was applied or pending.
-pub fn all(folder: &Path) -> Result<u64> {
-    let mut store = Store::open(folder)?;
+pub fn all(host: Host) -> Result<u64> {
+    let mut store = Store::open(host)?;
     let reverted = pending(&mut store, "fwctl unapply")?;
     let Some(applied) = store.state.applied().cloned() else {
         return reverted.ok_or_else(|| policy("nothing is applied: see fwctl history"));
@@ -58,6 +102,10 @@ pub fn all(folder: &Path) -> Result<u64> {
     tables.push(nft::own_table());
     store.write(applied.number, REMOVAL, &removal(&tables))?;
     store.load(applied.number, REMOVAL)?;
+    if applied.naming.is_some() {
+        tidy(&mut store, None)?;
+        marks::end(&mut store)?;
+    }
     store.state.applied = None;
     store
         .state

@@ -15,6 +15,8 @@ reply.";
 
 /// Default policy file of a host.
 const POLICY: &str = "/etc/twinwall/policy.nft";
+/// How the firewall of that policy runs.
+const CONFIG: &str = "/etc/twinwall/twinwall.conf";
 
 const EVERYWHERE: &str = "Options of all commands";
 
@@ -170,6 +172,14 @@ pub enum Command {
     Unapply(StatePlace),
     /// List the last ten generations: when, by whom, and what became of them
     History(StatePlace),
+    /// What `apply` starts where there is no systemd, to become the firewall
+    #[command(hide = true)]
+    StartFirewall {
+        #[arg(long)]
+        pid_file: PathBuf,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
     /// Load the policy at boot, as the unit twinwall.service does
     ///
     /// If the policy's file can't be loaded, the generation that was confirmed
@@ -203,6 +213,12 @@ pub struct StatePlace {
     /// The folder of the generations, which only root may change
     #[arg(long, value_name = "FOLDER", default_value = apply::store::FOLDER)]
     pub state: PathBuf,
+    /// The folder of the firewall's control socket, which only root may change
+    #[arg(long, value_name = "FOLDER", default_value = crate::applied::firewall::RUN)]
+    pub run: PathBuf,
+    /// The options of the firewall
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
 }
 
 /// Returns a parser for the seconds until a generation is reverted.
@@ -261,6 +277,7 @@ impl Command {
         !matches!(
             self,
             Command::Launch { .. }
+                | Command::StartFirewall { .. }
                 | Command::Apply(_)
                 | Command::Confirm(_)
                 | Command::Revert(_)
@@ -528,7 +545,7 @@ fn queues(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
-fn mask(text: &str) -> Result<u32, String> {
+pub fn mask(text: &str) -> Result<u32, String> {
     let mask = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

@@ -15,8 +15,9 @@ use nix::sys::socket::{
     getsockopt, recvmsg, setsockopt, sockopt, ControlMessageOwned, MsgFlags, UnixCredentials,
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{json, Value};
 
+use crate::answer::Status;
 use crate::failure::{words, Exit, Failure};
 
 /// Time limit for a reply: a reload first compiles a policy.
@@ -241,6 +242,11 @@ impl Client {
             _ => Err(not_understood("it does not say whether it is ok", &line)),
         }
     }
+
+    /// The firewall's status.
+    pub fn status(&mut self) -> Result<Status, Failure> {
+        self.ask(&json!({"command": "status"}))?.read()
+    }
 }
 
 #[cfg(test)]
@@ -248,8 +254,6 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::path::PathBuf;
     use std::thread;
-
-    use serde_json::json;
 
     use super::*;
     use crate::answer::Level;

@@ -14,7 +14,6 @@ use crate::arguments::{self, Arguments};
 use crate::client;
 use crate::failure::{tell, Exit, Failure};
 use crate::running;
-use crate::status;
 
 /// Parses the words as the firewall's own `explain` would.
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
@@ -31,7 +30,7 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
 /// Requests the firewall's status; also returns the kernel's credentials of the sender.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
-    let status = status::ask(&mut client)?;
+    let status = client.status()?;
     Ok((status, client.writer()))
 }
 

@@ -64,6 +64,9 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Unapply(place) => applied::unapply(place),
         Command::History(place) => applied::history::run(arguments, place),
         Command::Boot(asked) => applied::boot(asked),
+        Command::StartFirewall { pid_file, command } => {
+            applied::firewall::process::become_firewall(pid_file, command)
+        }
         Command::Drops(asked) => drops::run(arguments, asked),
         Command::Split(asked) => split::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),

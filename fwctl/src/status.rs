@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `status`: shows the running firewall and its health.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use crate::answer::{Contract, Status, StatusPolicy, StatusQueue};
+use crate::applied::firewall::HostFirewall;
 use crate::applied::summary;
 use crate::arguments::{Arguments, StatePlace};
-use crate::client::{self, Client};
+use crate::client;
 use crate::contract;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -19,36 +18,32 @@ use crate::units::{count, span, thousands};
 /// Columns before the text of a line.
 const KEY: usize = 11;
 
-/// Requests a firewall's status.
-pub fn ask(client: &mut Client) -> Result<Status, Failure> {
-    client.ask(&json!({"command": "status"}))?.read()
-}
-
 /// Returns the row of the contract that differs under the current rules.
 fn changed(status: &Status) -> Option<Contract> {
     let options = running::options(status).ok()?;
     contract::changed(status, &options)
 }
 
-/// Prints the applied policy. Returns false if the kernel does not hold it, None if nothing is applied.
-fn print_applied(folder: &Path) -> Option<bool> {
-    let lines = summary::lines(folder)?;
+/// Prints the applied policy. Returns false if the kernel or its firewall does not hold it, None if nothing is applied.
+fn print_applied(place: &StatePlace) -> Option<bool> {
+    let firewall = HostFirewall::new(&place.run);
+    let lines = summary::lines(&place.state, &firewall)?;
     let mut shown = vec!["applied policy".to_owned()];
     shown.extend(block("policy", &lines));
     output::lines(&shown);
-    summary::is_held(folder)
+    summary::is_held(&place.state, &firewall)
 }
 
 pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
     let is_held = match arguments.json {
         true => None,
-        false => print_applied(&place.state),
+        false => print_applied(place),
     };
     let of_applied = match is_held {
         Some(false) => Exit::Findings,
         _ => Exit::Fine,
     };
-    // A policy without names needs no firewall.
+    // What is applied needs no firewall, or was said to lack one.
     if is_held.is_some() && !arguments.socket.exists() {
         return Ok(of_applied);
     }

@@ -148,8 +148,7 @@ impl Kernel<'_> {
             true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
             false => String::new(),
         };
-        let is_settled = layout.generation_mask() | layout.settled();
-        let now = generation | layout.settled();
+        let (is_settled, now) = layout.final_in(self.options.generation);
         let mark = format!(
             "meta mark set meta mark & {:#010x} | {:#010x}",
             !mask,

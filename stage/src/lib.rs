@@ -89,7 +89,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// At a token. `split` fills the place in.
+    /// At a token. `placed` fills the place in.
     fn at(
         tokens: &Tokens,
         at: usize,
@@ -102,6 +102,12 @@ impl Refusal {
             reason: reason.into(),
             cure: cure.into(),
         }
+    }
+
+    /// With its place in a source.
+    fn placed(mut self, source: &Source) -> Refusal {
+        self.place = source.place(self.at);
+        self
     }
 }
 
@@ -161,6 +167,8 @@ pub struct Split {
     pub warnings: Vec<Warning>,
     /// Bits of marks that are used.
     pub mask: u32,
+    /// Marks of connections that are not queued any more: a mask, and its value.
+    pub settled: (u32, u32),
     /// So many policies later the bits of a generation come again: connections that were not seen since then keep their class.
     pub generations: u32,
 }
@@ -260,17 +268,24 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         rules: explain(source, &kernel),
         warnings: warning::find(source, &ways, &names),
         mask: layout.mask(),
+        settled: layout.final_in(options.generation),
         generations: layout.generations(),
     })
+}
+
+/// Whether a policy asks for names. Refuses one that does so where it can't be split.
+pub fn asks_for_names(source: &Source) -> Result<bool, Refusal> {
+    let tokens = token::tokens(&source.text);
+    let names = names::find(&tokens, &tree::read(&tokens));
+    names
+        .map(|names| !names.rules.is_empty())
+        .map_err(|refusal| refusal.placed(source))
 }
 
 /// Splits a policy.
 pub fn split(source: &Source, options: &Options) -> Result<Split, Refusal> {
     let tokens = token::tokens(&source.text);
-    split_tokens(source, &tokens, options).map_err(|mut refusal| {
-        refusal.place = source.place(refusal.at);
-        refusal
-    })
+    split_tokens(source, &tokens, options).map_err(|refusal| refusal.placed(source))
 }
 
 #[cfg(test)]

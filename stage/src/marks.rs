@@ -79,6 +79,12 @@ impl Layout {
         (number % self.generations() + 1) << (self.class_bits + self.shift)
     }
 
+    /// The marks of connections whose class is final in a generation: a mask, and its value.
+    pub fn final_in(&self, generation: u32) -> (u32, u32) {
+        let mask = self.generation_mask() | self.settled();
+        (mask, self.generation(generation) | self.settled())
+    }
+
     /// Generations until the bits come again.
     pub fn generations(&self) -> u32 {
         ones(self.generation_bits) - 1

@@ -25,7 +25,7 @@ impl fmt::Display for Place {
 }
 
 /// A text without includes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub text: String,
     /// Of each line of the text: a file, and the line in it.
@@ -95,30 +95,14 @@ fn included(line: &str) -> Option<String> {
     (tokens.get(0) == "include").then(|| name.to_owned())
 }
 
-/// The files that an include names, in order: several if its last part has a `*`.
+/// The files that an include names, in order: a pattern may match none, a name must be there.
 fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let last = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or("");
-    let Some((before, behind)) = last.split_once('*') else {
+    let pattern = path.to_string_lossy();
+    if !pattern.contains(['*', '?', '[']) {
         return Ok(vec![path.to_owned()]);
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        let is_wanted = |name: &str| {
-            let rest = name.strip_prefix(before);
-            rest.is_some_and(|rest| rest.ends_with(behind)) && !name.starts_with('.')
-        };
-        if name.is_some_and(is_wanted) {
-            found.push(path);
-        }
     }
-    found.sort();
-    Ok(found)
+    let found = glob::glob(&pattern).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(found.flatten().collect())
 }
 
 /// Takes a text that `name` stands for; includes are relative to its folder. Fails if one can't be read.

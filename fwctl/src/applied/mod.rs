@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `apply`, `confirm`, `revert`, `unapply`, `history`, `boot`: policies that the kernel holds, as crate `apply` keeps them.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
+use apply::apply::{Applied, Request};
+use apply::kernel::Wanted;
+use apply::source::Source;
+use apply::store::{Host, Store};
 use nix::unistd::{geteuid, getuid, User};
 
 use crate::arguments::{Apply, Boot, Revert, StatePlace};
-use crate::failure::{Exit, Failure};
+use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
 mod boot;
+mod config;
+pub mod firewall;
 pub mod history;
 pub mod summary;
+mod trust;
+
+use firewall::HostFirewall;
 
 /// What /proc/self/loginuid says of a process that no login began.
 const NO_LOGIN: u32 = u32::MAX;
@@ -58,14 +68,74 @@ fn confirm_line(number: u64, seconds: u32) -> String {
     format!("generation {number} is loaded and will be reverted in {seconds} s: run fwctl confirm to keep it")
 }
 
-/// Applies a policy's text from a file, for a while or for good.
-fn apply_file(folder: &Path, file: &Path, confirm_seconds: Option<u32>) -> Result<u64, Failure> {
-    let source = apply::source::read(file)?;
-    let request = apply::apply::Request::verbatim(source, who(), confirm_seconds);
-    Ok(apply::apply::run(folder, &request)?)
+/// Does something with the generations and the firewall of a host.
+fn on_host<T>(
+    place: &StatePlace,
+    act: impl FnOnce(Host) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let firewall = HostFirewall::new(&place.run);
+    let places = [
+        OsStr::new("--state"),
+        place.state.as_os_str(),
+        OsStr::new("--run"),
+        place.run.as_os_str(),
+    ];
+    act(Host {
+        folder: &place.state,
+        places: &places,
+        firewall: &firewall,
+    })
 }
 
-fn say_applied(number: u64, confirm_seconds: Option<u32>) {
+/// Applies a policy, for a while or for good.
+fn apply_source(
+    place: &StatePlace,
+    source: Source,
+    wanted: Wanted,
+    confirm_seconds: Option<u32>,
+) -> Result<Applied, Failure> {
+    let request = Request {
+        source,
+        wanted,
+        by: who(),
+        confirm_seconds,
+    };
+    on_host(place, |host| Ok(apply::apply::run(host, &request)?))
+}
+
+/// Applies a policy from a file.
+fn apply_file(
+    place: &StatePlace,
+    file: &Path,
+    confirm_seconds: Option<u32>,
+) -> Result<Applied, Failure> {
+    let wanted = config::read(&place.config)?.wanted()?;
+    let source = apply::source::read(file)?;
+    apply_source(place, source, wanted, confirm_seconds)
+}
+
+/// Applies a generation again, with the firewall that it had.
+fn apply_again(
+    place: &StatePlace,
+    number: u64,
+    confirm_seconds: Option<u32>,
+) -> Result<Applied, Failure> {
+    let config = config::read(&place.config)?;
+    let state = apply::store::read(&place.state)?.unwrap_or_default();
+    let naming = state.generation(number).and_then(|one| one.naming.as_ref());
+    let wanted = match naming {
+        Some(naming) => config.wanted_again(&naming.orders)?,
+        None => config.wanted()?,
+    };
+    let source = apply::store::source(&place.state, number)?;
+    apply_source(place, source, wanted, confirm_seconds)
+}
+
+fn say_applied(applied: &Applied, confirm_seconds: Option<u32>) {
+    for warning in &applied.warnings {
+        tell("warning", warning);
+    }
+    let number = applied.number;
     output::line(&match confirm_seconds {
         Some(seconds) => confirm_line(number, seconds),
         None => format!("generation {number} is applied"),
@@ -75,30 +145,30 @@ fn say_applied(number: u64, confirm_seconds: Option<u32>) {
 pub fn apply(asked: &Apply) -> Result<Exit, Failure> {
     need_root("apply")?;
     let confirm_seconds = (!asked.now).then_some(asked.confirm);
-    let number = apply_file(&asked.place.state, &asked.policy, confirm_seconds)?;
-    say_applied(number, confirm_seconds);
+    let applied = apply_file(&asked.place, &asked.policy, confirm_seconds)?;
+    say_applied(&applied, confirm_seconds);
     Ok(Exit::Fine)
 }
 
 pub fn confirm(place: &StatePlace) -> Result<Exit, Failure> {
     need_root("confirm")?;
-    let number = apply::confirm::run(&place.state)?;
+    let number = on_host(place, |host| Ok(apply::confirm::run(host)?))?;
     output::line(&format!("generation {number} is confirmed"));
     Ok(Exit::Fine)
 }
 
 pub fn unapply(place: &StatePlace) -> Result<Exit, Failure> {
     need_root("unapply")?;
-    let number = apply::undo::all(&place.state)?;
+    let number = on_host(place, |host| Ok(apply::undo::all(host)?))?;
     output::line(&format!("generation {number} and its tables are removed"));
     Ok(Exit::Fine)
 }
 
 /// Undoes the pending generation now.
-fn revert_pending(folder: &Path, seize: bool, why: &str) -> Result<(), Failure> {
+fn revert_pending(host: Host, seize: bool, why: &str) -> Result<(), Failure> {
     let mut store = match seize {
-        true => apply::store::Store::seize(folder)?,
-        false => apply::store::Store::open(folder)?,
+        true => Store::seize(host)?,
+        false => Store::open(host)?,
     };
     let Some(number) = apply::undo::pending(&mut store, why)? else {
         let text = "nothing waits for a confirmation: name a generation of fwctl history";
@@ -111,24 +181,27 @@ fn revert_pending(folder: &Path, seize: bool, why: &str) -> Result<(), Failure> 
 
 pub fn revert(asked: &Revert) -> Result<Exit, Failure> {
     need_root("revert")?;
-    let folder = &asked.place.state;
+    let place = &asked.place;
     if asked.at_deadline {
-        apply::guard::run(folder)?;
+        on_host(place, |host| Ok(apply::guard::run(host)?))?;
     } else if asked.pending {
         // What systemd's timer starts. Who confirmed a moment before has won.
-        let _ = revert_pending(folder, true, "not confirmed in time");
+        let _ = on_host(place, |host| {
+            revert_pending(host, true, "not confirmed in time")
+        });
     } else if let Some(number) = asked.generation {
-        let source = apply::store::source(folder, number)?;
         let confirm_seconds = (!asked.now).then_some(asked.confirm);
-        let request = apply::apply::Request::verbatim(source, who(), confirm_seconds);
-        say_applied(apply::apply::run(folder, &request)?, confirm_seconds);
+        say_applied(
+            &apply_again(place, number, confirm_seconds)?,
+            confirm_seconds,
+        );
     } else {
-        revert_pending(folder, false, "fwctl revert")?;
+        on_host(place, |host| revert_pending(host, false, "fwctl revert"))?;
     }
     Ok(Exit::Fine)
 }
 
 pub fn boot(asked: &Boot) -> Result<Exit, Failure> {
     need_root("boot")?;
-    boot::run(&asked.place.state, &asked.policy)
+    boot::run(&asked.place, &asked.policy)
 }

@@ -3,9 +3,12 @@
 
 use std::path::Path;
 
+use apply::firewall::{Firewall, Naming};
 use apply::state::{Generation, State};
 
-use crate::units::{date, span};
+use super::firewall::HostFirewall;
+use crate::failure::words;
+use crate::units::{date, span, thousands};
 
 /// Whether the policy's file says something else than what was applied.
 fn difference(generation: &Generation) -> Option<String> {
@@ -28,6 +31,51 @@ fn loss(number: u64) -> Option<String> {
     }
 }
 
+/// Connections by their marks: final in this generation, and with a class that may still change.
+fn connections_line(naming: &Naming) -> String {
+    let marks = match apply::conntrack::marks() {
+        Ok(marks) => marks,
+        Err(failure) => return failure.text,
+    };
+    let (mask, value) = naming.settled;
+    let settled = marks.iter().filter(|mark| *mark & mask == value).count();
+    let named = |mark: &&u32| *mark & naming.orders.mask != 0 && *mark & mask != value;
+    let open = marks.iter().filter(named).count();
+    format!(
+        "connections: {} settled, {} not settled, {} without a class",
+        thousands(settled as u64),
+        thousands(open as u64),
+        thousands((marks.len() - settled - open) as u64)
+    )
+}
+
+/// Whether a firewall names for a generation.
+fn is_named(folder: &Path, generation: &Generation, firewall: &HostFirewall) -> Result<(), String> {
+    let Some(naming) = &generation.naming else {
+        return Ok(());
+    };
+    let names = folder
+        .join(generation.number.to_string())
+        .join(apply::store::NAMES);
+    let names = std::fs::read_to_string(&names)
+        .map_err(|error| format!("{}: {}", names.display(), words(&error)))?;
+    let checked = firewall.check(&naming.orders, &names);
+    checked.map_err(|failure| failure.text)
+}
+
+fn naming_lines(folder: &Path, generation: &Generation, firewall: &HostFirewall) -> Vec<String> {
+    let Some(naming) = &generation.naming else {
+        return Vec::new();
+    };
+    let mut lines = vec![connections_line(naming)];
+    if let Err(why) = is_named(folder, generation, firewall) {
+        lines.push(format!(
+            "NO FIREWALL NAMES FOR IT: {why}: run fwctl apply, which starts one"
+        ));
+    }
+    lines
+}
+
 fn generation_lines(generation: &Generation, verb: &str) -> Vec<String> {
     let tables: Vec<String> = generation.tables.iter().map(ToString::to_string).collect();
     let mut lines = vec![
@@ -45,29 +93,30 @@ fn generation_lines(generation: &Generation, verb: &str) -> Vec<String> {
     lines
 }
 
-/// The lines about the applied policy, and about one that waits for its confirmation. None if nothing is applied, or the user
+/// The lines about the applied policy, or about one that waits for its confirmation. None if nothing is applied, or the user
 /// may not read the state folder.
-pub fn lines(folder: &Path) -> Option<Vec<String>> {
+pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
     let state: State = apply::store::read(folder).ok()??;
+    let (generation, verb) = match state.waiting() {
+        Some(waiting) => (waiting, "loaded"),
+        None => (state.applied()?, "applied"),
+    };
+    let mut lines = generation_lines(generation, verb);
+    lines.extend(naming_lines(folder, generation, firewall));
     if let Some(pending) = &state.pending {
         let left_ms = pending.deadline_ms.saturating_sub(apply::clock::boot_ms());
-        let mut lines = generation_lines(state.generation(pending.number)?, "loaded");
         lines.push(format!(
             "WAITS FOR fwctl confirm: reverted in {}",
             span(left_ms / 1000)
         ));
-        return Some(lines);
     }
-    Some(generation_lines(state.applied()?, "applied"))
+    Some(lines)
 }
 
-/// Whether the kernel holds what the state says. None if nothing is applied.
-pub fn is_held(folder: &Path) -> Option<bool> {
+/// Whether the kernel holds what the state says, and a firewall names for it. None if nothing is applied.
+pub fn is_held(folder: &Path, firewall: &HostFirewall) -> Option<bool> {
     let state: State = apply::store::read(folder).ok()??;
-    let number = state
-        .pending
-        .as_ref()
-        .map(|pending| pending.number)
-        .or(state.applied)?;
-    Some(apply::nft::loaded().ok()? == Some(number))
+    let generation = state.waiting().or(state.applied())?;
+    let is_loaded = apply::nft::loaded().ok()? == Some(generation.number);
+    Some(is_loaded && is_named(folder, generation, firewall).is_ok())
 }

@@ -17,7 +17,6 @@ use crate::client;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::running;
-use crate::status;
 
 use engine::{Engine, Interfaces};
 use flips::{Flips, Left};
@@ -59,7 +58,7 @@ fn settings(status: &Status, diff: &Diff) -> Result<Options, Failure> {
 
 pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
     let mut client = client::connect(&arguments.socket)?;
-    let status = status::ask(&mut client)?;
+    let status = client.status()?;
     let options = settings(&status, diff)?;
     let interfaces = Interfaces::default();
     // Errors in the new policy are reported first.

@@ -32,7 +32,6 @@ use crate::client;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::running;
-use crate::status;
 
 use finding::Findings;
 
@@ -114,7 +113,7 @@ fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
 /// The status, and who answered, by the kernel's word.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
-    let status = status::ask(&mut client)?;
+    let status = client.status()?;
     Ok((status, client.writer()))
 }
 

@@ -11,7 +11,6 @@ use serde_json::json;
 use crate::answer::{Rules, Stats, Status};
 use crate::client::{self, Client};
 use crate::failure::Failure;
-use crate::status;
 
 #[derive(Clone, Debug)]
 pub struct Sample {
@@ -22,7 +21,7 @@ pub struct Sample {
 
 fn ask(client: &mut Client) -> Result<Sample, Failure> {
     Ok(Sample {
-        status: status::ask(client)?,
+        status: client.status()?,
         stats: client.ask(&json!({"command": "stats"}))?.read()?,
         rules: client.ask(&json!({"command": "rules"}))?.read()?,
     })

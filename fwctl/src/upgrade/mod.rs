@@ -9,8 +9,8 @@
 
 pub mod launch;
 mod orders;
-mod peer;
-mod program;
+pub mod peer;
+pub mod program;
 mod rehearsal;
 mod rights;
 mod started;

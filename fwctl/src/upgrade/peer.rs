@@ -18,7 +18,6 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use crate::answer::Status;
 use crate::client;
 use crate::failure::{words, Exit, Failure};
-use crate::status;
 
 /// The process of a firewall.
 pub struct Peer {
@@ -61,7 +60,7 @@ impl Peer {
             )));
         }
         let process = open_process(pid)?;
-        let status = status::ask(&mut client)?;
+        let status = client.status()?;
         let Some(writer) = client.writer().filter(|writer| writer.pid() == pid) else {
             return Err(refused(format_args!(
                 "{}: pid {pid} listens, and another process answers: this is no firewall",

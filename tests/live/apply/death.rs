@@ -31,15 +31,25 @@ fn kill_in(place: &Place, policy: &str, call: &str, nth: u32) -> anyhow::Result<
 
 fn killed_at_every_step() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
-    let before = place.rules()?;
     let other = place.folder.write("other.nft", OTHER_POLICY)?;
+    kill_everywhere(&place, &other, &|place| place.rules())
+}
+
+/// Kills fwctl in every step of applying a policy, and checks that all is as before each time.
+/// - look: how it is.
+pub fn kill_everywhere(
+    place: &Place,
+    other: &str,
+    look: &dyn Fn(&Place) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    let before = look(place)?;
     for call in STEPS {
         let mut kills = 0;
         for nth in 1..CALLS_MAX {
-            let is_killed = kill_in(&place, &other, call, nth)?;
+            let is_killed = kill_in(place, other, call, nth)?;
             kills += u32::from(is_killed);
             // Before the timer is armed nobody waits for the deadline, and nothing is loaded: the next command settles it.
-            let is_armed = place.rules()? != before;
+            let is_armed = look(place)? != before;
             if is_armed {
                 place.wait_settled()?;
             } else if place.is_pending()? {
@@ -47,9 +57,11 @@ fn killed_at_every_step() -> anyhow::Result<()> {
                     Ok(place.run(&["revert"])?.status.success() || !place.is_pending()?)
                 })?;
             }
-            place
-                .check_rules(&before)
-                .with_context(|| format!("killed in {call} {nth}"))?;
+            let now = look(place)?;
+            ensure!(
+                now == before,
+                "killed in {call} {nth}: {now}\ninstead of\n{before}"
+            );
             ensure!(place.state()?["applied"] == 1, "{}", place.state()?);
             if !is_killed {
                 break;

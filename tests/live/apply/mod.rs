@@ -5,13 +5,21 @@ use twinwall_tests::case::Case;
 
 mod boot;
 mod death;
+mod names;
 mod place;
 mod refusal;
 mod way;
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [way::ROWS, refusal::ROWS, death::ROWS, boot::ROWS].concat();
+    let rows = [
+        way::ROWS,
+        refusal::ROWS,
+        death::ROWS,
+        boot::ROWS,
+        names::ROWS,
+    ]
+    .concat();
     let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);
     rows.into_iter().map(case).collect()
 }

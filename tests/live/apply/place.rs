@@ -7,7 +7,8 @@ use anyhow::ensure;
 use serde_json::Value;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
-use testbed::twin::built;
+use testbed::proc;
+use testbed::twin::{built, Twin, USER};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, limit in seconds and body of a case.
@@ -60,6 +61,27 @@ impl Place {
         })
     }
 
+    /// A place where a twin names for the policies that are applied.
+    pub fn with_twin(twin: Twin) -> anyhow::Result<Place> {
+        let place = Place::new()?;
+        let twin = match twin {
+            Twin::Rust => "rust",
+            Twin::C => "c",
+        };
+        let config = format!("FIREWALL={twin}\nOPTIONS=--user {USER}\n");
+        place.folder.write("twinwall.conf", config)?;
+        Ok(place)
+    }
+
+    /// The process of the firewall that apply started.
+    pub fn firewall(&self) -> Option<u32> {
+        let text = std::fs::read_to_string(self.folder.file("run/stage/pid")).ok()?;
+        let pid = text.split(' ').next()?.parse().ok()?;
+        std::path::Path::new(&format!("/proc/{pid}"))
+            .exists()
+            .then_some(pid)
+    }
+
     /// A place where a policy is applied for good, and the path of its file.
     pub fn applied() -> anyhow::Result<(Place, String)> {
         let place = Place::new()?;
@@ -76,7 +98,9 @@ impl Place {
         command
             .args(&words[1..])
             .args(arguments)
-            .args(["--state", &self.state]);
+            .args(["--state", &self.state])
+            .args(["--run", &self.folder.file("run")])
+            .args(["--config", &self.folder.file("twinwall.conf")]);
         command
     }
 
@@ -162,5 +186,17 @@ impl Place {
             "the rules are\n{rules}\ninstead of\n{expected}"
         );
         Ok(())
+    }
+}
+
+/// No firewall outlives its place.
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.firewall().is_some() {
+            let _ = self.run(&["unapply"]);
+        }
+        if let Some(pid) = self.firewall() {
+            proc::signal(pid, libc::SIGKILL);
+        }
     }
 }

@@ -249,6 +249,7 @@ fn install() -> anyhow::Result<()> {
         "usr/share/twinwall/queue/loopback-9999.iptables",
         "usr/share/doc/twinwall/RUN.md",
         "etc/twinwall/example.conf",
+        "etc/twinwall/twinwall.conf",
     ] {
         ensure!(found.contains(file), "{file} is not installed");
     }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which classes the marks of connections may have: a class of one policy must never be taken for another's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::conntrack;
+use crate::failure::Result;
+use crate::firewall::Naming;
+use crate::store::Store;
+
+/// The bits in which connections may have classes, since a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marks {
+    pub mask: u32,
+    /// Generations until the bits of one come again.
+    pub generations: u32,
+    /// The first generation whose classes connections may have.
+    pub since: u64,
+}
+
+impl Marks {
+    /// Marks of several kinds, which are cleared before any other generation.
+    fn mixed(mask: u32) -> Marks {
+        Marks {
+            mask,
+            generations: 0,
+            since: 0,
+        }
+    }
+}
+
+/// The bits to clear before a generation, if any: at the first one, where the bits change, and where those of a
+/// generation come again.
+fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
+    let mask = naming.orders.mask;
+    match known {
+        Some(known) if known.mask == mask && known.generations == naming.generations => {
+            let passed = number.saturating_sub(known.since);
+            (passed + 1 >= u64::from(known.generations)).then_some(mask)
+        }
+        Some(known) => Some(known.mask | mask),
+        None => Some(mask),
+    }
+}
+
+/// Whether two generations have the same bits.
+pub fn are_alike(one: (u64, &Naming), other: (u64, &Naming)) -> bool {
+    let layout = |naming: &Naming| (naming.orders.mask, naming.generations);
+    let bits = |(number, naming): (u64, &Naming)| number % u64::from(naming.generations.max(1));
+    layout(one.1) == layout(other.1) && bits(one) == bits(other)
+}
+
+/// Clears the classes of former generations where they could be taken for those of a new one, before it is loaded.
+/// Returns the bits that were cleared: they are cleared once more behind it.
+pub fn begin(store: &mut Store, naming: &Naming, number: u64) -> Result<Option<u32>> {
+    let stale = stale(store.state.marks, naming, number);
+    if let Some(mask) = stale {
+        conntrack::clear(mask)?;
+        store.state.marks = Some(Marks {
+            mask: naming.orders.mask,
+            generations: naming.generations,
+            since: number,
+        });
+        store.commit()?;
+    }
+    Ok(stale)
+}
+
+/// Clears the classes of a generation that was undone where they could be taken for those of the one before.
+pub fn go_back(store: &mut Store, undone: &Naming, before: Option<(u64, &Naming)>) -> Result<()> {
+    let Some((number, naming)) = before else {
+        return end(store);
+    };
+    let mask = undone.orders.mask | naming.orders.mask;
+    if undone.orders.mask != naming.orders.mask {
+        store.state.marks = Some(Marks::mixed(mask));
+        conntrack::clear(mask)?;
+    } else if let Some(marks) = &mut store.state.marks {
+        marks.since = marks.since.min(number);
+    }
+    store.commit()
+}
+
+/// Clears all classes, when no policy with names is left.
+pub fn end(store: &mut Store) -> Result<()> {
+    if let Some(marks) = store.state.marks {
+        conntrack::clear(marks.mask)?;
+        store.state.marks = None;
+        store.commit()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::firewall::{Orders, Twin};
+
+    fn naming(mask: u32, generations: u32) -> Naming {
+        Naming {
+            orders: Orders {
+                twin: Twin::Rust,
+                options: Vec::new(),
+                mask,
+            },
+            generations,
+            settled: (0, 0),
+            rules: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn classes_are_cleared_before_their_bits_come_again() {
+        let known = Marks {
+            mask: 0xff00,
+            generations: 30,
+            since: 10,
+        };
+        let own = naming(0xff00, 30);
+        assert_eq!(stale(None, &own, 1), Some(0xff00));
+        assert_eq!(stale(Some(known), &own, 11), None);
+        assert_eq!(stale(Some(known), &own, 38), None);
+        assert_eq!(stale(Some(known), &own, 39), Some(0xff00));
+        assert_eq!(
+            stale(Some(known), &naming(0xff_0000, 30), 11),
+            Some(0xff_ff00)
+        );
+        let mixed = Some(Marks::mixed(0xff00));
+        assert_eq!(stale(mixed, &own, 11), Some(0xff00));
+        assert!(are_alike((10, &own), (40, &own)));
+        assert!(!are_alike((10, &own), (41, &own)));
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The rules of iptables that lead to the firewall's queues, where the kernel has no `queue` of nft. They are no part of nft's
+//! transaction, and need not be: each asks for a mark that only the chains of its generation set.
+//!
+//! What is made is written down first, so that it can be removed whatever happens: rules, and tables and chains that
+//! iptables makes in nf_tables for them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{system, Result};
+use crate::source::Table;
+use crate::store::Store;
+use crate::{nft, program};
+
+const TABLE: &str = "mangle";
+/// Tools, and the families of their tables.
+const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
+
+/// What was made of rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRules {
+    /// "FORWARD -m mark …", once for both tools.
+    pub rules: Vec<String>,
+    /// Families of tables that were not there before.
+    pub tables: Vec<String>,
+    /// Families and chains that were not there before.
+    pub chains: Vec<(String, String)>,
+}
+
+fn table(family: &str) -> Table {
+    Table {
+        family: family.to_owned(),
+        name: TABLE.to_owned(),
+    }
+}
+
+/// Runs a command of iptables on a rule. Returns whether it succeeded.
+fn command(tool: &str, verb: &str, words: &str) -> Result<bool> {
+    let mut arguments = vec!["--wait", "--table", TABLE, verb];
+    arguments.extend(words.split_whitespace());
+    Ok(program::run(tool, "iptables", &arguments, "")?
+        .status
+        .success())
+}
+
+fn chain_of(rule: &str) -> &str {
+    rule.split(' ').next().unwrap_or_default()
+}
+
+/// The chains of a table of nf_tables. None: there is no such table.
+fn chains(family: &str) -> Result<Option<Vec<String>>> {
+    let text = nft::list(&table(family))?;
+    let name = |line: &str| {
+        let name = line.strip_prefix("\tchain ")?.strip_suffix(" {")?;
+        Some(name.to_owned())
+    };
+    Ok(text.map(|text| text.lines().filter_map(name).collect()))
+}
+
+/// Notes what a rule will make beside itself.
+fn note(made: &mut QueueRules, rule: &str) -> Result<()> {
+    for (_, family) in TOOLS {
+        let there = chains(family)?;
+        let family = family.to_owned();
+        let chain = (family.clone(), chain_of(rule).to_owned());
+        if there.is_none() && !made.tables.contains(&family) {
+            made.tables.push(family);
+        }
+        let is_new = there.is_none_or(|there| !there.contains(&chain.1));
+        if is_new && !made.chains.contains(&chain) {
+            made.chains.push(chain);
+        }
+    }
+    made.rules.push(rule.to_owned());
+    Ok(())
+}
+
+fn add(rule: &str) -> Result<()> {
+    for (tool, _) in TOOLS {
+        if !command(tool, "-C", rule)? && !command(tool, "-A", rule)? {
+            return Err(system(format_args!(
+                "{tool} takes no rule of NFQUEUE: modprobe xt_NFQUEUE"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn remove(rule: &str) -> Result<()> {
+    for (tool, _) in TOOLS {
+        while command(tool, "-C", rule)? && command(tool, "-D", rule)? {}
+    }
+    Ok(())
+}
+
+/// Whether a rule stands in a table, or its chains decide anything.
+fn is_used(text: &str) -> bool {
+    let is_plain = |line: &str| {
+        let line = line.trim();
+        let is_frame = line.is_empty() || line == "}" || line.ends_with('{');
+        is_frame || line.starts_with("type ") && line.ends_with("policy accept;")
+    };
+    !text.lines().all(is_plain)
+}
+
+/// Removes the tables and chains that were made for rules, unless others use them by now.
+fn remove_made(made: &mut QueueRules) -> Result<()> {
+    for (family, chain) in std::mem::take(&mut made.chains) {
+        let tool = TOOLS.iter().find(|(_, known)| *known == family);
+        let is_there = chains(&family)?.is_some_and(|there| there.contains(&chain));
+        if let Some((tool, _)) = tool.filter(|_| is_there) {
+            let listed =
+                program::run(tool, "iptables", &["--wait", "-t", TABLE, "-S", &chain], "")?;
+            if listed.stdout == format!("-P {chain} ACCEPT\n").as_bytes() {
+                command(tool, "-X", &chain)?;
+            }
+        }
+    }
+    for family in std::mem::take(&mut made.tables) {
+        let table = table(&family);
+        if nft::list(&table)?.is_some_and(|text| !is_used(&text)) {
+            program::run("nft", "nftables", &["delete", "table", &family, TABLE], "")?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes rules, beside those that there are.
+pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
+    for rule in wanted {
+        if !store.state.rules.rules.contains(rule) {
+            note(&mut store.state.rules, rule)?;
+            store.commit()?;
+        }
+        add(rule)?;
+    }
+    Ok(())
+}
+
+/// Removes all rules but some.
+pub fn keep(store: &mut Store, wanted: &[String]) -> Result<()> {
+    let made = store.state.rules.clone();
+    if made == QueueRules::default() {
+        return Ok(());
+    }
+    for rule in made.rules.iter().filter(|rule| !wanted.contains(rule)) {
+        remove(rule)?;
+    }
+    store.state.rules.rules = wanted.to_vec();
+    if wanted.is_empty() {
+        remove_made(&mut store.state.rules)?;
+    }
+    store.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_without_rules_is_not_used() {
+        let empty = "table ip mangle {\n\tchain FORWARD {\n\t\ttype filter hook forward priority mangle; policy accept;\n\t}\n}\n";
+        assert!(!is_used(empty));
+        assert!(is_used(&empty.replace("policy accept", "policy drop")));
+        assert!(is_used(
+            &empty.replace("accept;\n", "accept;\n\t\tcounter\n")
+        ));
+    }
+}

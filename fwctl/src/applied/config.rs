@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! /etc/twinwall/twinwall.conf: how the firewall of the host's policy runs. systemd reads it too, as an EnvironmentFile.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use apply::firewall::{Orders, Twin};
+use apply::kernel::Wanted;
+use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
+use rust_firewall::packet::verdict::Verdict;
+
+use super::firewall::program;
+use super::trust;
+use crate::arguments::mask;
+use crate::failure::{Exit, Failure};
+
+/// What the file says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    pub twin: Option<Twin>,
+    options: Vec<String>,
+    /// Bits of marks that may be used.
+    marks: Option<u32>,
+}
+
+fn refused(text: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, text)
+}
+
+/// Reads a line. Fails with what is wrong.
+fn read_line(config: &mut Config, line: &str) -> Result<(), String> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with(['#', ';']) {
+        return Ok(());
+    }
+    let Some((key, value)) = line.split_once('=') else {
+        return Err("no KEY=VALUE: write OPTIONS=, FIREWALL= or MARKS=".to_owned());
+    };
+    if value.contains(['"', '\'', '\\']) {
+        return Err("quotes and \\ are not taken: write words without blanks".to_owned());
+    }
+    match key {
+        "OPTIONS" => config.options = value.split_whitespace().map(str::to_owned).collect(),
+        "FIREWALL" => {
+            config.twin = match value {
+                "rust" => Some(Twin::Rust),
+                "c" => Some(Twin::C),
+                _ => return Err(format!("FIREWALL={value}: write rust or c")),
+            }
+        }
+        "MARKS" => config.marks = Some(mask(value).map_err(|why| format!("MARKS={value}: {why}"))?),
+        _ => {
+            return Err(format!(
+                "\"{key}\" is not known: write OPTIONS=, FIREWALL= or MARKS="
+            ))
+        }
+    }
+    Ok(())
+}
+
+fn parse(file: &str, text: &str) -> Result<Config, Failure> {
+    let mut config = Config::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        read_line(&mut config, line)
+            .map_err(|why| refused(format_args!("{file}:{number}: {why}")))?;
+    }
+    Ok(config)
+}
+
+/// Reads the file. One that is not there says nothing.
+pub fn read(path: &Path) -> Result<Config, Failure> {
+    if !path.exists() {
+        return Ok(Config::default());
+    }
+    trust::check_file(path)?;
+    let text = fs::read_to_string(path).map_err(trust::at(path))?;
+    parse(&path.display().to_string(), &text)
+}
+
+/// The options as the firewall takes them. Fails if it would not, or if they say what apply says.
+fn parsed(words: &[String]) -> Result<Options, Failure> {
+    const OWN: [&str; 4] = ["--policy", "--stage", "--control", "--take-over"];
+    let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
+    if let Some(own) = words
+        .iter()
+        .map(name)
+        .find(|name| OWN.contains(&name.as_str()))
+    {
+        return Err(refused(format_args!(
+            "OPTIONS= has {own}, which fwctl apply sets: leave it out"
+        )));
+    }
+    // Some have a meaning with a policy alone.
+    let behind = ["--policy", "names.nft"].map(OsString::from);
+    let program = OsString::from(options::PROGRAM);
+    let given = words.iter().map(OsString::from);
+    let all: Vec<OsString> = [program].into_iter().chain(given).chain(behind).collect();
+    match options::parse(&all).map_err(|failure| refused(failure.text))? {
+        OptionsAction::Run(options) => Ok(options),
+        _ => Err(refused(
+            "OPTIONS= starts no firewall: leave out --help, --version and commands",
+        )),
+    }
+}
+
+/// What the firewall's options mean for the kernel's text.
+fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failure> {
+    let is_open = |situation: OptionsSituation| options.fail_open[situation as usize];
+    let bypass = is_open(OptionsSituation::Crash);
+    if bypass != is_open(OptionsSituation::Overload) {
+        return Err(refused(
+            "OPTIONS= has another --fail for overload than for crash, and the kernel does the same in both: say open or closed for both",
+        ));
+    }
+    Ok(stage::Options {
+        queues: (options.queue_first, options.queue_last),
+        bypass,
+        undecided: match options.undecided_verdict {
+            Verdict::Accept => stage::Undecided::Accept,
+            _ => stage::Undecided::Drop,
+        },
+        unknown_open: is_open(OptionsSituation::Unknown),
+        marks,
+        ..stage::Options::default()
+    })
+}
+
+impl Config {
+    /// The firewall that a policy gets.
+    pub fn wanted(&self) -> Result<Wanted, Failure> {
+        let twin = self.twin.unwrap_or_else(program::installed);
+        self.wanted_by(twin, &self.options)
+    }
+
+    /// The firewall that a generation had.
+    pub fn wanted_again(&self, orders: &Orders) -> Result<Wanted, Failure> {
+        self.wanted_by(orders.twin, &orders.options)
+    }
+
+    fn wanted_by(&self, twin: Twin, words: &[String]) -> Result<Wanted, Failure> {
+        let options = parsed(words)?;
+        Ok(Wanted {
+            twin,
+            options: words.to_vec(),
+            split: split_options(&options, self.marks.unwrap_or(u32::MAX))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_options() {
+        let text =
+            "# a comment\n\nOPTIONS=--queue 2:3  --undecided drop\nFIREWALL=c\nMARKS=0xff00\n";
+        let wanted = parse("t.conf", text).unwrap().wanted().unwrap();
+        assert_eq!(wanted.twin, Twin::C);
+        assert_eq!(wanted.options, ["--queue", "2:3", "--undecided", "drop"]);
+        assert_eq!(wanted.split.queues, (2, 3));
+        assert_eq!(wanted.split.undecided, stage::Undecided::Drop);
+        assert_eq!(wanted.split.marks, 0xff00);
+        assert!(!wanted.split.bypass);
+        let open = parse("t.conf", "OPTIONS=--fail open\n")
+            .unwrap()
+            .wanted()
+            .unwrap();
+        assert!(open.split.bypass && open.split.unknown_open);
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_cure() {
+        for (text, words) in [
+            ("\nnothing\n", "t.conf:2: no KEY=VALUE"),
+            ("A=b", "t.conf:1: \"A\" is not known"),
+            ("FIREWALL=go", "write rust or c"),
+            ("OPTIONS=\"--pin\"", "quotes"),
+            ("MARKS=x", "a number of 32 bits"),
+            ("OPTIONS=--monster", "--monster"),
+            ("OPTIONS=--policy a", "which fwctl apply sets"),
+            ("OPTIONS=--fail crash=open", "for both"),
+        ] {
+            let wanted = parse("t.conf", text).and_then(|config| config.wanted());
+            let said = wanted.unwrap_err().text;
+            assert!(said.contains(words), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Policies with names: the kernel and a firewall follow each other on every way, there and back.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+
+use super::death::kill_everywhere;
+use super::place::{Place, Row, POLICY};
+
+pub const ROWS: &[Row] = &[
+    ("names-decide", 60, names_decide),
+    ("names-go-back", 60, names_go_back),
+    ("names-leave-no-trace", 60, names_leave_no_trace),
+    ("names-need-their-firewall", 60, names_need_their_firewall),
+    (
+        "names-killed-at-every-step",
+        300,
+        names_killed_at_every_step,
+    ),
+    ("names-boot", 60, names_boot),
+    ("names-of-few-generations", 60, names_of_few_generations),
+    ("names-are-refused-with-their-place", 60, names_are_refused),
+];
+
+const NAMES: &str = r#"table inet host {
+	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
+	chain input {
+		type filter hook input priority filter; policy accept;
+		http host @denied counter drop
+		udp dport 7777 counter drop
+	}
+}
+"#;
+/// Another name, and so many classes that the bits of marks are others.
+const OTHER_NAMES: &str = r#"table inet host {
+	chain input {
+		type filter hook input priority filter; policy accept;
+		http host "other.example" counter drop
+		http method "PUT" counter drop
+		tls sni "a.example" tls alpn "h2" drop
+	}
+}
+"#;
+
+/// What comes at all comes within this time.
+const SOON: Duration = Duration::from_millis(500);
+
+/// The rules without their counts, which go on while packets pass.
+fn rules(place: &Place) -> anyhow::Result<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in place.rules()?.split(' ') {
+        let is_count = words
+            .last()
+            .is_some_and(|last| ["packets", "bytes"].contains(&last.as_str()));
+        let end = if word.ends_with('\n') { "\n" } else { "" };
+        words.push(match is_count {
+            true => format!("N{end}"),
+            false => word.to_owned(),
+        });
+    }
+    Ok(words.join(" "))
+}
+
+fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
+    let now = rules(place)?;
+    ensure!(now == before, "the rules are\n{now}\ninstead of\n{before}");
+    Ok(())
+}
+
+/// Whether a request for a host comes to a server of the namespace.
+fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
+    place.namespace.enter(|| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        // Without an answer for a SYN nothing passes at all.
+        let Ok(mut client) = TcpStream::connect_timeout(&listener.local_addr()?, SOON) else {
+            return Ok(false);
+        };
+        let (mut server, _) = listener.accept()?;
+        client.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())?;
+        server.set_read_timeout(Some(SOON))?;
+        Ok(server.read(&mut [0; 64]).is_ok())
+    })
+}
+
+/// Checks that one name is denied and another is not.
+fn check_denied(place: &Place, denied: &str, allowed: &str) -> anyhow::Result<()> {
+    ensure!(passes(place, allowed)?, "{allowed} does not pass");
+    ensure!(!passes(place, denied)?, "{denied} passes");
+    Ok(())
+}
+
+/// A place where a policy with names is applied for good, and its path.
+fn applied(twin: Twin) -> anyhow::Result<(Place, String)> {
+    let place = Place::with_twin(twin)?;
+    let policy = place.folder.write("policy.nft", NAMES)?;
+    place.done(&["apply", "--now", &policy])?;
+    Ok((place, policy))
+}
+
+fn names_decide() -> anyhow::Result<()> {
+    for twin in [Twin::Rust, Twin::C] {
+        let place = Place::with_twin(twin)?;
+        let policy = place.folder.write("policy.nft", NAMES)?;
+        place.done(&["apply", "--confirm", "600", &policy])?;
+        check_denied(&place, "www.denied.example", "allowed.example")?;
+        place.done(&["confirm"])?;
+        check_denied(&place, "www.denied.example", "allowed.example")?;
+        let output = place.run(&["--socket", "/nonexistent/control", "status"])?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(
+            output.status.success() && said.contains("connections: 0 settled, "),
+            "{said}"
+        );
+    }
+    Ok(())
+}
+
+/// Back from other names, and from a policy without any.
+fn names_go_back() -> anyhow::Result<()> {
+    let (place, _) = applied(Twin::Rust)?;
+    let before = rules(&place)?;
+    for text in [OTHER_NAMES, POLICY] {
+        let other = place.folder.replace("other.nft", text)?;
+        place.done(&["apply", "--confirm", "600", &other])?;
+        ensure!(passes(&place, "denied.example")?, "{text}");
+        place.done(&["revert"])?;
+        check_rules(&place, &before)?;
+        check_denied(&place, "denied.example", "other.example")?;
+        place.done(&["apply", "--confirm", "2", &other])?;
+        place.wait_settled()?;
+        check_rules(&place, &before)?;
+        check_denied(&place, "denied.example", "other.example")?;
+    }
+    Ok(())
+}
+
+fn names_leave_no_trace() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let before = place.rules()?;
+    let policy = place.folder.write("policy.nft", NAMES)?;
+    for _ in 0..2 {
+        place.done(&["apply", "--now", &policy])?;
+        ensure!(place.firewall().is_some(), "no firewall runs");
+        place.done(&["unapply"])?;
+        place.check_rules(&before)?;
+        ensure!(place.firewall().is_none(), "the firewall still runs");
+    }
+    place.done(&["apply", "--confirm", "2", &policy])?;
+    place.wait_settled()?;
+    place.check_rules(&before)?;
+    ensure!(place.firewall().is_none(), "the firewall still runs");
+    // A confirmed policy without names needs none either.
+    place.done(&["apply", "--now", &policy])?;
+    let plain = place.folder.write("plain.nft", POLICY)?;
+    place.done(&["apply", "--now", &plain])?;
+    ensure!(place.firewall().is_none(), "the firewall still runs");
+    ensure!(!place.rules()?.contains("mangle"), "{}", place.rules()?);
+    Ok(())
+}
+
+fn names_need_their_firewall() -> anyhow::Result<()> {
+    let (place, policy) = applied(Twin::Rust)?;
+    place.done(&["apply", "--confirm", "600", &policy])?;
+    let pid = place.firewall().context("a firewall")?;
+    proc::signal(pid, libc::SIGKILL);
+    until("the firewall's end", PATIENCE, || {
+        Ok(place.firewall().is_none())
+    })?;
+    place.refused(&["confirm"], 4, "no firewall names for it")?;
+    let status = place.run(&["--socket", "/nonexistent/control", "status"])?;
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    ensure!(
+        status.status.code() == Some(1) && said.contains("NO FIREWALL NAMES FOR IT"),
+        "{said}"
+    );
+    // Closed, as --fail says.
+    ensure!(!passes(&place, "denied.example")?, "it passes");
+    place.done(&["revert"])?;
+    check_denied(&place, "denied.example", "other.example")
+}
+
+/// The rules, the firewall's policy, and whether it decides by it.
+fn look(place: &Place) -> anyhow::Result<String> {
+    let names = fs::read_to_string(place.folder.file("run/stage/names.nft"));
+    let names = names.unwrap_or_default();
+    let denies = !passes(place, "denied.example")? && passes(place, "other.example")?;
+    Ok(format!("{}\n{names}\ndenies: {denies}", rules(place)?))
+}
+
+fn names_killed_at_every_step() -> anyhow::Result<()> {
+    let (place, _) = applied(Twin::Rust)?;
+    let other = place.folder.write("other.nft", OTHER_NAMES)?;
+    kill_everywhere(&place, &other, &look)
+}
+
+fn names_boot() -> anyhow::Result<()> {
+    let (place, policy) = applied(Twin::C)?;
+    // The kernel forgets all rules and connections, and no process is left.
+    let pid = place.firewall().context("a firewall")?;
+    proc::signal(pid, libc::SIGKILL);
+    fs::remove_dir_all(place.folder.file("run"))?;
+    place
+        .namespace
+        .feed("nft", &["-f", "-"], "flush ruleset\n")?;
+    place.done(&["boot", &policy])?;
+    check_denied(&place, "denied.example", "other.example")?;
+    // The last good one, where the file can't be split.
+    place.folder.replace(
+        "policy.nft",
+        NAMES.replace("filter hook input", "nat hook input"),
+    )?;
+    place.refused(&["boot", &policy], 1, "policy.nft:5")?;
+    check_denied(&place, "denied.example", "other.example")
+}
+
+/// With the bits of two generations each apply has the bits of the one before the last.
+fn names_of_few_generations() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let config = fs::read_to_string(place.folder.file("twinwall.conf"))? + "MARKS=0x1f0\n";
+    place.folder.replace("twinwall.conf", &config)?;
+    let policy = place.folder.write("policy.nft", NAMES)?;
+    let other = NAMES.replace("denied.example", "other.example");
+    let other = place.folder.write("other.nft", other)?;
+    let connections = || -> anyhow::Result<String> {
+        let mut list = place.namespace.command("cat");
+        let output = list.arg("/proc/net/nf_conntrack").output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    place.done(&["apply", "--now", &policy])?;
+    place.namespace.enter(|| -> anyhow::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut client = TcpStream::connect(listener.local_addr()?)?;
+        let (mut server, _) = listener.accept()?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        for policy in [&other, &policy, &other] {
+            place.done(&["apply", "--now", policy])?;
+            let marked = connections()?;
+            let is_clear =
+                !marked.is_empty() && marked.lines().all(|line| line.contains(" mark=0 "));
+            ensure!(is_clear, "connections keep classes: {marked}");
+            // Its packets give it a class again.
+            client.write_all(b"SSH-2.0-nameless\r\n")?;
+            server.read_exact(&mut [0; 18])?;
+        }
+        ensure!(!connections()?.contains(" mark=0 "), "no class was noted");
+        place.done(&["apply", "--confirm", "600", &policy])?;
+        place.done(&["revert"])?;
+        Ok(())
+    })?;
+    check_denied(&place, "other.example", "denied.example")
+}
+
+fn names_are_refused() -> anyhow::Result<()> {
+    let (place, _) = applied(Twin::Rust)?;
+    let before = rules(&place)?;
+    for (from, to, words) in [
+        ("filter hook input", "nat hook input", "bad.nft:5: "),
+        ("udp dport 7777", "udp monster 7777", "fwctl split "),
+        ("denied.example\"", "a..b\"", "bad.nft:"),
+    ] {
+        let bad = place.folder.replace("bad.nft", NAMES.replace(from, to))?;
+        place.refused(&["apply", "--now", &bad], 2, words)?;
+        check_rules(&place, &before)?;
+    }
+    let policy = place.folder.write("good.nft", OTHER_NAMES)?;
+    let config = place.folder.file("twinwall.conf");
+    for (text, words) in [
+        ("OPTIONS=--fail crash=open\n", "for both"),
+        ("NOTHING\n", "twinwall.conf:1"),
+        ("OPTIONS=--user nobody-at-all\n", "nobody-at-all"),
+    ] {
+        fs::write(&config, text)?;
+        let output = place.run(&["apply", "--now", &policy])?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && stderr.contains(words) && stderr.lines().count() == 1,
+            "{text}: {stderr}"
+        );
+        check_rules(&place, &before)?;
+        check_denied(&place, "denied.example", "other.example")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck source=functions
+# `fwctl apply` of a policy with names, with nft's queue and the firewall as a unit; the way back by systemd's timer; the boot.
+network
+instance twinwall ""
+unit=twinwall-rust@twinwall
+policy() {
+    cat >"$1" <<NFT
+table inet host {
+	set denied { type hostname; elements = { "$2" } }
+	chain input {
+		type filter hook input priority filter; policy accept;
+		http host @denied counter drop
+	}
+}
+NFT
+}
+mkdir -p /run/apply
+policy /etc/twinwall/policy.nft denied.example
+policy /run/apply/other.nft other.example
+
+answers() {
+    ip netns exec client curl -s -m 3 -H "Host: $1" http://192.0.2.1/ | grep -q hello
+}
+
+# denies NAME OTHER: of both names the first alone is denied.
+denies() {
+    answers "$2" && ! answers "$1"
+}
+
+rules() {
+    nft list ruleset | sed -E 's/packets [0-9]+ bytes [0-9]+/packets N bytes N/'
+}
+
+goes_back() {
+    local before
+    before=$(rules)
+    fwctl apply --confirm 5 /run/apply/other.nft
+    denies other.example denied.example || return 1
+    patiently denies denied.example other.example
+    patiently same "$before" rules
+}
+
+clean=$(rules)
+check applies fwctl apply --confirm 600
+check kernel-queues says "queue( flags bypass)? to 0|queue num 0" nft list table inet host
+check no-iptables not says "NFQUEUE" iptables-save
+check unit-runs systemctl is-active $unit
+check decides denies denied.example other.example
+check confirms fwctl confirm
+check status says "connections: .* settled" fwctl status
+check goes-back goes_back
+check reverts-by-a-unit says "not confirmed in time" fwctl history
+check a-dead-firewall-comes-back systemctl kill --signal KILL --kill-whom main $unit
+check decides-again patiently denies denied.example other.example
+nft flush ruleset
+systemctl stop $unit
+check boots systemctl start twinwall.service
+check decides-after-the-boot denies denied.example other.example
+check unapplies fwctl unapply
+check leaves-no-rule same "$clean" rules
+check leaves-no-firewall not systemctl is-active $unit
+systemctl stop twinwall.service
+rm -r /run/apply /etc/twinwall/policy.nft
