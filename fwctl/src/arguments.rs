@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use cage::allow::Allowed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::fleet::arguments::Fleet;
+
 const EXIT_CODES: &str = "\
 Exit status: 0 no problem, 1 problem found (a ledger that does not reconcile,
 flows whose verdict changes, findings), 2 bad command line, policy or capture,
@@ -185,6 +187,9 @@ pub enum Command {
     /// If the policy's file can't be loaded, the generation that was confirmed
     /// last is; the exit status is 1 then.
     Boot(Boot),
+    /// One policy for many hosts, by etcd or a folder (docs/FLEET.md)
+    #[command(subcommand)]
+    Fleet(Box<Fleet>),
     /// What a unit's ExecReload runs: reloads the policy, or starts another
     /// program in the unit if `upgrade` has asked for it
     #[command(hide = true)]
@@ -284,6 +289,7 @@ impl Command {
                 | Command::Unapply(_)
                 | Command::History(_)
                 | Command::Boot(_)
+                | Command::Fleet(_)
                 | Command::Run(_)
                 | Command::CageStage { .. }
                 | Command::Split(_)

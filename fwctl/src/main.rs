@@ -19,6 +19,7 @@ mod drops;
 mod event;
 mod explain;
 mod failure;
+mod fleet;
 mod instance;
 mod level;
 mod output;
@@ -67,6 +68,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::StartFirewall { pid_file, command } => {
             applied::firewall::process::become_firewall(pid_file, command)
         }
+        Command::Fleet(asked) => fleet::run(arguments, asked),
         Command::Drops(asked) => drops::run(arguments, asked),
         Command::Split(asked) => split::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),

@@ -12,6 +12,7 @@ mod chaos;
 mod control;
 mod evasion;
 mod events;
+mod fleet;
 mod fwctl;
 mod kernel;
 mod metrics;
@@ -25,7 +26,7 @@ mod rules;
 mod stage;
 mod upgrade;
 
-const PARTS: [Part; 19] = [
+const PARTS: [Part; 20] = [
     Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
@@ -33,6 +34,7 @@ const PARTS: [Part; 19] = [
     Part::new("control", control::cases),
     Part::new("evasion", evasion::cases),
     Part::new("events", events::cases),
+    Part::new("fleet", fleet::cases),
     Part::new("fwctl", fwctl::cases),
     Part::new("kernel", kernel::cases),
     Part::new("metrics", metrics::cases),

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A bundle: a policy with its includes in their places, and the lists that it reads. JSON with sorted names, so that the same
+//! policy has the same digest wherever it is packed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::failure::{at, request, system, untrusted, Result};
+use crate::file;
+
+/// Bytes of a bundle.
+pub const BUNDLE_MAX: usize = 16 << 20;
+/// Bytes of a bundle that etcd takes: its limit of a request is 1.5 MiB, and base64 makes four bytes of three.
+pub const ETCD_MAX: usize = 1 << 20;
+/// The policy's name in a bundle.
+pub const POLICY: &str = "policy.nft";
+const BUNDLE: &str = "twinwall-bundle";
+const FILES_MAX: usize = 1000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bundle {
+    kind: String,
+    /// Texts by their paths, relative to the policy's folder.
+    pub files: BTreeMap<String, String>,
+}
+
+/// SHA-256 in hexadecimal.
+pub fn digest(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a path stays below the folder that it is joined to.
+fn is_inside(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// The lists of names that a policy reads: `file "blocklist.txt"` (GRAMMAR.md, set-item).
+fn lists(text: &str) -> Vec<&str> {
+    let quoted = |line: &str| -> Option<(usize, usize)> {
+        let rest = line.trim_start().strip_prefix("file")?.trim_start();
+        let rest = rest.strip_prefix('"')?;
+        let begin = line.len() - rest.len();
+        Some((begin, begin + rest.find('"')?))
+    };
+    let found = text.split(['\n', ';', '{']);
+    found
+        .filter_map(|part| quoted(part).map(|(begin, end)| &part[begin..end]))
+        .collect()
+}
+
+impl Bundle {
+    /// Packs a policy with what it includes and reads. Files outside of its folder are refused.
+    pub fn pack(path: &Path) -> Result<Bundle> {
+        let source = apply::source::read(path)?;
+        let folder = source.file.parent().unwrap_or(Path::new("/"));
+        let mut files = BTreeMap::new();
+        for name in lists(&source.text.text) {
+            if !is_inside(name) {
+                return Err(request(format_args!(
+                    "{}: file \"{name}\" lies outside of the policy's folder: move it there, and name it without .. and /",
+                    source.file.display()
+                )));
+            }
+            let list = folder.join(name);
+            let text = fs::read_to_string(&list).map_err(at(&list))?;
+            files.insert(name.to_owned(), text);
+        }
+        files.insert(POLICY.to_owned(), source.text.text.clone());
+        let kind = BUNDLE.to_owned();
+        Ok(Bundle { kind, files })
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads a bundle that must have this digest.
+    pub fn parse(bytes: &[u8], expected: &str) -> Result<Bundle> {
+        if bytes.len() > BUNDLE_MAX {
+            return Err(untrusted(format_args!(
+                "the bundle has {} bytes, more than {BUNDLE_MAX}: make the policy smaller",
+                bytes.len()
+            )));
+        }
+        let found = digest(bytes);
+        if found != expected {
+            return Err(untrusted(format_args!(
+                "the bundle is another one or not whole: its digest is {found} instead of {expected}: push again"
+            )));
+        }
+        let broken = |why: &str| untrusted(format_args!("the bundle: {why}: push again"));
+        let read: Bundle =
+            serde_json::from_slice(bytes).map_err(|error| broken(&error.to_string()))?;
+        let is_sound = read.kind == BUNDLE
+            && read.files.len() <= FILES_MAX
+            && read.files.contains_key(POLICY)
+            && read.files.keys().all(|name| is_inside(name));
+        match is_sound {
+            true => Ok(read),
+            false => Err(broken(
+                "it has no policy, or names of files that leave its folder",
+            )),
+        }
+    }
+
+    /// Writes the files into a folder that is made anew.
+    pub fn unpack(&self, folder: &Path) -> Result<()> {
+        if let Err(error) = fs::remove_dir_all(folder) {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                return Err(at(folder)(error));
+            }
+        }
+        for (name, text) in &self.files {
+            let path = folder.join(name);
+            let parent = path
+                .parent()
+                .ok_or_else(|| system("a file without a folder: push again"))?;
+            file::make_folder(parent)?;
+            file::replace(&path, text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed() -> (tempfile::TempDir, Bundle) {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("web.nft", "include \"part.nft\"\n");
+        write(
+            "part.nft",
+            "table inet f {\n\tset bad {\n\t\tfile \"bad.txt\"\n\t}\n}\n",
+        );
+        write("bad.txt", "example.com\n");
+        let bundle = Bundle::pack(&folder.path().join("web.nft")).unwrap();
+        (folder, bundle)
+    }
+
+    #[test]
+    fn a_bundle_has_all_that_the_policy_reads() {
+        let (folder, bundle) = packed();
+        let bytes = bundle.bytes();
+        assert_eq!(Bundle::parse(&bytes, &digest(&bytes)).unwrap(), bundle);
+        let to = folder.path().join("to");
+        bundle.unpack(&to).unwrap();
+        bundle.unpack(&to).unwrap();
+        let names: Vec<&String> = bundle.files.keys().collect();
+        assert_eq!(names, ["bad.txt", "policy.nft"]);
+        let read = |name: &str| fs::read_to_string(to.join(name)).unwrap();
+        assert_eq!(read("bad.txt"), "example.com\n");
+        assert!(read("policy.nft").starts_with("table inet f {"));
+    }
+
+    #[test]
+    fn cut_changed_and_leaving_bundles_are_refused() {
+        let (folder, bundle) = packed();
+        let bytes = bundle.bytes();
+        let expected = digest(&bytes);
+        assert!(Bundle::parse(&bytes[..bytes.len() - 1], &expected).is_err());
+        for name in ["../x", "/etc/x", "a/../../x", "", "."] {
+            let mut other = bundle.clone();
+            other.files.insert(name.to_owned(), String::new());
+            let bytes = other.bytes();
+            assert!(Bundle::parse(&bytes, &digest(&bytes)).is_err(), "{name}");
+        }
+        let mut other = bundle;
+        other.files.remove(POLICY);
+        let bytes = other.bytes();
+        assert!(Bundle::parse(&bytes, &digest(&bytes)).is_err());
+        let policy = folder.path().join("web.nft");
+        fs::write(&policy, "table inet f { set a { file \"../a\" } }\n").unwrap();
+        let said = Bundle::pack(&policy).unwrap_err().text;
+        assert!(said.contains("outside of the policy's folder"), "{said}");
+    }
+}

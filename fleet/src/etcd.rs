@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A client of etcd's JSON gateway (etcd 3.4 and later: /v3/…): keys, compare-and-set, leases, a watch, roles. The crate
+//! `etcd-client` would bring tokio, tonic and protoc to each host.
+
+use std::time::Duration;
+
+use base64::prelude::{Engine, BASE64_STANDARD};
+use serde_json::{json, Value};
+
+use crate::failure::{refused, unreachable, Failure, Kind, Result};
+use crate::http::{Connection, Tls, Url};
+
+/// How long a step of a request may take.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an answer: the hosts' reports of a large fleet.
+const ANSWER_MAX: usize = 64 << 20;
+
+/// A user of etcd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+/// The servers, and how they are asked.
+#[derive(Clone)]
+pub struct Place {
+    pub endpoints: Vec<Url>,
+    pub tls: Tls,
+    pub login: Option<Login>,
+}
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub value: Vec<u8>,
+    /// The revision in which it was written last.
+    pub modified: u64,
+}
+
+/// Keys, and the revision of the store that they are of.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub entries: Vec<Entry>,
+    pub revision: u64,
+}
+
+pub struct Etcd {
+    place: Place,
+    /// The place in `endpoints` of the server that is asked.
+    current: usize,
+    connection: Option<Connection>,
+    token: Option<String>,
+    /// How long a step of a request may take.
+    patience: Duration,
+}
+
+/// Bytes as the gateway takes them.
+fn encode(bytes: impl AsRef<[u8]>) -> String {
+    BASE64_STANDARD.encode(bytes)
+}
+
+fn decode(value: &Value) -> Vec<u8> {
+    let text = value.as_str().unwrap_or_default();
+    BASE64_STANDARD.decode(text).unwrap_or_default()
+}
+
+/// A number as the gateway gives it: 64 bits are a string.
+fn number(value: &Value) -> u64 {
+    let text = value.as_str().and_then(|text| text.parse().ok());
+    text.or(value.as_u64()).unwrap_or(0)
+}
+
+/// The first key behind all that begin with a prefix.
+pub fn prefix_end(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0]
+}
+
+fn put_request(key: &str, value: &[u8], lease: Option<&str>) -> Value {
+    let mut request = json!({"key": encode(key), "value": encode(value)});
+    if let Some(lease) = lease {
+        request["lease"] = json!(lease);
+    }
+    request
+}
+
+impl Etcd {
+    pub fn new(place: Place) -> Etcd {
+        Etcd {
+            place,
+            current: 0,
+            connection: None,
+            token: None,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The server that is asked now.
+    fn endpoint(&self) -> Result<&Url> {
+        let found = self.place.endpoints.get(self.current);
+        found.ok_or_else(|| crate::failure::request("no endpoint of etcd: name one with --etcd"))
+    }
+
+    fn open(&self) -> Result<Connection> {
+        Connection::open(self.endpoint()?, &self.place.tls, self.patience)
+    }
+
+    /// Drops what is known of the present server, and goes to the next one.
+    fn leave(&mut self) {
+        self.connection = None;
+        self.token = None;
+        self.current = (self.current + 1) % self.place.endpoints.len().max(1);
+    }
+
+    fn headers(&self) -> String {
+        match &self.token {
+            Some(token) => {
+                format!("Content-Type: application/json\r\nAuthorization: {token}\r\n")
+            }
+            None => "Content-Type: application/json\r\n".to_owned(),
+        }
+    }
+
+    /// One request to the present server, on the connection that there is or a new one.
+    fn send(&mut self, path: &str, body: &Value) -> Result<(u16, Vec<u8>)> {
+        let (headers, body) = (self.headers(), body.to_string());
+        let kept = self.connection.take();
+        if let Some(mut connection) = kept {
+            // The server may have closed it meanwhile: all our requests may be repeated.
+            if let Ok(answer) = connection.ask("POST", path, &headers, body.as_bytes(), ANSWER_MAX)
+            {
+                self.connection = Some(connection);
+                return Ok((answer.status, answer.body));
+            }
+        }
+        let mut connection = self.open()?;
+        let answer = connection.ask("POST", path, &headers, body.as_bytes(), ANSWER_MAX)?;
+        self.connection = Some(connection);
+        Ok((answer.status, answer.body))
+    }
+
+    fn log_in(&mut self) -> Result<()> {
+        let Some(login) = self.place.login.clone() else {
+            return Ok(());
+        };
+        let body = json!({"name": login.user, "password": login.password});
+        let (status, body) = self.send("/v3/auth/authenticate", &body)?;
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match answer["token"].as_str().filter(|_| status == 200) {
+            Some(token) if token.chars().all(|c| c.is_ascii_graphic()) => {
+                self.token = Some(token.to_owned());
+                Ok(())
+            }
+            // A server without users needs no token.
+            _ if message(&answer).contains("authentication is not enabled") => Ok(()),
+            _ => Err(answered(&answer)),
+        }
+    }
+
+    fn call_here(&mut self, path: &str, body: &Value) -> Result<Value> {
+        for _ in 0..2 {
+            if self.token.is_none() {
+                self.log_in()?;
+            }
+            let (status, bytes) = self.send(path, body)?;
+            // A stream's only answer stands in "result".
+            let answer: Value = serde_json::from_slice(&bytes).map_err(|error| {
+                unreachable(format_args!("etcd's answer: {error}: is it etcd?"))
+            })?;
+            if status == 200 && answer["error"].is_null() {
+                return Ok(match answer.get("result") {
+                    Some(result) => result.clone(),
+                    None => answer,
+                });
+            }
+            if !message(&answer).contains("invalid auth token") {
+                return Err(answered(&answer));
+            }
+            self.token = None;
+        }
+        Err(refused(
+            "etcd takes no token of its own: is its clock right?",
+        ))
+    }
+
+    /// Asks, if need be one server after the other.
+    pub fn call(&mut self, path: &str, body: &Value) -> Result<Value> {
+        let mut last = None;
+        for _ in 0..self.place.endpoints.len().max(1) {
+            match self.call_here(path, body) {
+                Err(failure) if failure.kind == Kind::Unreachable => last = Some(failure),
+                done => return done,
+            }
+            self.leave();
+        }
+        Err(last.unwrap_or_else(|| unreachable("no server answers: is etcd there?")))
+    }
+
+    fn range(&mut self, request: Value) -> Result<Found> {
+        let answer = self.call("/v3/kv/range", &request)?;
+        let entry = |entry: &Value| Entry {
+            key: String::from_utf8_lossy(&decode(&entry["key"])).into_owned(),
+            value: decode(&entry["value"]),
+            modified: number(&entry["mod_revision"]),
+        };
+        let all = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or(&[]);
+        Ok(Found {
+            entries: all.iter().map(entry).collect(),
+            revision: number(&answer["header"]["revision"]),
+        })
+    }
+
+    /// A key as a majority of the servers has it.
+    pub fn get(&mut self, key: &str) -> Result<Found> {
+        self.range(json!({"key": encode(key)}))
+    }
+
+    /// All keys that begin with a prefix.
+    pub fn list(&mut self, prefix: &str) -> Result<Found> {
+        self.range(json!({"key": encode(prefix), "range_end": encode(prefix_end(prefix))}))
+    }
+
+    /// Whether the servers answer a new connection within a time.
+    pub fn reach(&mut self, key: &str, limit: Duration) -> Result<()> {
+        self.connection = None;
+        let servers = self.place.endpoints.len().max(1) as u32;
+        self.patience = (limit / servers).clamp(Duration::from_millis(100), PATIENCE);
+        let found = self.get(key);
+        // It has the short patience.
+        self.connection = None;
+        self.patience = PATIENCE;
+        found.map(|_| ())
+    }
+
+    /// Writes a key.
+    /// - lease: whose end removes the key.
+    pub fn put(&mut self, key: &str, value: &[u8], lease: Option<&str>) -> Result<()> {
+        self.call("/v3/kv/put", &put_request(key, value, lease))
+            .map(|_| ())
+    }
+
+    pub fn remove(&mut self, key: &str) -> Result<()> {
+        self.call("/v3/kv/deleterange", &json!({"key": encode(key)}))
+            .map(|_| ())
+    }
+
+    /// Writes keys if the first of them was last written in a revision, 0 = never. Returns whether it was.
+    pub fn put_if(&mut self, modified: u64, writes: &[(&str, &[u8])]) -> Result<bool> {
+        let Some((first, _)) = writes.first() else {
+            return Ok(true);
+        };
+        let put =
+            |(key, value): &(&str, &[u8])| json!({"request_put": put_request(key, value, None)});
+        let request = json!({
+            "compare": [{"key": encode(first), "target": "MOD", "result": "EQUAL", "mod_revision": modified.to_string()}],
+            "success": writes.iter().map(put).collect::<Vec<Value>>(),
+        });
+        let answer = self.call("/v3/kv/txn", &request)?;
+        Ok(answer["succeeded"] == true)
+    }
+
+    /// Makes a lease. Returns its number.
+    pub fn lease(&mut self, seconds: u64) -> Result<String> {
+        let answer = self.call("/v3/lease/grant", &json!({"TTL": seconds}))?;
+        let lease = answer["ID"].as_str().map(str::to_owned);
+        lease.ok_or_else(|| unreachable("etcd gives no lease: is it etcd?"))
+    }
+
+    /// Renews a lease. Returns whether it was still there.
+    pub fn renew(&mut self, lease: &str) -> Result<bool> {
+        let answer = self.call("/v3/lease/keepalive", &json!({"ID": lease}))?;
+        Ok(number(&answer["TTL"]) > 0)
+    }
+
+    /// Watches a key on a connection of its own.
+    /// - revision: the first whose changes are told.
+    pub fn watch(&mut self, key: &str, revision: u64) -> Result<Watch> {
+        if self.token.is_none() {
+            self.log_in()?;
+        }
+        let mut connection = self.open()?;
+        let request =
+            json!({"create_request": {"key": encode(key), "start_revision": revision.to_string()}});
+        let headers = self.headers();
+        let body = request.to_string();
+        match connection.begin("POST", "/v3/watch", &headers, body.as_bytes())? {
+            200 => Ok(Watch {
+                connection,
+                text: Vec::new(),
+            }),
+            status => Err(unreachable(format_args!(
+                "the watch: status {status}: is it etcd?"
+            ))),
+        }
+    }
+}
+
+fn message(answer: &Value) -> String {
+    let error = &answer["error"];
+    let text = error.as_str().or(error["message"].as_str());
+    text.or(answer["message"].as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The failure that an answer tells.
+fn answered(answer: &Value) -> Failure {
+    let message = message(answer);
+    let may_pass = [
+        "timed out",
+        "no leader",
+        "leader changed",
+        "unavailable",
+        "context",
+    ];
+    match may_pass.iter().any(|words| message.contains(words)) || message.is_empty() {
+        true => unreachable(format_args!(
+            "etcd: {message}: have its servers a majority?"
+        )),
+        false => refused(format_args!("etcd: {message}: see docs/FLEET.md, roles")),
+    }
+}
+
+/// A watch. It only says that something may have changed: what there is, is read.
+pub struct Watch {
+    connection: Connection,
+    /// Of a line that has not ended.
+    text: Vec<u8>,
+}
+
+impl Watch {
+    /// Waits. Returns whether the key has changed; false when the time is over. Fails if the watch has ended, by a compaction too.
+    pub fn wait(&mut self, limit: Duration) -> Result<bool> {
+        let Some(piece) = self.connection.wait(limit)? else {
+            return Ok(false);
+        };
+        self.text.extend_from_slice(&piece);
+        let Some(end) = self.text.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(false);
+        };
+        let whole: Vec<u8> = self.text.drain(..=end).collect();
+        let mut changed = false;
+        for line in whole
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let line: Value = serde_json::from_slice(line).unwrap_or_default();
+            let result = &line["result"];
+            if result.is_null() || result["canceled"] == true {
+                return Err(unreachable("the watch has ended: it begins anew"));
+            }
+            changed |= !result["events"].is_null();
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files that have their old content or their new one, whatever dies meanwhile.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::failure::{at, system, Result};
+
+/// Makes a folder and those above it, mode 700.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(at(folder))
+}
+
+/// Writes a file, mode 600, so that after a power cut it has its old content or its new one.
+pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    let write = || {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(part)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(part, path)?;
+        File::open(path.parent().unwrap_or(path))?.sync_all()
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = fs::remove_file(part);
+    }
+    written.map_err(at(path))
+}
+
+/// Reads a file of at most so many bytes.
+pub fn read_at_most(path: &Path, most: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(at(path))?;
+    let read = file.take(most as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(at(path))?;
+    match bytes.len() > most {
+        true => Err(system(format_args!(
+            "{}: it has more than {most} bytes: make it smaller",
+            path.display()
+        ))),
+        false => Ok(bytes),
+    }
+}

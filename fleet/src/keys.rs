@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The keys file: whose signatures a host believes. minisign's public keys, one a line; `need N` asks for N of them.
+
+use base64::prelude::{Engine, BASE64_STANDARD};
+use minisign::{PublicKey, SecretKey, SecretKeyBox};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{request, Result};
+
+/// Keys of a file.
+const KEYS_MAX: usize = 16;
+/// What the text of a rotation says it is.
+pub const ROTATION: &str = "twinwall-keys";
+
+/// Keys, and how many of them must have signed.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    pub need: usize,
+    pub keys: Vec<PublicKey>,
+}
+
+/// New keys, as the old ones sign them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotation {
+    /// ROTATION.
+    pub kind: String,
+    pub channel: String,
+    /// Larger than that of the rotation before.
+    pub serial: u64,
+    /// The new keys file.
+    pub keys: String,
+}
+
+impl Keys {
+    /// Reads the text of a keys file. Fails with the line that is wrong.
+    /// - file: its name, for messages.
+    pub fn parse(file: &str, text: &str) -> Result<Keys> {
+        let mut read = Keys {
+            need: 1,
+            keys: Vec::new(),
+        };
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            let refuse = |cause: &str, cure: &str| {
+                request(format_args!("{file}:{}: {cause}: {cure}", number + 1))
+            };
+            if line.is_empty() || line.starts_with('#') || line.starts_with("untrusted comment:") {
+                continue;
+            }
+            if let Some(need) = line.strip_prefix("need ") {
+                let need = need.trim().parse().ok().filter(|need| *need > 0);
+                read.need = need.ok_or_else(|| refuse("no number", "write need 1, or more"))?;
+                continue;
+            }
+            let key = PublicKey::from_base64(line);
+            let key = key.map_err(|_| {
+                refuse(
+                    "no public key of minisign",
+                    "copy the second line of the .pub file",
+                )
+            })?;
+            let is_known = |one: &PublicKey| one.keynum() == key.keynum() || *one == key;
+            if read.keys.iter().any(is_known) {
+                return Err(refuse("the key stands here twice", "remove the line"));
+            }
+            read.keys.push(key);
+        }
+        let count = read.keys.len();
+        if count == 0 || count > KEYS_MAX || count < read.need {
+            return Err(request(format_args!(
+                "{file}: {count} keys, of which {} must sign: write as many keys as must sign, at most {KEYS_MAX}",
+                read.need
+            )));
+        }
+        Ok(read)
+    }
+}
+
+/// Reads a secret key of minisign.
+/// - password: of a key that has one.
+pub fn secret(file: &str, text: &str, password: Option<String>) -> Result<SecretKey> {
+    let fail = |error: minisign::PError| {
+        request(format_args!(
+            "{file}: {error}: name a secret key of minisign, with its password in TWINWALL_KEY_PASSWORD if it has one"
+        ))
+    };
+    if let Some(password) = password {
+        let sealed = SecretKeyBox::from_string(text).map_err(fail)?;
+        return sealed.into_secret_key(Some(password)).map_err(fail);
+    }
+    // minisign 0.11 writes no checksum into a key without a password, and `into_unencrypted_secret_key` asks for one.
+    let line = text.lines().nth(1).unwrap_or_default().trim();
+    let bytes = BASE64_STANDARD.decode(line).unwrap_or_default();
+    let key = SecretKey::from_bytes(&bytes).map_err(fail)?;
+    match key.is_encrypted() {
+        false => Ok(key),
+        true => Err(request(format_args!(
+            "{file}: the key has a password: set TWINWALL_KEY_PASSWORD"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use minisign::KeyPair;
+
+    #[test]
+    fn a_keys_file_says_its_mistake() {
+        let key = KeyPair::generate_unencrypted_keypair()
+            .unwrap()
+            .pk
+            .to_base64();
+        let read = Keys::parse("k", &format!("# web\nuntrusted comment: x\n{key}\n")).unwrap();
+        assert_eq!((read.need, read.keys.len()), (1, 1));
+        for (text, words) in [
+            (String::new(), "k: 0 keys"),
+            (format!("need 2\n{key}\n"), "of which 2 must sign"),
+            (format!("{key}\n{key}\n"), "k:2: the key stands here twice"),
+            ("need x\n".to_owned(), "k:1: no number"),
+            ("need 0\n".to_owned(), "k:1: no number"),
+            (format!("{key}AAAA\n"), "k:1: no public key"),
+        ] {
+            let said = Keys::parse("k", &text).unwrap_err().text;
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One policy for many hosts.
+//!
+//! Theory of operation: a person pushes a policy. `push` stores it as a bundle under its digest, and signs a pointer to it: channel,
+//! generation, digest, waves and bounds. The store (etcd, or a folder behind https or file) is not trusted; signatures are. On each
+//! host an agent without rights waits for another pointer, fetches the bundle and hands both to a service of root, which verifies
+//! everything itself, runs `fwctl apply` with a confirmation, and keeps the highest generation on disk. The agent asks for the
+//! confirmation when the store answers through the new policy; the service gives it if the ledger and the drops are within bounds.
+//! Without it, the host goes back by itself.
+//!
+//! - formats: `bundle`, `pointer`, `signed`, `keys`, `report`; what each host decides by them: `bucket`, `clock`
+//! - transport: `http`, `etcd`, `store`
+//! - the agent: `agent`; the service of root: `local`; the operator's side: `rollout`, `roles`
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod bucket;
+pub mod bundle;
+pub mod clock;
+pub mod etcd;
+pub mod failure;
+pub mod file;
+pub mod http;
+pub mod keys;
+pub mod local;
+pub mod pointer;
+pub mod report;
+pub mod roles;
+pub mod rollout;
+pub mod signed;
+pub mod store;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The agent's end of root's service.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::protocol::{Answer, Request};
+use crate::failure::{refused, system, Result};
+use crate::report::Local;
+
+/// How long an answer may take: nft loads the policy meanwhile.
+const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_MAX: u64 = 1 << 20;
+
+/// Asks the service. Fails with its words if it refuses.
+pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
+    let fail = |error: std::io::Error| {
+        system(format_args!(
+            "{}: {error}: run systemctl start twinwall-fleet.socket",
+            socket.display()
+        ))
+    };
+    let mut stream = UnixStream::connect(socket).map_err(fail)?;
+    let line = serde_json::to_string(request).unwrap_or_default() + "\n";
+    let mut said = String::new();
+    let mut exchange = || {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        // A service that refuses early has said why.
+        let sent = stream.write_all(line.as_bytes());
+        let sent = sent.and_then(|()| stream.write_all(bundle));
+        let read = (&stream).take(ANSWER_MAX).read_to_string(&mut said);
+        match said.is_empty() {
+            true => sent.and(read).map(|_| ()),
+            false => Ok(()),
+        }
+    };
+    exchange().map_err(fail)?;
+    match serde_json::from_str(&said) {
+        Ok(Answer::Done(local)) => Ok(local),
+        Ok(Answer::Error(text)) => Err(refused(text)),
+        Err(_) => Err(system(
+            "root's service ended without an answer: see journalctl -u 'twinwall-fleet@*'",
+        )),
+    }
+}

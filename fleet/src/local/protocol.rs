@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Requests to root's service: a line of JSON, for `apply` followed by the bundle's bytes. The answer is a line.
+
+use std::io::{BufRead, Read};
+
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::BUNDLE_MAX;
+use crate::failure::{request, Result};
+use crate::report::Local;
+use crate::signed::{Signed, SIGNED_MAX};
+
+/// Where the service listens.
+pub const SOCKET: &str = "/run/twinwall-fleet.sock";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    /// How far the host has come.
+    State {},
+    /// Apply a pointer's policy, until it is confirmed.
+    Apply {
+        pointer: Signed,
+        bundle_bytes: usize,
+    },
+    /// The store answers through the policy: keep it, if the host is well.
+    Confirm { generation: u64 },
+    /// Go back.
+    Revert { generation: u64, why: String },
+    /// Take other keys.
+    Rotate { keys: Signed },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    Done(Local),
+    /// "CAUSE: CURE"
+    Error(String),
+}
+
+/// Reads a request and its bundle.
+pub fn read(from: impl BufRead) -> Result<(Request, Vec<u8>)> {
+    let broken =
+        |why: String| request(format_args!("the request: {why}: are both of one version?"));
+    let mut line = Vec::new();
+    // A text is at most six times as long in JSON.
+    let mut from = from.take(8 * SIGNED_MAX as u64);
+    from.read_until(b'\n', &mut line)
+        .map_err(|error| broken(error.to_string()))?;
+    let read: Request = serde_json::from_slice(&line).map_err(|error| broken(error.to_string()))?;
+    let mut bundle = Vec::new();
+    if let Request::Apply { bundle_bytes, .. } = read {
+        if bundle_bytes > BUNDLE_MAX {
+            return Err(broken(format!("a bundle of {bundle_bytes} bytes")));
+        }
+        from.set_limit(bundle_bytes as u64);
+        from.read_to_end(&mut bundle)
+            .map_err(|error| broken(error.to_string()))?;
+    }
+    Ok((read, bundle))
+}

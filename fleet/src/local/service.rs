@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Requests, served as root. Whatever comes over the socket is believed for its signature alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use apply::state::{Generation, Outcome};
+
+use super::health;
+use super::protocol::{Answer, Request};
+use super::record::{Folder, Rotated};
+use crate::bundle::{self, Bundle};
+use crate::clock;
+use crate::failure::{at, refused, untrusted, Result};
+use crate::keys::{Keys, Rotation, ROTATION};
+use crate::pointer::Pointer;
+use crate::report::{Local, Phase};
+use crate::signed::Signed;
+
+/// How often a generation is applied whose confirmation was interrupted.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// This host, as root has set it up.
+pub struct Host {
+    pub id: String,
+    pub channel: String,
+    /// The keys file.
+    pub keys: PathBuf,
+    /// The folder of the service.
+    pub folder: PathBuf,
+    /// The folder of `fwctl apply`.
+    pub apply: PathBuf,
+    pub fwctl: PathBuf,
+    /// The firewall's control socket.
+    pub control: Option<PathBuf>,
+}
+
+/// The keys that count: those of a rotation, unless the keys file has been changed since.
+fn keys(host: &Host, folder: &Folder) -> Result<Keys> {
+    let text = fs::read_to_string(&host.keys).map_err(at(&host.keys))?;
+    let anchor = bundle::digest(text.as_bytes());
+    match &folder.record.rotated {
+        Some(rotated) if rotated.anchor == anchor => Keys::parse("rotated keys", &rotated.keys),
+        _ => Keys::parse(&host.keys.to_string_lossy(), &text),
+    }
+}
+
+impl Host {
+    /// Runs fwctl. Fails with its error line.
+    fn fwctl(&self, arguments: &[&str]) -> Result<()> {
+        let state = self.apply.to_string_lossy();
+        let arguments = [arguments, &["--state", &state]].concat();
+        let (code, _, said) = health::run(&self.fwctl, &arguments)?;
+        let line = said
+            .lines()
+            .next()
+            .unwrap_or("fwctl failed and said nothing");
+        match code {
+            Some(0) => Ok(()),
+            _ => Err(refused(line.trim_start_matches("error: "))),
+        }
+    }
+
+    /// What `fwctl apply` has made of a bundle last.
+    fn applied(&self, bundle: &Path) -> Result<Option<Generation>> {
+        let file = bundle.join(bundle::POLICY);
+        let state = apply::store::read(&self.apply)?.unwrap_or_default();
+        let mut all = state.generations.into_iter().rev();
+        Ok(all.find(|one| Path::new(&one.file) == file))
+    }
+
+    /// Brings the record to what really happened: a timer, a reboot or a death may have come between.
+    fn reconcile(&self, folder: &mut Folder) -> Result<()> {
+        let record = &folder.record;
+        if !matches!(record.phase, Phase::Started | Phase::Pending) {
+            return Ok(());
+        }
+        let generation = record.generation;
+        let applied = self.applied(&folder.bundle(generation))?;
+        let record = &mut folder.record;
+        match applied.map(|one| (one.outcome, one.why)) {
+            Some((Outcome::Confirmed, _)) => {
+                record.phase = Phase::Confirmed;
+                record.confirmed = generation;
+            }
+            Some((Outcome::Reverted | Outcome::Unapplied, why))
+                if record.phase == Phase::Pending =>
+            {
+                record.phase = Phase::Reverted;
+                record.why = why;
+            }
+            Some((Outcome::Pending, _)) => record.phase = Phase::Pending,
+            _ => return Ok(()),
+        }
+        folder.write()
+    }
+
+    /// How far the host has come.
+    fn local(&self, folder: &Folder) -> Local {
+        let record = &folder.record;
+        let (ledger, twin) =
+            health::ledger(&self.fwctl, self.control.as_deref()).unwrap_or_default();
+        Local {
+            generation: record.generation,
+            digest: record.digest.clone(),
+            phase: record.phase,
+            why: record.why.clone(),
+            confirmed: record.confirmed,
+            ledger,
+            twin,
+        }
+    }
+
+    /// Goes back from the generation that waits, and notes why.
+    fn go_back(&self, folder: &mut Folder, why: &str) -> Result<()> {
+        let done = self.fwctl(&["revert"]);
+        self.reconcile(folder)?;
+        if folder.record.phase == Phase::Pending {
+            return done;
+        }
+        folder.record.why = Some(why.to_owned());
+        folder.write()
+    }
+
+    /// Fails unless the host may take a pointer now.
+    fn admit(&self, folder: &Folder, pointer: &Pointer) -> Result<()> {
+        let record = &folder.record;
+        if pointer.channel != self.channel {
+            return Err(untrusted(format_args!(
+                "the pointer is of channel {}, this host of {}: is the store another one's?",
+                pointer.channel, self.channel
+            )));
+        }
+        if pointer.generation < record.generation {
+            return Err(untrusted(format_args!(
+                "generation {} is older than {}, which this host has had: push a newer one",
+                pointer.generation, record.generation
+            )));
+        }
+        if let Some(why) = pointer.obstacle(clock::unix_seconds()) {
+            return Err(refused(format_args!(
+                "generation {}: {why}",
+                pointer.generation
+            )));
+        }
+        if !pointer.reaches(&self.id) {
+            return Err(refused("the rollout has not reached this host: wait"));
+        }
+        if pointer.generation > record.generation {
+            return match record.phase {
+                Phase::Pending => Err(refused("a generation waits for its confirmation: wait")),
+                _ => Ok(()),
+            };
+        }
+        if pointer.digest != record.digest {
+            return Err(untrusted(format_args!(
+                "there are two generations {}: push another one",
+                pointer.generation
+            )));
+        }
+        let was_interrupted = record.phase == Phase::Started
+            || record.phase == Phase::Reverted
+                && record.why.as_deref() == Some("not confirmed in time");
+        match was_interrupted && record.attempts < ATTEMPTS_MAX {
+            true => Ok(()),
+            false => Err(refused(format_args!(
+                "generation {} was {} here: push another one",
+                pointer.generation,
+                record.phase.word()
+            ))),
+        }
+    }
+
+    fn apply(&self, folder: &mut Folder, pointer: &Signed, bytes: &[u8]) -> Result<()> {
+        let pointer = Pointer::parse(pointer.verify(&keys(self, folder)?)?)?;
+        self.admit(folder, &pointer)?;
+        let bundle = Bundle::parse(bytes, &pointer.digest)?;
+        let place = folder.bundle(pointer.generation);
+        bundle.unpack(&place)?;
+        let record = &mut folder.record;
+        let is_again = record.generation == pointer.generation;
+        record.attempts = if is_again { record.attempts + 1 } else { 1 };
+        record.generation = pointer.generation;
+        record.digest = pointer.digest.clone();
+        record.phase = Phase::Started;
+        record.why = None;
+        record.drops_per_second = pointer.drops_per_second;
+        folder.write()?;
+        folder.keep([pointer.generation, folder.record.confirmed]);
+        let policy = place.join(bundle::POLICY);
+        let seconds = pointer.confirm_seconds.to_string();
+        let applied = self.fwctl(&["apply", "--confirm", &seconds, &policy.to_string_lossy()]);
+        folder.record.phase = match &applied {
+            Ok(()) => Phase::Pending,
+            Err(failure) => {
+                folder.record.why = Some(failure.text.clone());
+                Phase::Reverted
+            }
+        };
+        folder.write()?;
+        applied
+    }
+
+    /// Why the host is not well under the generation that waits. None if it is.
+    fn illness(&self, folder: &Folder) -> Result<Option<String>> {
+        let (ledger, _) = health::ledger(&self.fwctl, self.control.as_deref())?;
+        if ledger == crate::report::Ledger::Red {
+            return Ok(Some("the firewall's ledger is red".to_owned()));
+        }
+        let record = &folder.record;
+        let applied = self.applied(&folder.bundle(record.generation))?;
+        let (Some(applied), Some(bound)) = (applied, record.drops_per_second) else {
+            return Ok(None);
+        };
+        let passed = clock::unix_seconds().saturating_sub(applied.applied_ms / 1000);
+        health::excess(&applied.tables, passed as f64, bound)
+    }
+
+    fn confirm(&self, folder: &mut Folder, generation: u64) -> Result<()> {
+        self.expect_pending(folder, generation)?;
+        if let Some(why) = self.illness(folder)? {
+            return self.go_back(folder, &why);
+        }
+        let done = self.fwctl(&["confirm"]);
+        self.reconcile(folder)?;
+        done
+    }
+
+    fn expect_pending(&self, folder: &Folder, generation: u64) -> Result<()> {
+        let record = &folder.record;
+        match record.phase == Phase::Pending && record.generation == generation {
+            true => Ok(()),
+            false => Err(refused(format_args!(
+                "generation {generation} does not wait for its confirmation: it is {}",
+                record.phase.word()
+            ))),
+        }
+    }
+
+    fn rotate(&self, folder: &mut Folder, keys_message: &Signed) -> Result<()> {
+        let text = keys_message.verify(&keys(self, folder)?)?;
+        let broken = |why: String| untrusted(format_args!("the rotation of keys: {why}"));
+        let rotation: Rotation =
+            serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
+        let anchor = fs::read(&self.keys).map_err(at(&self.keys))?;
+        let anchor = bundle::digest(&anchor);
+        let present = folder.record.rotated.as_ref();
+        let serial = present
+            .filter(|one| one.anchor == anchor)
+            .map_or(0, |one| one.serial);
+        if rotation.kind != ROTATION
+            || rotation.channel != self.channel
+            || rotation.serial <= serial
+        {
+            return Err(broken(format!("it is not the one after number {serial}")));
+        }
+        Keys::parse("the rotation of keys", &rotation.keys)?;
+        folder.record.rotated = Some(Rotated {
+            serial: rotation.serial,
+            keys: rotation.keys,
+            anchor,
+        });
+        folder.write()
+    }
+
+    fn serve_request(&self, request: &Request, bundle: &[u8]) -> Result<Local> {
+        let mut folder = Folder::open(&self.folder)?;
+        self.reconcile(&mut folder)?;
+        match request {
+            Request::State {} => {}
+            Request::Apply { pointer, .. } => self.apply(&mut folder, pointer, bundle)?,
+            Request::Confirm { generation } => self.confirm(&mut folder, *generation)?,
+            Request::Revert { generation, why } => {
+                self.expect_pending(&folder, *generation)?;
+                let why: String = why.chars().filter(|c| !c.is_control()).take(500).collect();
+                self.go_back(&mut folder, &why)?;
+            }
+            Request::Rotate { keys } => self.rotate(&mut folder, keys)?,
+        }
+        Ok(self.local(&folder))
+    }
+
+    /// Serves a request.
+    pub fn serve(&self, request: &Request, bundle: &[u8]) -> Answer {
+        match self.serve_request(request, bundle) {
+            Ok(local) => Answer::Done(local),
+            Err(failure) => Answer::Error(failure.text),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A host's report, which its agent writes to `hosts/ID`.
+
+use serde::{Deserialize, Serialize};
+
+/// How far a host has come with a generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// It has no policy of the fleet.
+    #[default]
+    None,
+    /// It has begun to apply it.
+    Started,
+    /// It is loaded, and waits for its confirmation.
+    Pending,
+    Confirmed,
+    /// It went back.
+    Reverted,
+}
+
+impl Phase {
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::None => "none",
+            Phase::Started => "started",
+            Phase::Pending => "pending",
+            Phase::Confirmed => "confirmed",
+            Phase::Reverted => "reverted",
+        }
+    }
+}
+
+/// The ledger of a host's firewall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ledger {
+    /// There is no firewall, or it was not asked.
+    #[default]
+    None,
+    Green,
+    Red,
+}
+
+/// What root's service knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Local {
+    /// The highest generation that the host has taken, and how far it has come.
+    pub generation: u64,
+    pub digest: String,
+    pub phase: Phase,
+    /// Why it went back.
+    pub why: Option<String>,
+    /// The generation that was confirmed last, 0 = none.
+    pub confirmed: u64,
+    pub ledger: Ledger,
+    /// The firewall's program, e.g. "rust-firewall".
+    pub twin: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    pub channel: String,
+    /// The generation of the pointer that the agent has seen.
+    pub wanted: u64,
+    #[serde(flatten)]
+    pub local: Local,
+    pub version: String,
+    /// The last thing that went wrong.
+    pub error: Option<String>,
+    /// Where Prometheus finds the firewall's metrics: "192.0.2.1:9847".
+    pub metrics: Option<String>,
+    /// Seconds since 1970, by the host's clock.
+    pub time: u64,
+}

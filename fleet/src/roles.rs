@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Users and roles of etcd: each host reads policies and writes its own keys alone.
+
+use base64::prelude::{Engine, BASE64_STANDARD};
+use serde_json::json;
+
+use crate::etcd::Etcd;
+use crate::failure::{Kind, Result};
+use crate::store::key;
+
+/// Who pushes.
+pub const OPERATOR: &str = "twinwall-operator";
+/// A right to read, to write, or both, as etcd numbers them.
+const READ: &str = "READ";
+const BOTH: &str = "READWRITE";
+
+/// The user and role of a host.
+pub fn host_user(host: &str) -> String {
+    format!("twinwall-host-{host}")
+}
+
+/// Does what may have been done before.
+fn once(etcd: &mut Etcd, path: &str, body: serde_json::Value) -> Result<()> {
+    match etcd.call(path, &body) {
+        Err(failure)
+            if failure.kind == Kind::Refused && failure.text.contains("already exists") =>
+        {
+            Ok(())
+        }
+        done => done.map(|_| ()),
+    }
+}
+
+/// A right to one key, or to all that begin with it.
+fn grant(etcd: &mut Etcd, role: &str, right: &str, name: &str, is_prefix: bool) -> Result<()> {
+    let mut range = json!({"permType": right, "key": BASE64_STANDARD.encode(name)});
+    if is_prefix {
+        range["range_end"] = json!(BASE64_STANDARD.encode(crate::etcd::prefix_end(name)));
+    }
+    let body = json!({"name": role, "perm": range});
+    etcd.call("/v3/auth/role/grant", &body).map(|_| ())
+}
+
+fn user(etcd: &mut Etcd, name: &str, password: &str, role: &str) -> Result<()> {
+    once(
+        etcd,
+        "/v3/auth/user/add",
+        json!({"name": name, "password": password}),
+    )?;
+    let change = json!({"name": name, "password": password});
+    etcd.call("/v3/auth/user/changepw", &change)?;
+    let body = json!({"user": name, "role": role});
+    etcd.call("/v3/auth/user/grant", &body).map(|_| ())
+}
+
+/// Makes the operator's user, who may change all of the fleet's keys.
+pub fn add_operator(etcd: &mut Etcd, password: &str) -> Result<()> {
+    once(etcd, "/v3/auth/role/add", json!({"name": OPERATOR}))?;
+    grant(etcd, OPERATOR, BOTH, key::PREFIX, true)?;
+    user(etcd, OPERATOR, password, OPERATOR)
+}
+
+/// Makes a host's user.
+pub fn add_host(etcd: &mut Etcd, host: &str, password: &str) -> Result<()> {
+    let role = host_user(host);
+    once(etcd, "/v3/auth/role/add", json!({"name": role}))?;
+    for name in ["channel/", "policy/", "keys/"] {
+        grant(etcd, &role, READ, &key::in_etcd(name), true)?;
+    }
+    for name in [key::host(host), key::alive(host)] {
+        grant(etcd, &role, BOTH, &name, false)?;
+    }
+    user(etcd, &role, password, &role)
+}
+
+/// Makes etcd's root user, and asks for passwords from now on.
+pub fn enable(etcd: &mut Etcd, password: &str) -> Result<()> {
+    once(etcd, "/v3/auth/role/add", json!({"name": "root"}))?;
+    user(etcd, "root", password, "root")?;
+    etcd.call("/v3/auth/enable", &json!({})).map(|_| ())
+}

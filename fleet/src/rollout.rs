@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The operator's side: pushes, waves, rollbacks and the state of hosts. It holds no state: all of it is in etcd, and each change is a
+//! compare-and-set, so that it may be killed and run again anywhere.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use minisign::{PublicKey, SecretKey};
+
+use crate::bucket::{bucket, BUCKETS};
+use crate::bundle::{self, Bundle, ETCD_MAX};
+use crate::clock::unix_seconds;
+use crate::etcd::Etcd;
+use crate::failure::{request, untrusted, Result};
+use crate::file;
+use crate::keys::Keys;
+use crate::pointer::{Pointer, POINTER};
+use crate::report::{Ledger, Phase, Report};
+use crate::signed::{Signed, SIGNED_MAX};
+use crate::store::{self, key};
+
+/// The operator's keys.
+pub struct Signer {
+    pub secret: Vec<SecretKey>,
+    /// Whose signatures the operator believes: what a hostile store shows is never signed anew.
+    pub trusted: Keys,
+}
+
+impl Signer {
+    /// - trusted: None: the keys' own public halves.
+    pub fn new(secret: Vec<SecretKey>, trusted: Option<Keys>) -> Result<Signer> {
+        let public = |key: &SecretKey| {
+            PublicKey::from_secret_key(key)
+                .map_err(|error| request(format_args!("a key: {error}: name another one")))
+        };
+        let trusted = match trusted {
+            Some(trusted) => trusted,
+            None => Keys {
+                need: secret.len(),
+                keys: secret.iter().map(public).collect::<Result<_>>()?,
+            },
+        };
+        Ok(Signer { secret, trusted })
+    }
+}
+
+/// A pointer as it lies in etcd.
+pub struct Present {
+    pub pointer: Pointer,
+    modified: u64,
+}
+
+/// The wishes of a push.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// Shares in thousandths, the last 1000.
+    pub waves: Vec<u16>,
+    pub not_before: u64,
+    pub expires: Option<u64>,
+    pub least_version: String,
+    pub confirm_seconds: u32,
+    pub observe_seconds: u32,
+    pub drops_per_second: Option<u64>,
+    /// The place of a bundle that is too large for etcd.
+    pub url: Option<String>,
+}
+
+/// A host, as etcd tells.
+#[derive(Clone, Debug)]
+pub struct Host {
+    pub id: String,
+    pub report: Report,
+    /// Whether its lease holds.
+    pub is_alive: bool,
+}
+
+/// A host's state towards a generation, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    Confirmed,
+    /// On its way.
+    Applying,
+    Reverted,
+    /// It can't take it: its error says why.
+    Behind,
+    /// Its wave has not come.
+    Waiting,
+    /// Its lease has ended.
+    Silent,
+}
+
+impl State {
+    pub const ALL: [State; 6] = [
+        State::Confirmed,
+        State::Applying,
+        State::Reverted,
+        State::Behind,
+        State::Waiting,
+        State::Silent,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Confirmed => "confirmed",
+            State::Applying => "applying",
+            State::Reverted => "reverted",
+            State::Behind => "behind",
+            State::Waiting => "waiting",
+            State::Silent => "silent",
+        }
+    }
+}
+
+impl Host {
+    /// Its state towards a pointer.
+    pub fn state(&self, pointer: &Pointer) -> State {
+        let local = &self.report.local;
+        let has_it = local.generation == pointer.generation;
+        match local.phase {
+            Phase::Confirmed if has_it => State::Confirmed,
+            Phase::Reverted if has_it => State::Reverted,
+            _ if !self.is_alive => State::Silent,
+            _ if !pointer.reaches(&self.id) => State::Waiting,
+            _ if self.report.error.is_some() => State::Behind,
+            _ => State::Applying,
+        }
+    }
+
+    /// Why it is not where it should be. Empty if it is.
+    pub fn why(&self) -> &str {
+        let why = self.report.local.why.as_deref();
+        why.or(self.report.error.as_deref()).unwrap_or_default()
+    }
+
+    pub fn is_red(&self) -> bool {
+        self.report.local.ledger == Ledger::Red
+    }
+}
+
+/// The pointer of a channel. None if nothing was pushed.
+/// - trusted: whose signatures must hold; None: to show it only.
+pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result<Option<Present>> {
+    let found = etcd.get(&key::in_etcd(&key::channel(channel)))?;
+    let Some(entry) = found.entries.into_iter().next() else {
+        return Ok(None);
+    };
+    Ok(Some(Present {
+        pointer: read(&entry.value, channel, trusted)?,
+        modified: entry.modified,
+    }))
+}
+
+/// Reads a signed pointer of a channel.
+fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> {
+    let signed = Signed::parse(value)?;
+    if let Some(keys) = trusted {
+        signed.verify(keys)?;
+    }
+    let pointer = Pointer::parse(&signed.text)?;
+    match pointer.channel == channel {
+        true => Ok(pointer),
+        false => Err(untrusted(format_args!(
+            "the pointer of channel {channel} is one of {}: the store is not to be trusted: look who writes there",
+            pointer.channel
+        ))),
+    }
+}
+
+/// All hosts of a channel, by name.
+pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
+    let alive = etcd.list(key::ALIVE)?.entries;
+    let alive: BTreeSet<String> = alive
+        .into_iter()
+        .filter_map(|entry| entry.key.strip_prefix(key::ALIVE).map(str::to_owned))
+        .collect();
+    let host = |entry: crate::etcd::Entry| {
+        let id = entry.key.strip_prefix(key::HOSTS)?.to_owned();
+        // A host that writes nonsense is named all the same.
+        let report = serde_json::from_slice(&entry.value).unwrap_or_else(|_| Report {
+            channel: channel.to_owned(),
+            error: Some("its report is not understood: are the versions the same?".to_owned()),
+            ..Report::default()
+        });
+        let is_alive = alive.contains(&id);
+        Some(Host {
+            id,
+            report,
+            is_alive,
+        })
+    };
+    let all = etcd.list(key::HOSTS)?.entries.into_iter().filter_map(host);
+    Ok(all.filter(|one| one.report.channel == channel).collect())
+}
+
+/// Signs a pointer and puts it in place of the present one. Fails if somebody else was quicker.
+fn publish(etcd: &mut Etcd, pointer: &Pointer, modified: u64, signer: &Signer) -> Result<()> {
+    Pointer::parse(&pointer.text())?;
+    let value = Signed::sign(pointer.text(), &signer.secret)?.value();
+    let channel = key::in_etcd(&key::channel(&pointer.channel));
+    let history = key::in_etcd(&key::history(&pointer.channel, pointer.generation));
+    match etcd.put_if(modified, &[(&channel, &value), (&history, &value)])? {
+        true => Ok(()),
+        false => Err(request(format_args!(
+            "somebody else has changed channel {} meanwhile: see fwctl fleet status, then run it again",
+            pointer.channel
+        ))),
+    }
+}
+
+fn pointer_of(channel: &str, generation: u64, digest: String, wishes: &Wishes) -> Pointer {
+    Pointer {
+        kind: POINTER.to_owned(),
+        channel: channel.to_owned(),
+        generation,
+        digest,
+        url: wishes.url.clone(),
+        not_before: wishes.not_before,
+        expires: wishes.expires,
+        least_version: wishes.least_version.clone(),
+        waves: wishes.waves.clone(),
+        wave: 0,
+        confirm_seconds: wishes.confirm_seconds,
+        observe_seconds: wishes.observe_seconds,
+        drops_per_second: wishes.drops_per_second,
+    }
+}
+
+/// The waves of a pointer, the first so large that it reaches a host that is there: a wave of nobody would prove nothing.
+fn with_a_canary(pointer: &Pointer, hosts: &[Host]) -> Vec<u16> {
+    let alive = hosts.iter().filter(|host| host.is_alive);
+    let buckets = alive.map(|host| bucket(&host.id, &pointer.channel, pointer.generation));
+    let least = buckets.min().map_or(0, |first| first + 1);
+    let first = pointer.waves.first().copied().unwrap_or(BUCKETS).max(least);
+    let rest = pointer.waves.iter().copied().filter(|wave| *wave > first);
+    [first].into_iter().chain(rest).collect()
+}
+
+/// Stores a bundle and makes it the wanted one, in its first wave.
+pub fn push(
+    etcd: &mut Etcd,
+    channel: &str,
+    bundle: &Bundle,
+    wishes: &Wishes,
+    signer: &Signer,
+) -> Result<Pointer> {
+    let bytes = bundle.bytes();
+    let digest = bundle::digest(&bytes);
+    if wishes.url.is_none() {
+        if bytes.len() > ETCD_MAX {
+            return Err(request(format_args!(
+                "the bundle has {} bytes, more than the {ETCD_MAX} that etcd takes: write it with fwctl fleet pack, and name its place with --url",
+                bytes.len()
+            )));
+        }
+        // Immutable: it is written once.
+        etcd.put_if(0, &[(&key::in_etcd(&key::policy(&digest)), &bytes)])?;
+    }
+    let present = present(etcd, channel, Some(&signer.trusted))?;
+    let (before, modified) = present.map_or((0, 0), |one| (one.pointer.generation, one.modified));
+    let mut pointer = pointer_of(channel, before + 1, digest, wishes);
+    pointer.waves = with_a_canary(&pointer, &hosts(etcd, channel)?);
+    publish(etcd, &pointer, modified, signer)?;
+    Ok(pointer)
+}
+
+/// Stores a bundle in a folder that agents read, and makes it the wanted one on all hosts.
+pub fn push_into(
+    folder: &Path,
+    channel: &str,
+    bundle: &Bundle,
+    wishes: &Wishes,
+    signer: &Signer,
+) -> Result<Pointer> {
+    let bytes = bundle.bytes();
+    let digest = bundle::digest(&bytes);
+    let name = key::channel(channel);
+    let path = folder.join(&name);
+    let before = match path.exists() {
+        true => {
+            let value = file::read_at_most(&path, SIGNED_MAX)?;
+            read(&value, channel, Some(&signer.trusted))?.generation
+        }
+        false => 0,
+    };
+    let pointer = pointer_of(channel, before + 1, digest, wishes);
+    Pointer::parse(&pointer.text())?;
+    let value = Signed::sign(pointer.text(), &signer.secret)?.value();
+    store::write_into(folder, &key::policy(&pointer.digest), &bytes)?;
+    store::write_into(folder, &name, &value)?;
+    Ok(pointer)
+}
+
+/// Wants an earlier generation's policy again, as a new generation.
+/// - generation: None: the one before the present one.
+pub fn rollback(
+    etcd: &mut Etcd,
+    channel: &str,
+    generation: Option<u64>,
+    wishes: &Wishes,
+    signer: &Signer,
+) -> Result<Pointer> {
+    let present = present(etcd, channel, Some(&signer.trusted))?
+        .ok_or_else(|| request(format_args!("channel {channel} has no policy: push one")))?;
+    let wanted = generation.unwrap_or(present.pointer.generation - 1);
+    let found = etcd.get(&key::in_etcd(&key::history(channel, wanted)))?;
+    let Some(entry) = found.entries.first() else {
+        return Err(request(format_args!(
+            "channel {channel} had no generation {wanted}: name another one"
+        )));
+    };
+    let old = read(&entry.value, channel, Some(&signer.trusted))?;
+    if old.generation != wanted {
+        return Err(untrusted(format_args!(
+            "generation {wanted} of the history is {}: name another one",
+            old.generation
+        )));
+    }
+    let mut pointer = pointer_of(channel, present.pointer.generation + 1, old.digest, wishes);
+    pointer.url = old.url;
+    publish(etcd, &pointer, present.modified, signer)?;
+    Ok(pointer)
+}
+
+/// Rules by which a wave follows the one before.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Hosts of the waves so far that may have gone back.
+    pub reverted: usize,
+    /// Share of the hosts of the waves so far that must have confirmed, in percent of those that are not silent.
+    pub confirmed_percent: usize,
+}
+
+/// The outcome of a look at a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Hosts are on their way: (confirmed, of so many).
+    Wait(usize, usize),
+    /// The next wave has begun.
+    Next(Pointer),
+    Done,
+    /// Too many went back: how many, and why the first did.
+    Stopped(usize, String),
+}
+
+/// What follows from the hosts' states.
+fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
+    let reached: Vec<&Host> = hosts
+        .iter()
+        .filter(|host| pointer.reaches(&host.id))
+        .collect();
+    let are = |state: State| {
+        let all = reached.iter().copied();
+        all.filter(move |host| host.state(pointer) == state)
+    };
+    let reverted = are(State::Reverted).count();
+    if reverted > bounds.reverted {
+        let first = are(State::Reverted).next();
+        let why = first.map_or(String::new(), |host| format!("{}: {}", host.id, host.why()));
+        return Step::Stopped(reverted, why);
+    }
+    let confirmed = are(State::Confirmed).count();
+    let wanted = reached.len() - are(State::Silent).count() - reverted;
+    if confirmed * 100 < wanted * bounds.confirmed_percent {
+        return Step::Wait(confirmed, wanted);
+    }
+    match pointer.wave + 1 < pointer.waves.len() {
+        true => {
+            let mut next = pointer.clone();
+            next.wave += 1;
+            Step::Next(next)
+        }
+        false => Step::Done,
+    }
+}
+
+/// Looks at a rollout, and begins its next wave if it may.
+/// - generation: of the rollout; another push ends it.
+pub fn advance(
+    etcd: &mut Etcd,
+    channel: &str,
+    generation: u64,
+    bounds: Bounds,
+    signer: &Signer,
+) -> Result<Step> {
+    let present = present(etcd, channel, Some(&signer.trusted))?
+        .filter(|one| one.pointer.generation == generation);
+    let present = present.ok_or_else(|| {
+        request(format_args!(
+            "generation {generation} of channel {channel} is not wanted any more: see fwctl fleet status"
+        ))
+    })?;
+    if unix_seconds() < present.pointer.not_before {
+        return Ok(Step::Wait(0, 0));
+    }
+    let hosts = hosts(etcd, channel)?;
+    let step = judge(&present.pointer, &hosts, bounds);
+    if let Step::Next(next) = &step {
+        publish(etcd, next, present.modified, signer)?;
+    }
+    Ok(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointer::tests::pointer;
+    use crate::report::Local;
+
+    const BOUNDS: Bounds = Bounds {
+        reverted: 0,
+        confirmed_percent: 100,
+    };
+
+    fn host(id: &str, phase: Phase, is_alive: bool) -> Host {
+        let local = Local {
+            generation: 1,
+            phase,
+            ..Local::default()
+        };
+        Host {
+            id: id.to_owned(),
+            report: Report {
+                local,
+                ..Report::default()
+            },
+            is_alive,
+        }
+    }
+
+    /// A pointer whose first wave reaches about half of the hosts.
+    fn half() -> Pointer {
+        let mut half = pointer();
+        half.waves = vec![500, 1000];
+        half
+    }
+
+    #[test]
+    fn a_wave_follows_when_all_have_confirmed() {
+        let half = half();
+        let ids: Vec<String> = (0..40).map(|number| format!("h{number}")).collect();
+        let (inside, outside): (Vec<&String>, Vec<&String>) =
+            ids.iter().partition(|id| half.reaches(id));
+        assert!(inside.len() > 5 && outside.len() > 5);
+        let mut hosts: Vec<Host> = inside
+            .iter()
+            .map(|id| host(id, Phase::Confirmed, true))
+            .collect();
+        hosts.extend(outside.iter().map(|id| host(id, Phase::None, true)));
+        assert!(matches!(judge(&half, &hosts, BOUNDS), Step::Next(next) if next.wave == 1));
+        let last = Pointer {
+            wave: 1,
+            ..half.clone()
+        };
+        let of_all = inside.len() + outside.len();
+        assert_eq!(
+            judge(&last, &hosts, BOUNDS),
+            Step::Wait(inside.len(), of_all)
+        );
+        hosts[0].report.local.phase = Phase::Pending;
+        let count = inside.len();
+        assert_eq!(judge(&half, &hosts, BOUNDS), Step::Wait(count - 1, count));
+        hosts[0].is_alive = false;
+        assert!(matches!(judge(&half, &hosts, BOUNDS), Step::Next(_)));
+        hosts[0].report.local.phase = Phase::Reverted;
+        assert!(matches!(judge(&half, &hosts, BOUNDS), Step::Stopped(1, _)));
+        let one = Bounds {
+            reverted: 1,
+            ..BOUNDS
+        };
+        assert!(matches!(judge(&half, &hosts, one), Step::Next(_)));
+    }
+
+    #[test]
+    fn the_first_wave_reaches_a_host_that_is_there() {
+        let ids = ["a", "b", "c"];
+        let hosts: Vec<Host> = ids.map(|id| host(id, Phase::None, id != "a")).into();
+        let mut tiny = pointer();
+        tiny.waves = vec![1, 2, 1000];
+        tiny.waves = with_a_canary(&tiny, &hosts);
+        let reached: Vec<&&str> = ids[1..].iter().filter(|id| tiny.reaches(id)).collect();
+        assert_eq!(reached.len(), 1, "{:?}", tiny.waves);
+        assert_eq!(tiny.waves.last(), Some(&1000));
+        assert_eq!(with_a_canary(&half(), &[]), [500, 1000]);
+    }
+
+    #[test]
+    fn each_host_has_a_state() {
+        let all = Pointer { wave: 1, ..half() };
+        let state = |phase, is_alive| host("a", phase, is_alive).state(&all);
+        assert_eq!(state(Phase::Confirmed, false), State::Confirmed);
+        assert_eq!(state(Phase::Reverted, true), State::Reverted);
+        assert_eq!(state(Phase::None, false), State::Silent);
+        assert_eq!(state(Phase::Pending, true), State::Applying);
+        let mut behind = host("a", Phase::None, true);
+        behind.report.error = Some("disk full".to_owned());
+        assert_eq!(behind.state(&all), State::Behind);
+    }
+}

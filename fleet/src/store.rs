@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The store as an agent sees it: etcd, or a folder behind https or file. Nothing that it says is believed here.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::bundle::{BUNDLE_MAX, ETCD_MAX};
+use crate::etcd::{Etcd, Watch, PATIENCE};
+use crate::failure::{at, request, unreachable, Kind, Result};
+use crate::file;
+use crate::http::{Connection, Tls, Url};
+use crate::report::Report;
+use crate::signed::SIGNED_MAX;
+
+/// Seconds after which etcd forgets that a host is there.
+pub const LEASE_SECONDS: u64 = 60;
+
+/// Names of keys in etcd, and of files in a folder: `twinwall/` stands before them in etcd.
+pub mod key {
+    pub const PREFIX: &str = "twinwall/";
+    pub const HOSTS: &str = "twinwall/hosts/";
+    pub const ALIVE: &str = "twinwall/alive/";
+
+    pub fn channel(name: &str) -> String {
+        format!("channel/{name}")
+    }
+    pub fn policy(digest: &str) -> String {
+        format!("policy/{digest}")
+    }
+    pub fn keys(channel: &str) -> String {
+        format!("keys/{channel}")
+    }
+    pub fn history(channel: &str, generation: u64) -> String {
+        format!("history/{channel}/{generation:020}")
+    }
+    pub fn in_etcd(name: &str) -> String {
+        format!("{PREFIX}{name}")
+    }
+    pub fn host(id: &str) -> String {
+        format!("{HOSTS}{id}")
+    }
+    pub fn alive(id: &str) -> String {
+        format!("{ALIVE}{id}")
+    }
+}
+
+/// Where policies come from.
+pub enum Store {
+    Etcd(Box<Shared>),
+    Folder(Place),
+}
+
+/// etcd, with what an agent holds there.
+pub struct Shared {
+    etcd: Etcd,
+    watch: Option<Watch>,
+    lease: Option<String>,
+    /// The latest revision that was read.
+    revision: u64,
+}
+
+/// A folder.
+pub enum Place {
+    File(PathBuf),
+    Http(Url, Tls),
+}
+
+/// Reads a file of a URL. None if there is none.
+fn fetch(place: &Place, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
+    match place {
+        Place::File(folder) => {
+            let path = folder.join(name);
+            match path.exists() {
+                true => file::read_at_most(&path, most).map(Some),
+                false => Ok(None),
+            }
+        }
+        Place::Http(url, tls) => {
+            let mut connection = Connection::open(url, tls, PATIENCE)?;
+            let path = match name {
+                "" => String::new(),
+                name => format!("/{name}"),
+            };
+            let headers = "Connection: close\r\n";
+            let answer = connection.ask("GET", &path, headers, b"", most)?;
+            match answer.status {
+                200 => Ok(Some(answer.body)),
+                404 => Ok(None),
+                status => Err(unreachable(format_args!(
+                    "{path}: status {status}: is the folder served?"
+                ))),
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Reads file:///FOLDER, https://HOST/FOLDER or http://HOST/FOLDER.
+    pub fn parse(text: &str, tls: &Tls) -> Result<Place> {
+        match text.strip_prefix("file://") {
+            Some(path) if path.starts_with('/') => Ok(Place::File(PathBuf::from(path))),
+            Some(_) => Err(request(format_args!("{text}: write file:///FOLDER"))),
+            None => Ok(Place::Http(Url::parse(text)?, tls.clone())),
+        }
+    }
+}
+
+impl Store {
+    pub fn etcd(etcd: Etcd) -> Store {
+        Store::Etcd(Box::new(Shared {
+            etcd,
+            watch: None,
+            lease: None,
+            revision: 0,
+        }))
+    }
+
+    fn read(&mut self, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
+        match self {
+            Store::Folder(place) => fetch(place, name, most),
+            Store::Etcd(shared) => {
+                let found = shared.etcd.get(&key::in_etcd(name))?;
+                if found.revision < shared.revision {
+                    // The store is another one, or an old copy: its watch would wait for revisions that are long in coming.
+                    shared.watch = None;
+                }
+                shared.revision = found.revision;
+                Ok(found.entries.into_iter().next().map(|entry| entry.value))
+            }
+        }
+    }
+
+    /// The pointer of a channel, as it lies there.
+    pub fn pointer(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
+        self.read(&key::channel(channel), SIGNED_MAX)
+    }
+
+    /// The latest rotation of a channel's keys, as it lies there.
+    pub fn rotation(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
+        self.read(&key::keys(channel), SIGNED_MAX)
+    }
+
+    /// A bundle, as it lies there.
+    /// - url: its own place, if it is too large for etcd.
+    pub fn bundle(&mut self, digest: &str, url: Option<&str>, tls: &Tls) -> Result<Vec<u8>> {
+        let read = match url {
+            Some(url) => fetch(&Place::parse(url, tls)?, "", BUNDLE_MAX)?,
+            None => {
+                let most = match self {
+                    Store::Etcd(_) => ETCD_MAX,
+                    Store::Folder(_) => BUNDLE_MAX,
+                };
+                self.read(&key::policy(digest), most)?
+            }
+        };
+        read.ok_or_else(|| unreachable(format_args!("bundle {digest} is not there: push again")))
+    }
+
+    /// Whether the store answers a new connection within a time.
+    pub fn reach(&mut self, channel: &str, limit: Duration) -> Result<()> {
+        match self {
+            Store::Folder(_) => self.pointer(channel).map(|_| ()),
+            Store::Etcd(shared) => shared
+                .etcd
+                .reach(&key::in_etcd(&key::channel(channel)), limit),
+        }
+    }
+
+    /// Waits until the pointer may have changed, or the time is over. A watch is a hint: what there is, is read.
+    pub fn wait(&mut self, channel: &str, limit: Duration) {
+        let Store::Etcd(shared) = self else {
+            return sleep(limit);
+        };
+        if shared.watch.is_none() {
+            let name = key::in_etcd(&key::channel(channel));
+            shared.watch = shared.etcd.watch(&name, shared.revision + 1).ok();
+        }
+        let begun = std::time::Instant::now();
+        while let Some(left) = limit.checked_sub(begun.elapsed()) {
+            let Some(watch) = &mut shared.watch else {
+                return sleep(left);
+            };
+            match watch.wait(left) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(_) => {
+                    // Ended, or compacted: a fresh read comes first, soon.
+                    shared.watch = None;
+                    return sleep(left.min(crate::clock::jitter(Duration::from_secs(1))));
+                }
+            }
+        }
+    }
+
+    /// Drops a watch that may be silent.
+    pub fn forget_watch(&mut self) {
+        if let Store::Etcd(shared) = self {
+            shared.watch = None;
+        }
+    }
+
+    /// Says that the host is there.
+    pub fn renew(&mut self, host: &str) -> Result<()> {
+        let Store::Etcd(shared) = self else {
+            return Ok(());
+        };
+        if let Some(lease) = &shared.lease {
+            match shared.etcd.renew(lease) {
+                Ok(true) => return Ok(()),
+                Err(failure) if failure.kind == Kind::Unreachable => return Err(failure),
+                _ => shared.lease = None,
+            }
+        }
+        let lease = shared.etcd.lease(LEASE_SECONDS)?;
+        shared.etcd.put(&key::alive(host), b"", Some(&lease))?;
+        shared.lease = Some(lease);
+        Ok(())
+    }
+
+    /// Writes the host's report.
+    pub fn report(&mut self, host: &str, report: &Report) -> Result<()> {
+        let Store::Etcd(shared) = self else {
+            return Ok(());
+        };
+        let text = serde_json::to_vec(report).unwrap_or_default();
+        shared.etcd.put(&key::host(host), &text, None)
+    }
+}
+
+/// Writes a value into a folder that agents read.
+pub fn write_into(folder: &Path, name: &str, value: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    let parent = path.parent().unwrap_or(folder);
+    std::fs::create_dir_all(parent).map_err(at(parent))?;
+    file::replace(&path, value)?;
+    let mode = Permissions::from_mode(0o644);
+    std::fs::set_permissions(&path, mode).map_err(at(&path))
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The command line of `fleet`.
+
+use std::path::PathBuf;
+
+use chrono::DateTime;
+use clap::{Args, Subcommand};
+use fleet::pointer::{is_name, VERSION};
+
+#[derive(Subcommand)]
+pub enum Fleet {
+    /// Make users and roles in etcd, and the configuration of hosts
+    ///
+    /// Writes into a new folder: the operator's login, a key pair for
+    /// signatures, and for each host its configuration and its login.
+    Init(Init),
+    /// Sign a policy and have the hosts of a channel apply it, wave by wave
+    ///
+    /// Each host goes back by itself unless it reaches etcd through the new
+    /// policy, its ledger is green and its drops stay within bounds. The exit
+    /// status is 1 if the rollout stopped.
+    Push(Push),
+    /// Go on with a rollout that was left
+    Advance(Advance),
+    /// Show the hosts: confirmed, applying, reverted, behind, waiting, silent
+    ///
+    /// The exit status is 1 if a host is reverted, behind or silent, or its
+    /// ledger is red.
+    Status(Status),
+    /// Have the hosts apply an earlier generation again, all at once
+    Rollback(Rollback),
+    /// Replace the keys that hosts believe; the old ones sign the new ones
+    Rotate(Rotate),
+    /// Print a service-discovery file for Prometheus (file_sd_configs)
+    Targets(Channel),
+    /// Remove a host that is gone from etcd
+    Forget {
+        #[arg(value_name = "HOST", value_parser = name)]
+        host: String,
+        #[command(flatten)]
+        servers: Servers,
+    },
+}
+
+/// The servers of etcd.
+#[derive(Args)]
+pub struct Servers {
+    /// The servers of etcd: https://HOST:PORT, with commas between
+    #[arg(
+        long,
+        value_name = "URLS",
+        env = "TWINWALL_FLEET_ETCD",
+        value_delimiter = ','
+    )]
+    #[arg(default_value = "http://127.0.0.1:2379")]
+    pub etcd: Vec<String>,
+    /// A file with USER:PASSWORD for etcd
+    #[arg(long, value_name = "FILE", env = "TWINWALL_FLEET_LOGIN")]
+    pub login: Option<PathBuf>,
+    /// Certificates of authorities, in PEM (default: the system's)
+    #[arg(long, value_name = "FILE", env = "TWINWALL_FLEET_CA")]
+    pub ca: Option<PathBuf>,
+}
+
+/// The keys that sign.
+#[derive(Args)]
+pub struct Signing {
+    /// A secret key of minisign; may be repeated. Its password, if it has one, is
+    /// in TWINWALL_KEY_PASSWORD
+    #[arg(long, value_name = "KEY", required = true)]
+    pub sign: Vec<PathBuf>,
+    /// The hosts' keys file, by which what is in the store is verified (default:
+    /// the keys that sign)
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<PathBuf>,
+}
+
+/// The rules of a rollout.
+#[derive(Args)]
+pub struct Waiting {
+    /// Publish, and leave the waves to `fwctl fleet advance`
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Hosts that may go back before the rollout stops
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_reverted: usize,
+    /// Percent of the reached hosts that must have confirmed before the next wave
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = percent)]
+    pub enough: usize,
+    /// Seconds without progress after which the command ends
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub patience: u64,
+}
+
+/// What each host does before it keeps a policy.
+#[derive(Args)]
+pub struct Careful {
+    /// Seconds after which a host goes back unless it has confirmed itself
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=86400))]
+    pub confirm: u32,
+    /// Seconds that a host watches the policy before it confirms itself
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub observe: u32,
+    /// Packets a second that any rule with a counter may drop meanwhile
+    #[arg(long, value_name = "N")]
+    pub max_drops: Option<u64>,
+    /// When hosts may take it: seconds since 1970, or 2026-11-24T18:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub not_before: Option<u64>,
+    /// When hosts take it no more; those that have it keep it
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub expires: Option<u64>,
+    /// The version that a host needs
+    #[arg(long, value_name = "VERSION", default_value = VERSION)]
+    pub least_version: String,
+}
+
+#[derive(Args)]
+pub struct Init {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    /// A host; may be repeated
+    #[arg(long, value_name = "HOST", value_parser = name)]
+    pub host: Vec<String>,
+    /// The folder to write, which must not be there
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Have etcd ask everybody for passwords from now on; root's is written too
+    #[arg(long)]
+    pub enable_auth: bool,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Push {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
+    /// Shares of the hosts, the last 100%
+    #[arg(
+        long,
+        value_name = "SHARES",
+        value_delimiter = ',',
+        default_value = "1%,10%,100%"
+    )]
+    #[arg(value_parser = share)]
+    pub waves: Vec<u16>,
+    /// Write into a folder that is served by https or is mounted, in place of
+    /// etcd; there are no waves then
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["waves", "bundle"])]
+    pub into: Option<PathBuf>,
+    /// Write the bundle, too large for etcd, into this file, to be served at --url
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub bundle: Option<PathBuf>,
+    /// Where hosts find the bundle
+    #[arg(long, value_name = "URL", requires = "bundle")]
+    pub url: Option<String>,
+    #[command(flatten)]
+    pub careful: Careful,
+    #[command(flatten)]
+    pub signing: Signing,
+    #[command(flatten)]
+    pub waiting: Waiting,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Advance {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    #[command(flatten)]
+    pub signing: Signing,
+    #[command(flatten)]
+    pub waiting: Waiting,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Status {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Rollback {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    /// Default: the one before the present one
+    #[arg(value_name = "GENERATION")]
+    pub generation: Option<u64>,
+    #[command(flatten)]
+    pub careful: Careful,
+    #[command(flatten)]
+    pub signing: Signing,
+    #[command(flatten)]
+    pub waiting: Waiting,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Rotate {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    /// The new keys file
+    #[arg(value_name = "KEYS")]
+    pub new: PathBuf,
+    /// Larger than that of the rotation before (default: the time)
+    #[arg(long, value_name = "N")]
+    pub serial: Option<u64>,
+    #[command(flatten)]
+    pub signing: Signing,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Channel {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected 1 to 64 of a-z, A-Z, 0-9, -, _ and .".to_owned()),
+    }
+}
+
+fn percent(text: &str) -> Result<usize, String> {
+    let read = text.trim_end_matches('%').parse().ok();
+    let read = read.filter(|percent| (1..=100).contains(percent));
+    read.ok_or_else(|| "expected 1 to 100".to_owned())
+}
+
+/// A share in thousandths.
+fn share(text: &str) -> Result<u16, String> {
+    let read: Option<f64> = text.strip_suffix('%').and_then(|text| text.parse().ok());
+    match read.map(|percent| percent * 10.0) {
+        Some(share) if (1.0..=1000.0).contains(&share) => Ok(share as u16),
+        _ => Err("expected 0.1% to 100%".to_owned()),
+    }
+}
+
+fn time(text: &str) -> Result<u64, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(seconds);
+    }
+    let read = DateTime::parse_from_rfc3339(text).map_err(|error| error.to_string())?;
+    u64::try_from(read.timestamp()).map_err(|_| "expected a time after 1970".to_owned())
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Agents and etcd that die at the wrong moment.
+
+use std::fs;
+
+use anyhow::ensure;
+use testbed::wait::{until, PATIENCE};
+
+use super::place::{policy, Place, Row};
+
+pub const ROWS: &[Row] = &[
+    (
+        "an-agent-that-dies-goes-on",
+        120,
+        an_agent_that_dies_goes_on,
+    ),
+    (
+        "etcd-that-is-away-changes-nothing",
+        120,
+        etcd_that_is_away_changes_nothing,
+    ),
+    (
+        "an-old-backup-of-etcd-is-refused",
+        120,
+        an_old_backup_of_etcd_is_refused,
+    ),
+];
+
+/// The phase that root's service has noted.
+fn phase(place: &Place) -> String {
+    let text = fs::read_to_string(place.path("h1", "state/state.json")).unwrap_or_default();
+    let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    state["phase"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Killed while the policy waits for its confirmation, and started again: before the deadline, or after it.
+fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    for (port, confirm, waits) in [(8888, "60", false), (9999, "3", true)] {
+        let observe = if waits { "2" } else { "5" };
+        let options = ["--no-wait", "--observe", observe, "--confirm", confirm];
+        let (code, said) = place.push(&policy(port), &options)?;
+        ensure!(code == Some(0), "{said}");
+        until("the policy to be loaded", PATIENCE, || {
+            Ok(phase(&place) == "pending")
+        })?;
+        place.stop_agent(0);
+        if waits {
+            until("the host to go back by itself", PATIENCE, || {
+                Ok(place.rules(&place.hosts[0])?.contains("udp dport 8888"))
+            })?;
+        }
+        place.restart_agent(0)?;
+        place.wait_for("confirmed", 1)?;
+        place.all_have(&format!("udp dport {port}"))?;
+    }
+    Ok(())
+}
+
+fn etcd_that_is_away_changes_nothing() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    place.stop_etcd();
+    let log = place.path("h1", "agent.log");
+    until("the agent to miss etcd", PATIENCE, || {
+        Ok(fs::read_to_string(&log)?.contains("does it run"))
+    })?;
+    place.all_have("udp dport 7777")?;
+    place.start_etcd()?;
+    place.push_well(&policy(8888))?;
+    place.all_have("udp dport 8888")
+}
+
+/// etcd is put back to where it was before the second push.
+fn an_old_backup_of_etcd_is_refused() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    place.stop_etcd();
+    let (data, backup) = (place.folder.file("etcd"), place.folder.file("backup"));
+    let copy = |from: &str, to: &str| {
+        let output = std::process::Command::new("cp")
+            .args(["-a", from, to])
+            .output()?;
+        ensure!(output.status.success(), "cp");
+        Ok(())
+    };
+    copy(&data, &backup)?;
+    place.start_etcd()?;
+    place.push_well(&policy(8888))?;
+    place.stop_etcd();
+    fs::remove_dir_all(&data)?;
+    copy(&backup, &data)?;
+    place.start_etcd()?;
+    let log = place.path("h1", "agent.log");
+    until("the agent to refuse it", PATIENCE, || {
+        Ok(fs::read_to_string(&log)?.contains("the store shows generation 1, this host has had 2"))
+    })?;
+    place.all_have("udp dport 8888")?;
+    // Another push has a used number: the one behind it is newer.
+    let (_, said) = place.push(&policy(9999), &["--no-wait"])?;
+    ensure!(said.contains("generation 2"), "{said}");
+    place.push_well(&policy(9999))?;
+    place.all_have("udp dport 9999")
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A store that answers whatever it likes, and hosts that ask for what is not theirs.
+
+use std::fs;
+
+use anyhow::ensure;
+use serde_json::{json, Value};
+use testbed::wait::{until, PATIENCE};
+
+use super::place::{policy, Place, Row, CHANNEL};
+
+pub const ROWS: &[Row] = &[
+    (
+        "a-hostile-store-changes-nothing",
+        120,
+        a_hostile_store_changes_nothing,
+    ),
+    (
+        "a-host-writes-its-own-keys-alone",
+        60,
+        a_host_writes_its_own_keys_alone,
+    ),
+    (
+        "two-pushes-at-once-are-one-after-the-other",
+        60,
+        two_pushes_at_once,
+    ),
+];
+
+const OPERATOR: &str = "out/operator.login";
+
+fn a_hostile_store_changes_nothing() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let name = format!("twinwall/channel/{CHANNEL}");
+    let read = || -> anyhow::Result<String> {
+        let (_, said) = place.etcdctl(OPERATOR, &["get", "--print-value-only", &name])?;
+        Ok(said.trim().to_owned())
+    };
+    let first = read()?;
+    place.push_well(&policy(8888))?;
+    let second: Value = serde_json::from_str(&read()?)?;
+    let signed = |edit: fn(&mut Value)| {
+        let mut pointer: Value = serde_json::from_str(second["text"].as_str().unwrap_or_default())?;
+        pointer["generation"] = json!(9);
+        edit(&mut pointer);
+        anyhow::Ok(
+            json!({"text": pointer.to_string(), "signatures": second["signatures"]}).to_string(),
+        )
+    };
+    let foreign = place.folder.file("foreign");
+    let (public, secret) = (format!("{foreign}.pub"), format!("{foreign}.key"));
+    std::process::Command::new("minisign")
+        .args(["-G", "-W", "-p", &public, "-s", &secret])
+        .output()?;
+    let log = place.path("h1", "agent.log");
+    for (what, value, words) in [
+        (
+            "a replayed generation",
+            first,
+            "the store shows generation 1",
+        ),
+        (
+            "a changed text under a signature",
+            signed(|_| ())?,
+            "0 of the keys have signed",
+        ),
+        (
+            "a pointer of another version",
+            signed(|one| one["more"] = json!(1))?,
+            "of another version",
+        ),
+        ("garbage", "x".to_owned(), "no signed text"),
+    ] {
+        let seen = fs::read_to_string(&log)?.len();
+        let (done, said) = place.etcdctl(OPERATOR, &["put", &name, &value])?;
+        ensure!(done, "{said}");
+        until(what, PATIENCE, || {
+            Ok(fs::read_to_string(&log)?[seen..].contains(words))
+        })?;
+        place.all_have("udp dport 8888")?;
+    }
+    // The operator doesn't sign what the store shows, either.
+    let (code, said) = place.push(&policy(9999), &["--no-wait"])?;
+    ensure!(code == Some(2) && said.contains("no signed text"), "{said}");
+    // A bundle that is cut: the pointer is good, what it names is not.
+    let (done, said) = place.etcdctl(OPERATOR, &["put", &name, &second.to_string()])?;
+    ensure!(done, "{said}");
+    let (code, said) = place.push(&policy(9999), &["--no-wait", "--not-before", "4000000000"])?;
+    ensure!(code == Some(0), "{said}");
+    until("the agent to wait", PATIENCE, || {
+        Ok(fs::read_to_string(&log)?.contains("its time has not come"))
+    })?;
+    let pointer: Value = serde_json::from_str(&read()?)?;
+    let pointer: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
+    let bundle = format!(
+        "twinwall/policy/{}",
+        pointer["digest"].as_str().unwrap_or_default()
+    );
+    let (done, said) =
+        place.etcdctl(OPERATOR, &["put", &bundle, "{\"kind\":\"twinwall-bundle\""])?;
+    ensure!(done, "{said}");
+    let (code, said) = place.push(&policy(9999), &["--no-wait"])?;
+    ensure!(code == Some(0), "{said}");
+    until("the agent to refuse it", PATIENCE, || {
+        Ok(fs::read_to_string(&log)?.contains("another one or not whole"))
+    })?;
+    // A foreign key.
+    let keys =
+        fs::read_to_string(&public)? + &fs::read_to_string(place.folder.file("out/fleet.keys"))?;
+    let keys = place.folder.write("both.keys", keys)?;
+    let path = place.folder.write("foreign.nft", policy(9998))?;
+    let (code, said) = place.fleet(&[
+        "push",
+        CHANNEL,
+        &path,
+        "--no-wait",
+        "--sign",
+        &secret,
+        "--keys",
+        &keys,
+    ])?;
+    ensure!(code == Some(0), "{said}");
+    let seen = fs::read_to_string(&log)?.len();
+    until("the agent to refuse the key", PATIENCE, || {
+        Ok(fs::read_to_string(&log)?[seen.saturating_sub(300)..]
+            .contains("0 of the keys have signed"))
+    })?;
+    place.all_have("udp dport 8888")
+}
+
+fn a_host_writes_its_own_keys_alone() -> anyhow::Result<()> {
+    let place = Place::new(2)?;
+    let login = "out/h1/fleet.login";
+    let put = |name: &str| place.etcdctl(login, &["put", name, "x"]);
+    ensure!(put("twinwall/hosts/h1")?.0, "its own key");
+    for name in [
+        "twinwall/hosts/h2",
+        "twinwall/alive/h2",
+        "twinwall/channel/web",
+        "twinwall/policy/x",
+        "twinwall/keys/web",
+    ] {
+        let (done, said) = put(name)?;
+        ensure!(
+            !done && said.contains("permission denied"),
+            "{name}: {said}"
+        );
+    }
+    let (done, said) = place.etcdctl(login, &["get", "twinwall/hosts/h2"])?;
+    ensure!(!done && said.contains("permission denied"), "{said}");
+    Ok(())
+}
+
+fn two_pushes_at_once() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let key = place.folder.file("out/fleet.key");
+    let paths = [policy(8888), policy(9999)].map(|text| {
+        let name = format!("{}.nft", text.len() + text.matches('9').count());
+        place.folder.write(&name, text)
+    });
+    let said = std::thread::scope(|scope| {
+        let pushes: Vec<_> = paths
+            .iter()
+            .flatten()
+            .map(|path| {
+                let (place, key) = (&place, &key);
+                scope.spawn(move || {
+                    place.fleet(&["push", CHANNEL, path, "--no-wait", "--sign", key])
+                })
+            })
+            .collect();
+        pushes
+            .into_iter()
+            .map(|push| push.join().expect("no panic"))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    // Each has a generation of its own, or was told that the other was quicker.
+    let generations: Vec<&str> = said
+        .iter()
+        .filter_map(|(code, text)| (*code == Some(0)).then_some(&text[..12]))
+        .collect();
+    ensure!(!generations.is_empty(), "{said:?}");
+    ensure!(
+        generations.len() < 2 || generations[0] != generations[1],
+        "{said:?}"
+    );
+    let refused = said.iter().filter(|(code, _)| *code != Some(0));
+    for (_, text) in refused {
+        ensure!(text.contains("somebody else has changed"), "{text}");
+    }
+    place.wait_for("confirmed", 1)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A policy's way to twenty hosts and back.
+
+use anyhow::ensure;
+
+use super::place::{policy, Place, Row, CHANNEL, CUT_OFF};
+
+pub const ROWS: &[Row] = &[
+    ("twenty-hosts", 120, twenty_hosts),
+    (
+        "a-rule-that-drops-too-much-goes-back",
+        60,
+        a_rule_that_drops_too_much_goes_back,
+    ),
+    ("keys-are-rotated", 60, keys_are_rotated),
+];
+
+const HOSTS: usize = 20;
+
+/// A push, a canary that fails and heals, a rollback.
+fn twenty_hosts() -> anyhow::Result<()> {
+    let place = Place::new(HOSTS)?;
+    let said = place.push_well(&policy(7777))?;
+    ensure!(said.contains("wave 2"), "{said}");
+    place.all_have("udp dport 7777")?;
+    place.push_well(&policy(8888))?;
+    place.all_have("udp dport 8888")?;
+
+    // The canary can't reach etcd through it: it goes back, and no other host has seen it.
+    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "6"];
+    let (code, said) = place.push(CUT_OFF, &options)?;
+    ensure!(
+        code == Some(1) && said.contains("STOPPED: 1 went back"),
+        "{said}"
+    );
+    ensure!(
+        place.count("reverted")? == 1 && place.count("waiting")? == HOSTS - 1,
+        "{:#?}",
+        place.status()?
+    );
+    place.all_have("udp dport 8888")?;
+
+    let key = place.folder.file("out/fleet.key");
+    let rollback = ["rollback", CHANNEL, "1", "--sign", &key, "--observe", "1"];
+    let (code, said) = place.fleet(&rollback)?;
+    ensure!(code == Some(0), "{said}");
+    place.all_have("udp dport 7777")?;
+    let (code, said) = place.fleet(&["status", CHANNEL])?;
+    let well = format!("{HOSTS} hosts: {HOSTS} confirmed, 0 applying, 0 reverted");
+    ensure!(code == Some(0) && said.contains(&well), "{said}");
+    Ok(())
+}
+
+fn a_rule_that_drops_too_much_goes_back() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let options = [
+        "--no-wait",
+        "--observe",
+        "3",
+        "--confirm",
+        "30",
+        "--max-drops",
+        "5",
+    ];
+    let (code, said) = place.push(&policy(8888), &options)?;
+    ensure!(code == Some(0), "{said}");
+    // Traffic that the new policy drops, for as long as the host watches it.
+    let host = &place.hosts[0];
+    let flooded = host.namespace.enter(|| -> anyhow::Result<()> {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        testbed::wait::until("the host to go back", testbed::wait::PATIENCE, || {
+            for _ in 0..20 {
+                let _ = socket.send_to(b"x", "127.0.0.1:8888");
+            }
+            let state = std::fs::read_to_string(place.path("h1", "state/state.json"))?;
+            Ok(state.contains("\"reverted\""))
+        })
+    });
+    flooded?;
+    place.wait_for("reverted", 1)?;
+    let why = place.status()?[0]["report"]["why"].to_string();
+    ensure!(why.contains("packets a second, more than 5"), "{why}");
+    place.all_have("udp dport 7777")
+}
+
+fn keys_are_rotated() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let (public, secret) = (place.folder.file("new.pub"), place.folder.file("new.key"));
+    let made = std::process::Command::new("minisign")
+        .args(["-G", "-W", "-p", &public, "-s", &secret])
+        .output()?;
+    ensure!(made.status.success(), "minisign -G");
+    let old = place.folder.file("out/fleet.key");
+    let (code, said) = place.fleet(&["rotate", CHANNEL, &public, "--sign", &old])?;
+    ensure!(code == Some(0), "{said}");
+    // Debian's minisign made the key that signs from now on; the pointer before it is the old key's.
+    let trusted = std::fs::read_to_string(&public)?
+        + &std::fs::read_to_string(place.folder.file("out/fleet.keys"))?;
+    let trusted = place.folder.write("trusted.keys", trusted)?;
+    let path = place.folder.write("new.nft", policy(8888))?;
+    let options = ["--sign", &secret, "--keys", &trusted, "--observe", "1"];
+    let (code, said) = place.fleet(&[&["push", CHANNEL, &path][..], &options].concat())?;
+    ensure!(code == Some(0), "{said}");
+    place.all_have("udp dport 8888")?;
+    let options = ["--no-wait", "--keys", &trusted];
+    let (code, said) = place.push(&policy(9999), &options)?;
+    ensure!(code == Some(0), "{said}");
+    place.wait_for("behind", 1)?;
+    place.all_have("udp dport 8888")
+}
