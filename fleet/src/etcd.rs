@@ -332,7 +332,7 @@ fn answered(answer: &Value) -> Failure {
 /// A watch. It only says that something may have changed: what there is, is read.
 pub struct Watch {
     connection: Connection,
-    /// Of a line that has not ended.
+    /// Bytes of an unfinished line.
     text: Vec<u8>,
 }
 

@@ -272,7 +272,7 @@ impl Connection {
         }
     }
 
-    /// Takes a chunk that was read as a whole; an empty one ends the body.
+    /// Removes the first complete chunk from `raw`; an empty chunk ends the body.
     fn take_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let parsed = httparse::parse_chunk_size(&self.raw).map_err(|_| invalid("a bad chunk"))?;
         let httparse::Status::Complete((begin, size)) = parsed else {

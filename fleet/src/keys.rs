@@ -9,7 +9,7 @@ use crate::failure::{request, Result};
 
 /// Keys of a file.
 const KEYS_MAX: usize = 16;
-/// What the text of a rotation says it is.
+/// Value of `kind` in a rotation.
 pub const ROTATION: &str = "twinwall-keys";
 
 /// Keys, and how many of them must have signed.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bucket::{bucket, BUCKETS};
 use crate::failure::{untrusted, Result};
 
-/// What the text of a pointer says it is.
+/// Value of `kind` in a pointer.
 pub const POINTER: &str = "twinwall-pointer";
 /// The version that hosts compare with `least_version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

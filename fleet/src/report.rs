@@ -42,7 +42,7 @@ pub enum Ledger {
     Red,
 }
 
-/// What root's service knows.
+/// State of root's service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Local {
@@ -70,7 +70,7 @@ pub struct Report {
     pub version: String,
     /// The last thing that went wrong.
     pub error: Option<String>,
-    /// Where Prometheus finds the firewall's metrics: "192.0.2.1:9847".
+    /// Address of the firewall's metrics, for Prometheus: "192.0.2.1:9847".
     pub metrics: Option<String>,
     /// Seconds since 1970, by the host's clock.
     pub time: u64,

@@ -8,7 +8,7 @@ use crate::etcd::Etcd;
 use crate::failure::{Kind, Result};
 use crate::store::key;
 
-/// Who pushes.
+/// The operator's user and role.
 pub const OPERATOR: &str = "twinwall-operator";
 /// A right to read, to write, or both, as etcd numbers them.
 const READ: &str = "READ";

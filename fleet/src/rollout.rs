@@ -22,7 +22,7 @@ use crate::store::{self, key};
 /// The operator's keys.
 pub struct Signer {
     pub secret: Vec<SecretKey>,
-    /// Whose signatures the operator believes: what a hostile store shows is never signed anew.
+    /// Keys by which the store's content is verified before it is signed again.
     pub trusted: Keys,
 }
 
@@ -192,7 +192,7 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
     Ok(all.filter(|one| one.report.channel == channel).collect())
 }
 
-/// Signs a pointer and puts it in place of the present one. Fails if somebody else was quicker.
+/// Signs a pointer and puts it in place of the present one. Fails if the pointer has changed since it was read.
 fn publish(etcd: &mut Etcd, pointer: &Pointer, modified: u64, signer: &Signer) -> Result<()> {
     Pointer::parse(&pointer.text())?;
     let value = Signed::sign(pointer.text(), &signer.secret)?.value();
@@ -252,8 +252,8 @@ pub fn push(
                 bytes.len()
             )));
         }
-        // Immutable: it is written once.
-        etcd.put_if(0, &[(&key::in_etcd(&key::policy(&digest)), &bytes)])?;
+        // The key is the content's digest: to write it again changes nothing, or mends it.
+        etcd.put(&key::in_etcd(&key::policy(&digest)), &bytes, None)?;
     }
     let present = present(etcd, channel, Some(&signer.trusted))?;
     let (before, modified) = present.map_or((0, 0), |one| (one.pointer.generation, one.modified));
@@ -342,7 +342,7 @@ pub enum Step {
     Stopped(usize, String),
 }
 
-/// What follows from the hosts' states.
+/// The next step of a rollout, from the hosts' states.
 fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
     let reached: Vec<&Host> = hosts
         .iter()
@@ -373,7 +373,7 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
     }
 }
 
-/// Looks at a rollout, and begins its next wave if it may.
+/// Reads the state of a rollout, and begins its next wave if the bounds allow it.
 /// - generation: of the rollout; another push ends it.
 pub fn advance(
     etcd: &mut Etcd,

@@ -47,7 +47,7 @@ pub mod key {
     }
 }
 
-/// Where policies come from.
+/// Source of policies.
 pub enum Store {
     Etcd(Box<Shared>),
     Folder(Place),

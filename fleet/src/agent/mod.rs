@@ -25,7 +25,7 @@ mod textfile;
 const LOOK: Duration = Duration::from_secs(24);
 /// The pause after the first failure; it doubles up to LOOK.
 const RETRY: Duration = Duration::from_millis(500);
-/// Looks between two questions for the ledger.
+/// Number of turns between two reads of the ledger.
 const LEDGER_LOOKS: u32 = 5;
 
 pub struct Settings {
@@ -36,7 +36,7 @@ pub struct Settings {
     /// The socket of root's service.
     pub local: PathBuf,
     pub tls: Tls,
-    /// Where Prometheus finds the firewall's metrics.
+    /// Address of the firewall's metrics, for Prometheus.
     pub metrics: Option<String>,
     /// A file for the node exporter.
     pub textfile: Option<PathBuf>,

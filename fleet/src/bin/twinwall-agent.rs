@@ -51,7 +51,7 @@ struct Options {
     /// The socket of root's service
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     local: PathBuf,
-    /// Where Prometheus finds this host's firewall, for `fwctl fleet targets`
+    /// Address of the firewall's metrics, for `fwctl fleet targets`
     #[arg(long, value_name = "ADDRESS:PORT", env = "TWINWALL_FLEET_METRICS")]
     metrics: Option<String>,
     /// A file for the node exporter's textfile collector

@@ -10,7 +10,7 @@ use crate::failure::{request, Result};
 use crate::report::Local;
 use crate::signed::{Signed, SIGNED_MAX};
 
-/// Where the service listens.
+/// Path of the service's socket.
 pub const SOCKET: &str = "/run/twinwall-fleet.sock";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ pub struct Record {
     pub attempts: u32,
     /// The generation that was confirmed last.
     pub confirmed: u64,
-    /// Of the pointer.
+    /// The pointer's bound, packets a second for each rule.
     pub drops_per_second: Option<u64>,
     pub rotated: Option<Rotated>,
 }

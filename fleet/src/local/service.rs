@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// What `fwctl apply` has made of a bundle last.
+    /// The latest generation of `fwctl apply` from a bundle.
     fn applied(&self, bundle: &Path) -> Result<Option<Generation>> {
         let file = bundle.join(bundle::POLICY);
         let state = apply::store::read(&self.apply)?.unwrap_or_default();

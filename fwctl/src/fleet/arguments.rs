@@ -92,7 +92,7 @@ pub struct Waiting {
     pub patience: u64,
 }
 
-/// What each host does before it keeps a policy.
+/// Conditions for keeping a policy on a host.
 #[derive(Args)]
 pub struct Careful {
     /// Seconds after which a host goes back unless it has confirmed itself
@@ -155,7 +155,7 @@ pub struct Push {
     /// Write the bundle, too large for etcd, into this file, to be served at --url
     #[arg(long, value_name = "FILE", requires = "url")]
     pub bundle: Option<PathBuf>,
-    /// Where hosts find the bundle
+    /// Address of the bundle, for the hosts
     #[arg(long, value_name = "URL", requires = "bundle")]
     pub url: Option<String>,
     #[command(flatten)]

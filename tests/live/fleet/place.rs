@@ -16,7 +16,7 @@ use testbed::wait::{until, PATIENCE};
 /// Name, limit in seconds and body of a case.
 pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
 
-/// Where etcd listens.
+/// Address of etcd.
 pub const ETCD: &str = "10.78.0.1:2379";
 pub const CHANNEL: &str = "web";
 
@@ -260,7 +260,7 @@ impl Place {
         Ok(said)
     }
 
-    /// What `status --json` says of each host.
+    /// The hosts' objects in `status --json`.
     pub fn status(&self) -> anyhow::Result<Vec<Value>> {
         let (_, said) = self.fleet(&["status", CHANNEL, "--json"])?;
         let lines = said.lines().skip(1);
@@ -300,6 +300,15 @@ impl Place {
             ensure!(rules.contains(words), "{}: {rules}", host.id);
         }
         Ok(())
+    }
+
+    /// The channel's pointer, as it lies in etcd.
+    pub fn pointer(&self) -> anyhow::Result<String> {
+        let name = format!("twinwall/channel/{CHANNEL}");
+        let get = ["get", "--print-value-only", &name];
+        let (done, said) = self.etcdctl("out/operator.login", &get)?;
+        ensure!(done, "{said}");
+        Ok(said.trim().to_owned())
     }
 
     /// etcdctl as a user whose login is in a file: whether it succeeded, and all that it said.

@@ -22,9 +22,10 @@ const FILE_MAX: usize = 600;
 const FUNCTION_MAX: usize = 80;
 
 /// The folders that contain code.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "c-firewall",
     "capture",
+    "fleet",
     "fwctl",
     "kernel",
     "rust-firewall",
