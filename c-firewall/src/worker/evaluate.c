@@ -275,10 +275,11 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
     struct loaded *loaded = source->loaded;
     struct connections *connections = evaluation->connections;
     bool is_first = true;
-    bool settled;
     uint32_t before = 0; // the mark of the query before
 
     do {
+        bool settled;
+
         if (named)
             named_tell(named, connection_names(connections, &named->followed), input);
         decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters,
