@@ -74,7 +74,7 @@ check: ## what two minutes can tell after a change in either twin: formats, spec
 	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
 	@tests/run --check
 
-test: ## deps, build, and every test of tests/parts but the long ones: a quarter of an hour
+test: ## deps, build, and every test of tests/parts but the long ones: half an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory build tools harness

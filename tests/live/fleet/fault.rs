@@ -37,8 +37,8 @@ fn phase(place: &Place) -> String {
 fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
-    for (port, confirm, waits) in [(8888, "60", false), (9999, "3", true)] {
-        let observe = if waits { "2" } else { "5" };
+    for (port, confirm, waits) in [(8888, "60", false), (9999, "12", true)] {
+        let observe = if waits { "6" } else { "5" };
         let options = ["--no-wait", "--observe", observe, "--confirm", confirm];
         let (code, said) = place.push(&policy(port), &options)?;
         ensure!(code == Some(0), "{said}");

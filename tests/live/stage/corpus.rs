@@ -80,7 +80,8 @@ const NAMES: [&str; 4] = [
     "dns name \"denied.example\"",
 ];
 /// Why policies are refused (docs/STAGE.md, What is refused): how a reason begins.
-const REASONS: [&str; 8] = [
+const REASONS: [&str; 9] = [
+    "a name in a chain without a name",
     "a rule that compares the whole mark of connections",
     "a rule that copies the whole mark of connections",
     "a rule that replaces the whole mark of connections",
