@@ -248,7 +248,7 @@ pub fn push(
     if wishes.url.is_none() {
         if bytes.len() > ETCD_MAX {
             return Err(request(format_args!(
-                "the bundle has {} bytes, more than the {ETCD_MAX} that etcd takes: write it with fwctl fleet pack, and name its place with --url",
+                "the bundle has {} bytes, more than the {ETCD_MAX} that etcd stores: write it to a file with --bundle FILE, and give its address with --url URL",
                 bytes.len()
             )));
         }
