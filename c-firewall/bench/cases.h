@@ -32,7 +32,7 @@ struct case_load {
     struct decide_input inputs[CASES_PACKETS];
 };
 
-/// What is decided with.
+/// Input of a decision.
 struct case_subject {
     struct compiled *compiled;
     struct flow flow;
@@ -41,7 +41,7 @@ struct case_subject {
 
 extern const struct policy_case cases[CASE_COUNT];
 
-/// What is told of a packet that came in.
+/// Metadata of a received packet.
 struct decide_input cases_input(const struct packet *packet, enum packet_status status);
 
 /// Makes the packets of all policies.

@@ -27,7 +27,7 @@ enum task_kind {
     TASK_REPEAT, // so many rounds of one are done
 };
 
-/// What is done with cases.
+/// Actions for cases.
 struct task {
     enum task_kind kind;
     const char *asked; // the case; NULL in a list

@@ -141,7 +141,7 @@ const struct named_case named_cases[NAMED_CASE_COUNT] = {
     {"names-quic", NULL, add_initial},        {"names-dns", NULL, add_query},
 };
 
-/// What a case is measured with.
+/// Data of a case's measurement.
 struct named_subject {
     struct case_subject subject;
     struct connections connections;

@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_millis(1);
 const SLICE: Duration = Duration::from_millis(5);
 const LOOKUP: &str = "names-lookup";
 
-/// What is done with cases.
+/// Actions for cases.
 enum Task {
     /// The name of each is printed.
     List,

@@ -43,7 +43,7 @@ struct asked *asked_make(void);
 void asked_note(struct asked *asked, const struct packet *packet, const struct answer *query,
                 const struct connection_input *input);
 
-/// Takes out the question of an answer. Returns whether it was waiting.
+/// Removes the question of an answer. Returns whether it was waiting.
 bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
                 const struct connection_input *input);
 

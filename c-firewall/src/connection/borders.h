@@ -20,7 +20,7 @@ enum {
     BORDERS_BUCKET_BORDERS = 8,
 };
 
-/// What is known of a connection.
+/// State of a connection.
 struct border {
     uint64_t tag;
     uint64_t end_ns; // when it is over; 0 = there is none

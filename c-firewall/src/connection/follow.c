@@ -51,7 +51,7 @@ void connection_free(struct connections *connections) {
 /// Whether a packet may be of TCP or UDP: where that isn't known, too.
 static bool has_names(const struct packet *packet) {
     const uint8_t protocol = packet->protocol;
-    // What follows these in a later fragment isn't known.
+    // The protocols after these are unknown in a later fragment.
     const bool is_hidden = packet->version == 6 && packet->later_fragment &&
                            (protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
                             protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_DSTOPTS);

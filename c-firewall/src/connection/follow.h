@@ -57,7 +57,7 @@ bool connection_is_settled(const struct connections *connections, const struct f
 /// How many are followed.
 uint32_t connection_count(const struct connections *connections);
 
-/// What was counted since connection_make.
+/// Counters since connection_make.
 struct connection_counts connection_counts(const struct connections *connections);
 
 #endif

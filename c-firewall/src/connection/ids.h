@@ -21,11 +21,11 @@ uint32_t connection_ids_find(const struct connection_table *table, const uint8_t
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 
-/// Gives a connection that has no id one, of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes.
+/// Assigns a connection without an id one, of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes.
 void connection_ids_add(struct connection_table *table, uint32_t slot, const uint8_t *id,
                         uint8_t bytes);
 
-/// Takes a connection's id from it, if it has one. What it is goes on to stand there.
+/// Unlinks a connection's id, if it has one. Its bytes remain.
 void connection_ids_remove(struct connection_table *table, uint32_t slot);
 
 /// Notes that a connection gives up its id, if it has one, though its server may remember it.

@@ -53,7 +53,7 @@ static uint32_t count_of(const struct connections *connections, enum connection_
     return connections->table.lists[list].count;
 }
 
-/// Takes a connection out of the table, and gives back what it kept.
+/// Removes a connection from the table and frees its blocks.
 static void forget(struct connections *connections, uint32_t slot) {
     stream_release(&connection_table_at(&connections->table, slot)->stream, &connections->pool);
     connection_ids_remove(&connections->table, slot);
@@ -70,7 +70,7 @@ void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_
     }
 }
 
-/// Takes a connection out of the table that its server may go on with.
+/// Removes a connection from the table whose server may continue it.
 static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     lifetime_bury(connections, slot, now_ns);
     forget(connections, slot);

@@ -9,7 +9,7 @@
 #include "connection/stream.h"
 #include "connection/types.h"
 
-/// Gives back what was kept of a client's bytes, and puts its connection where it stays.
+/// Frees the stored bytes of a client and moves its connection to its final list.
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Remembers a connection that is to be forgotten and that its server may go on with. One of TCP
@@ -17,7 +17,7 @@ void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t no
 /// must be remembered, and if its SYN had data, which come again with the same SYN.
 void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Looks at the connections whose time is over, so many at most.
+/// Expires the connections whose time is over, so many at most.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
 
 /// Begins to follow a connection that the table has not.
@@ -32,7 +32,7 @@ uint32_t lifetime_take_over(struct connections *connections, const struct connec
                             bool client_low, enum connection_list list, uint64_t since_ns,
                             uint64_t now_ns);
 
-/// Takes all connections out of the table.
+/// Removes all connections from the table.
 void lifetime_forget_all(struct connections *connections);
 
 /// Notes that a connection is used.
@@ -77,7 +77,7 @@ void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t de
 /// Notes that a client has begun to show its names: for so long at most.
 void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Keeps a piece of a client's bytes. Where the pool is empty, others give it room.
+/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted.
 enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 

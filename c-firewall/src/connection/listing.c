@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/// What is known of a connection under the policy of a generation.
+/// State of a connection under the policy of a generation.
 static enum listed_state state_of(const struct connection *connection, uint64_t generation) {
     if (connection->evasion || (connection->denied == generation && generation != 0))
         return LISTED_DENIED;
@@ -29,7 +29,7 @@ void listing_fill(const struct connections *connections, uint64_t generation, ui
     while (slot < end && page->count < LISTING_LISTED_MAX) {
         const struct connection *connection = &table->slots[slot++];
         const enum listed_state state = state_of(connection, generation);
-        // What is not known whole is not told.
+        // Incomplete names are not listed.
         const struct names *names =
             connection->names.state == NAMES_KNOWN ? &connection->names : &none;
         struct listed *listed = &page->listed[page->count];

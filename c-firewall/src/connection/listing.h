@@ -15,7 +15,7 @@ enum {
     LISTING_LISTED_MAX = 64,  // connections of a page
 };
 
-/// What is known of a connection.
+/// State of a connection.
 enum listed_state {
     LISTED_UNDECIDED, // its client has not shown its names yet
     LISTED_NAMED,     // its client has shown a name

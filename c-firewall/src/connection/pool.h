@@ -13,10 +13,10 @@
 int connection_pool_make(struct connection_pool *pool, uint64_t bytes);
 void connection_pool_free(struct connection_pool *pool);
 
-/// Takes a block out of the pool; CONNECTION_BLOCK_NONE = there is none. What it holds is anything.
+/// Allocates a block from the pool, with any content; CONNECTION_BLOCK_NONE = there is none.
 uint32_t connection_pool_take(struct connection_pool *pool);
 
-/// Puts a block back.
+/// Frees a block.
 void connection_pool_give(struct connection_pool *pool, uint32_t block);
 
 /// The bytes of a block.

@@ -22,7 +22,7 @@ enum {
 /// kept, behind those that it has acknowledged.
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Takes in what a client of DNS sends, and goes to the first query that the packet is judged by.
+/// Reads the bytes of a DNS client and moves to the first query of the packet's decision.
 /// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
 struct followed queries_take(struct connections *connections, uint32_t slot, uint32_t offset,
                              const uint8_t *data, uint32_t captured, uint32_t length,

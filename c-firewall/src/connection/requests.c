@@ -35,7 +35,7 @@ bool requests_go_on(const struct connection *connection) {
                                    connection->requests.awaited == REQUESTS_CHUNK);
 }
 
-/// Where the last piece that is kept of a stream ends.
+/// End of the last stored piece of a stream.
 static uint32_t kept_end(const struct stream *stream) {
     return stream->span_count > 0 ? stream->spans[stream->span_count - 1].end : 0;
 }
@@ -72,7 +72,7 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
     const uint32_t end = stream_prefix(stream), step = (uint32_t)min(requests->next, STEP_BYTES);
     const uint32_t kept = end > requests->next ? end - step : 0;
 
-    // What came behind a gap waits for what fills it.
+    // Bytes after a gap wait until it is filled.
     if (step == 0 || before.acked == 0 || before.acked < before.decided ||
         (kept_end(stream) > end && kept_end(stream) > requests->next))
         return;
@@ -132,7 +132,7 @@ static void note(struct connections *connections, const struct names *names,
     connection->names = *names;
     connection->cache = (struct connection_cache){0};
     connection->requests.awaited = body->is_chunked ? REQUESTS_CHUNK : REQUESTS_HEADER;
-    // Of another request it isn't known which of the server's bytes answer it.
+    // The server's bytes that answer another request are unknown.
     connection->may_switch =
         body->switches && is_first && connection->server_end == connection->server_begun;
     if (queries->place + body->header_bytes > queries->counted)

@@ -29,13 +29,13 @@ struct followed requests_begin(struct connections *connections, uint32_t slot,
 /// for.
 bool requests_are_lost(struct connection *connection, const struct connection_input *input);
 
-/// Takes in what a server sends: whether the connection is a tunnel from here on.
+/// Reads a server's bytes: whether the connection is a tunnel from here on.
 void requests_hear(struct connection *connection, const struct segment *segment);
 
-/// Lets the stream begin with what comes next, if the server has what stands before it.
+/// Moves the stream's start to the next byte, if the server has acknowledged the bytes before it.
 void requests_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Takes in what a client sends, and goes to the first request that the packet is judged by.
+/// Reads the bytes of a client and moves to the first request of the packet's decision.
 /// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
 struct followed requests_take(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *data, uint32_t captured, uint32_t length,

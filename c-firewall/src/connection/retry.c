@@ -11,12 +11,12 @@
 
 enum {
     VERSION_1_3 = 0x0304, // the lowest version of TLS that has a retry
-    // Of the server's first bytes: the header of a record and of a handshake message, a version,
+    // Bytes of the server's start: the header of a record and of a handshake message, a version,
     // and the server's random bytes.
     HEAD_BYTES = 43,
 };
 
-// What begins a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that
+// Start of a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that
 // are SHA-256 of "HelloRetryRequest".
 static const uint8_t head[HEAD_BYTES] = {
     0x16, 0,    0,    0,    0,    0x02, 0,    0,    0,    0,    0,    0xcf, 0x21, 0xad, 0x74,

@@ -22,7 +22,7 @@ bool retry_can(const struct names *names);
 /// none.
 void retry_hear(struct connection *connection, const struct segment *segment);
 
-/// Puts a connection where it stays if nothing can change its names any more.
+/// Moves a connection to its final list if its names can't change any more.
 void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads what is there behind a hello without a gap: another one must name the same.

@@ -13,7 +13,7 @@ enum {
     STREAM_BYTES_MAX = NAMES_HELLO_BYTES_MAX, // that are kept of a stream
 };
 
-/// What became of a piece.
+/// Result of storing a piece.
 enum stream_put {
     STREAM_KEPT,
     STREAM_CONFLICT, // other bytes are kept of its place
@@ -34,11 +34,11 @@ uint32_t stream_prefix(const struct stream *stream);
 /// Whether anything is kept beyond what was decided on.
 bool stream_has_more(const struct stream *stream);
 
-/// Puts what is kept from an offset on, up to another one, into one piece.
+/// Joins the stored bytes between two offsets into one piece.
 void stream_gather(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                    uint32_t limit, uint8_t out[static STREAM_BYTES_MAX]);
 
-/// Puts the blocks of a stream back: nothing is kept of it any more.
+/// Frees the blocks of a stream.
 void stream_release(struct stream *stream, struct connection_pool *pool);
 
 #endif

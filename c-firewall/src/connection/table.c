@@ -149,7 +149,7 @@ static void append(struct connection_table *table, uint32_t slot, enum connectio
     connection->newer = CONNECTION_SLOT_NONE;
 }
 
-/// Takes a connection out of its list.
+/// Removes a connection from its list.
 static void take_out(struct connection_table *table, uint32_t slot) {
     const struct connection *connection = connection_table_at(table, slot);
     struct connection_times *head = &table->lists[connection->list];

@@ -46,11 +46,11 @@ bool connection_table_is_full(const struct connection_table *table);
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
                               enum connection_list list, uint64_t now_ns);
 
-/// Puts a connection at the end of a list.
+/// Appends a connection to a list.
 void connection_table_move_to(struct connection_table *table, uint32_t slot,
                               enum connection_list list, uint64_t now_ns);
 
-/// Takes a connection out of the table.
+/// Removes a connection from the table.
 void connection_table_remove(struct connection_table *table, uint32_t slot);
 
 /// Notes that a connection's bytes are forgotten, though its server may remember them.

@@ -91,13 +91,13 @@ static struct followed decide(struct connections *connections, uint32_t slot, ui
     connection->may_retry = retry_can(&connection->names);
     if (!connection->may_retry)
         return lifetime_named(connections, slot);
-    // Which of the server's bytes answer the hello isn't known.
+    // The server's bytes that answer the hello are unknown.
     if (connection->server_end != connection->server_begun)
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
     return retry_read(connections, slot, now_ns);
 }
 
-/// Takes in what a client sends that has not shown its names.
+/// Reads the bytes of a client that has not sent its names.
 static struct followed take_undecided(struct connections *connections, uint32_t slot,
                                       const struct segment *segment, uint32_t offset,
                                       const uint8_t *data, uint32_t captured, uint32_t length) {
@@ -132,7 +132,7 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     return lifetime_named(connections, slot);
 }
 
-/// Takes in a client's data. What lies before the stream's first byte is no part of it.
+/// Reads a client's data. Bytes before the stream's first byte are not part of it.
 static struct followed take(struct connections *connections, uint32_t slot,
                             const struct segment *segment, uint32_t sequence) {
     struct connection *connection = at(connections, slot);
@@ -162,7 +162,7 @@ static struct followed take(struct connections *connections, uint32_t slot,
     return take_undecided(connections, slot, segment, offset, data, captured, length);
 }
 
-/// What a server says, and what it has of its client's bytes.
+/// Reads a server's bytes, and its acknowledgement of the client's bytes.
 static struct followed hear(struct connections *connections, uint32_t slot,
                             const struct segment *segment) {
     struct connection *connection = at(connections, slot);

@@ -13,7 +13,7 @@
 #include "connection/types.h"
 #include "packet/packet.h"
 
-/// Takes in a packet of TCP.
+/// Follows a TCP packet.
 struct followed connection_tcp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 

@@ -11,7 +11,7 @@
 #include "names/quic.h"
 #include "names/types.h"
 
-// No connection: what is told of a packet holds for this packet alone.
+// No connection: the names hold for this packet alone.
 #define CONNECTION_SLOT_NONE UINT32_MAX
 
 #define CONNECTION_INTERFACE_HOST 0             // in place of an interface: this host
@@ -25,14 +25,14 @@ struct connection_settings {
     uint32_t undecided_bytes;  // that pass each way while a client has not shown its names
 };
 
-/// What the kernel says of a packet's checksum.
+/// Checksum state of a packet, as the kernel reports it.
 enum connection_checksum {
     CONNECTION_CHECKSUM_UNVERIFIED, // nobody has looked at it
     CONNECTION_CHECKSUM_VERIFIED,   // it is right
     CONNECTION_CHECKSUM_NOT_READY,  // the packet was made here and has none yet
 };
 
-/// What comes with a packet.
+/// Metadata of a packet.
 struct connection_input {
     enum connection_checksum checksum;
     bool segmented; // it is several packets in one (NFQA_SKB_GSO), which its receiver sees apart
@@ -44,28 +44,28 @@ struct connection_input {
     uint64_t now_ns;     // of a clock that never goes back
 };
 
-/// What becomes of a packet.
+/// Result for a packet.
 enum followed_kind {
     FOLLOWED_NONE,   // it has no names: neither TCP nor UDP
     FOLLOWED_NAMES,  // it has names: connection_names gives them
     FOLLOWED_DENIED, // its connection is denied: it is dropped, and no rule is asked
 };
 
-/// What is told of a packet. Good until the next one.
+/// Names of a packet. Valid until the next one.
 struct followed {
     enum followed_kind kind;
     uint32_t slot; // its connection, or CONNECTION_SLOT_NONE
 };
 
-/// What a policy makes of a connection's names, for who asks the policy. Zeroed whenever the names
-/// change.
+/// Policy's numbers for a connection's names, for the caller of the policy. Zeroed whenever the
+/// names change.
 struct connection_cache {
     uint64_t generation; // of the policy; 0 = nothing is kept
     uint32_t host_number;
     uint32_t alpn_bits;
 };
 
-/// Where a connection stands. Each list is in the order of time and has one time-out.
+/// List of a connection. Each list is in the order of time and has one time-out.
 enum connection_list {
     CONNECTION_OPENING,   // the client has sent its SYN alone
     CONNECTION_SHOWING,   // the client has begun to show its names
@@ -97,7 +97,7 @@ enum {
     CONNECTION_PROTOCOL_COUNT = 5, // of enum names_protocol
 };
 
-/// What was counted.
+/// Counters.
 struct connection_counts {
     uint64_t opened;                             // connections that were begun to follow
     uint64_t now[CONNECTION_LIST_COUNT];         // connections that are followed
@@ -152,7 +152,7 @@ struct connection_key {
     uint64_t words[CONNECTION_KEY_WORDS];
 };
 
-/// What the next bytes of a client of HTTP are.
+/// Kind of the next bytes of an HTTP client.
 enum requests_awaited {
     REQUESTS_HEADER,  // a request
     REQUESTS_CHUNK,   // a chunk of a body
@@ -180,7 +180,7 @@ struct connection {
     enum connection_list list;
     bool is_udp;     // else TCP
     bool client_low; // the client is the lower one of both ends
-    // Where packets of each end come from: an interface, CONNECTION_INTERFACE_HOST or _UNKNOWN.
+    // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
     // Bytes that each end has sent while the client had not shown its names.

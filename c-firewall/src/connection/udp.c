@@ -156,7 +156,7 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     return bytes;
 }
 
-/// Takes in the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
+/// Reads the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
 static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
                         const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
@@ -243,7 +243,7 @@ static void read(struct connections *connections, uint32_t slot, uint64_t now_ns
     read_again(connections, slot, end, now_ns);
 }
 
-/// Takes in the frames of an Initial packet. Returns false if one can't be read.
+/// Reads the frames of an Initial packet. Returns false if one can't be read.
 static bool take_frames(struct connections *connections, uint32_t slot, const uint8_t *plain,
                         uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
@@ -267,7 +267,7 @@ static bool take_frames(struct connections *connections, uint32_t slot, const ui
     return is_read;
 }
 
-/// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long
+/// Possible start of the next packet in a datagram that is several ones (UDP_SEGMENT): where a long
 /// header of a version that is understood seems to. The datagram's end if nowhere. Where one ends
 /// the kernel does not tell, and what a packet before says of its length can be false for its
 /// receiver.
@@ -284,12 +284,12 @@ static uint32_t packets_max(bool segmented) {
     return segmented ? SEGMENTED_PACKETS_MAX : PACKETS_MAX;
 }
 
-/// Where the first packet of a datagram may begin.
+/// Possible start of the first packet of a datagram.
 static uint32_t first_packet(const struct datagram *datagram, bool segmented) {
     return segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
 }
 
-/// Where the packet behind one may begin.
+/// Possible start of the packet after another.
 static uint32_t packet_behind(const struct datagram *datagram, bool segmented,
                               const struct names_quic_header *header) {
     return segmented ? next_packet(datagram->data, datagram->captured, header->start + 1)
@@ -311,7 +311,7 @@ static bool has_handshake(const struct datagram *datagram, bool segmented) {
     return false;
 }
 
-/// Takes in an Initial packet. *slot gets its connection's. Returns false if it can't be read, or
+/// Reads an Initial packet. *slot gets its connection's. Returns false if it can't be read, or
 /// its connection id is another connection's.
 static bool take_initial(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, const struct names_quic_header *header,
@@ -326,7 +326,7 @@ static bool take_initial(struct connections *connections, uint32_t *slot,
     return bytes > 0 && take_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
 }
 
-/// Takes in the packets of a client's datagram. *slot gets its connection's. Returns false if one
+/// Reads the packets of a client's datagram. *slot gets its connection's. Returns false if one
 /// can't be read.
 static bool take_packets(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, bool segmented,

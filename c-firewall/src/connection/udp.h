@@ -16,7 +16,7 @@
 #include "connection/types.h"
 #include "packet/packet.h"
 
-/// Takes in a packet of UDP.
+/// Follows a UDP packet.
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 

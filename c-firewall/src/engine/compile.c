@@ -16,7 +16,7 @@ enum {
     IFNAME_BYTES = 16,        // IFNAMSIZ
 };
 
-/// What compiling works on.
+/// State of a compilation.
 struct build {
     const struct policy *policy;
     const struct compile_settings *settings;

@@ -37,22 +37,23 @@ const struct requirement *compile_requirement(const struct compiled *compiled);
 /// chains, rules, statements.
 uint32_t compile_counters(const struct compiled *compiled);
 
-/// Where a counter stands. counter < compile_counters.
+/// Position of a counter in the policy's text. counter < compile_counters.
 struct compile_place compile_counter_at(const struct compiled *compiled, uint32_t counter);
 
-/// What a counter starts with. counter < compile_counters.
+/// Initial value of a counter. counter < compile_counters.
 struct policy_counter compile_counter_start(const struct compiled *compiled, uint32_t counter);
 
 /// How many log statements the policy has, numbered as counters are.
 uint32_t compile_logs(const struct compiled *compiled);
 
-/// Where a log statement stands. log < compile_logs.
+/// Position of a log statement in the policy's text. log < compile_logs.
 struct compile_place compile_log_at(const struct compiled *compiled, uint32_t log);
 
-/// Where a rule stands, as numbered in decide_outcome.rule; statement is 0.
+/// Position of a rule in the policy's text, with the number of decide_outcome.rule; statement is 0.
 struct compile_place compile_rule_at(const struct compiled *compiled, uint32_t rule);
 
-/// Where a chain stands, as numbered in decide_outcome.chain; rule and statement are 0.
+/// Position of a chain in the policy's text, with the number of decide_outcome.chain; rule and
+/// statement are 0.
 struct compile_place compile_chain_at(const struct compiled *compiled, uint32_t chain);
 
 #endif

@@ -24,7 +24,7 @@ enum {
     COMPILE_FAMILIES = 2,       // IPv4, IPv6
 };
 
-/// What a limit is, in the terms of nft_limit.c.
+/// Parameters of a limit, in the terms of nft_limit.c.
 struct flow_limit {
     uint64_t nsecs; // of its unit
     uint64_t rate;  // a unit
@@ -34,7 +34,7 @@ struct flow_limit {
     bool over;
 };
 
-/// What a quota is, in the terms of nft_quota.c.
+/// Parameters of a quota, in the terms of nft_quota.c.
 struct flow_quota {
     uint64_t bytes;
     uint64_t used; // to begin with
@@ -58,7 +58,7 @@ enum compile_kind {
     COMPILE_VMAP,     // where sets[index] leads
 };
 
-/// What a set is asked for.
+/// Kind of lookup in a set.
 enum compile_shape {
     COMPILE_SHAPE_NARROW, // field & mask
     COMPILE_SHAPE_WIDE,   // wides[low]: its field, masked
@@ -76,7 +76,7 @@ struct compile_op {
     uint32_t mask, low, span;
 };
 
-/// What a match with a wide field compares.
+/// Operands of a match of a wide field.
 struct compile_wide {
     enum policy_field field;
     uint32_t slot; // fields_wide_slot

@@ -16,7 +16,7 @@
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);
 
-/// What happens with a packet.
+/// Decides a packet.
 /// - compiled: NULL = no policy, and decide gives the verdict; flow and counters may be NULL then.
 /// - counters: of the calling thread.
 /// - Always fills in outcome. The --fail modes decide about truncated packets, malformed ones

@@ -83,7 +83,7 @@ static bool reads_names(const struct policy_statement *statement) {
     return false;
 }
 
-/// What a reject asks for, where so much is said.
+/// Dependencies of an explicit reject type.
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:

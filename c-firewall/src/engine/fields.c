@@ -235,7 +235,7 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
     }
 }
 
-/// What the client says in TLS or QUIC.
+/// Values from the client's TLS or QUIC hello.
 static void read_tls(struct fields *fields, const struct decide_input *input,
                      const struct names *names) {
     const bool is_tls = names->protocol == NAMES_TLS || names->protocol == NAMES_QUIC;
@@ -277,7 +277,7 @@ static void read_dns(struct fields *fields, const struct decide_input *input,
         set(fields, POLICY_DNS_TYPE_FIELD, names->dns_type);
 }
 
-/// What the client has shown.
+/// Names that the client has sent.
 static void read_names(struct fields *fields, const struct decide_input *input) {
     const struct names *names = input->names;
 

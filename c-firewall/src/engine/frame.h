@@ -30,7 +30,7 @@ struct frame {
     struct frame_list lists[FRAME_LISTS_MAX];
 };
 
-/// What a walk along several ways knows of a rule that led to another chain. All 0 for one that
+/// State of a walk along several ways for a rule that led to another chain. All 0 for one that
 /// leads there for certain.
 struct frame_fork {
     bool joins;   // a way goes on behind the rule, however those through the chain end
@@ -39,7 +39,7 @@ struct frame_fork {
     uint32_t next; // which of the places where its vmap may lead comes next; 0 = none
 };
 
-/// Where a walk goes on when a chain that a rule led to has ended.
+/// Return address of a walk: the rule after the one that led to another chain.
 struct frame_waiting {
     uint32_t chain;
     uint32_t rule; // that led there

@@ -173,7 +173,7 @@ static int64_t try_field(struct plan *plan, enum policy_field field,
     return 0;
 }
 
-/// Takes the rules of the field that was tried last into an index.
+/// Builds an index from the rules of the field that was tried last.
 static int take(struct compiled *compiled, struct plan *plan, enum policy_field field,
                 struct candidates *candidates) {
     struct compile_index *indexes =

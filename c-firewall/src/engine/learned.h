@@ -53,7 +53,7 @@ uint32_t learned_places(const struct learned *learned);
 bool learned_at(const struct learned *learned, uint32_t place, uint64_t now_ns,
                 struct learned_address *found);
 
-/// Forgets all addresses, before anybody looks.
+/// Forgets all addresses. Only before the first lookup.
 void learned_forget_all(struct learned *learned);
 
 #endif

@@ -9,7 +9,7 @@
 #include "engine/learned.h"
 #include "engine/set.h"
 
-// Of the hash FNV-1a, with 64 bits.
+// Parameters of the 64-bit hash FNV-1a.
 #define IDENTITY_BASIS UINT64_C(0xcbf29ce484222325)
 #define IDENTITY_PRIME UINT64_C(0x100000001b3)
 
@@ -22,7 +22,7 @@ static uint64_t hash(uint64_t hash, const void *bytes, size_t count) {
     return hash * IDENTITY_PRIME;
 }
 
-/// What the addresses of a set that learns are known by: a hash of the table, the set and the names
+/// Key of the learned addresses of a set: a hash of the table, the set and the names
 /// that it learns.
 static uint64_t identify(const struct policy *policy, const struct policy_table *table,
                          const struct policy_set *set) {

@@ -15,7 +15,7 @@ enum {
     LOOKUP_BUCKETS_MAX = 1 << 17, // of intervals
 };
 
-/// What is to be found under all values from low to high.
+/// Interval: the content stored for all values from low to high.
 struct lookup_range {
     policy_value low, high; // low <= high
     uint32_t value;

@@ -22,7 +22,7 @@ static inline enum match matches_not_present(const struct fields *fields, enum p
     return (fields->unknown & FIELDS_BIT(field)) ? MATCH_UNKNOWN : MATCH_MISSING;
 }
 
-/// Looks at a match of a narrow field. Inline, since a call would cost more than the comparison.
+/// Evaluates a match of a narrow field. Inline, since a call would cost more than the comparison.
 static inline enum match matches_narrow(const struct fields *fields, const struct compile_op *op) {
     if (!fields_is_present(fields, op->field))
         return matches_not_present(fields, op->field);
@@ -30,7 +30,7 @@ static inline enum match matches_narrow(const struct fields *fields, const struc
                             op->negated);
 }
 
-/// Looks at a match of a wide field; likewise.
+/// Evaluates a match of a wide field; inline likewise.
 static inline enum match matches_wide(const struct compiled *compiled, const struct fields *fields,
                                       const struct compile_op *op) {
     const struct compile_wide *wide = &compiled->wides[op->index];
@@ -41,17 +41,17 @@ static inline enum match matches_wide(const struct compiled *compiled, const str
                             op->negated);
 }
 
-/// Looks a key up in a set.
+/// Looks up a key in a set.
 /// - op: a match in a set, or a map.
 /// - element: its number, if found.
 enum match matches_find(const struct compiled *compiled, const struct fields *fields,
                         const struct compile_op *op, uint32_t *element);
 
-/// Looks at a match in a set.
+/// Evaluates a match in a set.
 enum match matches_set(const struct compiled *compiled, const struct fields *fields,
                        const struct compile_op *op);
 
-/// Looks whether learning[op->index] has an address.
+/// Reports whether learning[op->index] has an address.
 __attribute__((cold)) enum match matches_learned(const struct compiled *compiled,
                                                  const struct fields *fields,
                                                  const struct compile_op *op, uint64_t now_ns);

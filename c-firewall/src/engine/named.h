@@ -12,7 +12,7 @@
 #include "engine/types.h"
 
 enum {
-    // What is counted of connections: opened; decided, by enum names_protocol; denied, evasions,
+    // Counters of connections: opened; decided, by enum names_protocol; denied, evasions,
     // unreadable, evicted.
     NAMED_RESULT_COUNT = CONNECTION_PROTOCOL_COUNT + 5,
 };
@@ -20,7 +20,7 @@ enum {
 /// A RST.
 extern const struct policy_reject named_rst;
 
-/// What deciding takes of a packet's connection.
+/// Connection data that a decision reads.
 struct named {
     struct followed followed;
     uint32_t host_number;
@@ -28,7 +28,7 @@ struct named {
     bool is_new; // the policy has not been asked about these names before
 };
 
-/// Takes a packet into its connection and gives what the connection's names are to the policy.
+/// Adds a packet to its connection and returns the connection's names as the policy numbers them.
 /// how->generation: of the policy.
 struct named named_follow(struct connections *connections, const struct compiled *compiled,
                           const struct packet *packet, const struct connection_input *how);
@@ -39,7 +39,7 @@ struct named named_follow(struct connections *connections, const struct compiled
 bool named_next(struct connections *connections, const struct compiled *compiled,
                 uint64_t generation, struct named *named);
 
-/// Tells the policy of a packet's names. names: what its client has shown.
+/// Fills in the names of a packet for the policy. names: those that its client has sent.
 void named_tell(const struct named *named, const struct names *names, struct decide_input *input);
 
 /// Whether the policy refuses the names that a connection's packet has just shown: then it refuses
@@ -53,7 +53,7 @@ bool named_refuses(const struct named *named, const struct decide_outcome *outco
 bool named_reset(const struct connections *connections, const struct named *named,
                  const struct packet *packet, struct decide_outcome *outcome, uint32_t *expected);
 
-/// What was counted of connections since they were made.
+/// Counters of connections since their creation.
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]);
 
 #endif

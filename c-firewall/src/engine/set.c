@@ -45,7 +45,7 @@ static int make_single(struct set *set, enum policy_type type, const struct poli
     return result;
 }
 
-/// What sorting elements goes by.
+/// Sort key of elements.
 struct nested {
     uint32_t fields;
     const enum policy_type *types;
@@ -145,7 +145,7 @@ static uint64_t cost(const struct candidates *candidates, uint32_t count, const 
     return always + candidates_cost(candidates);
 }
 
-/// Takes the field by which the fewest elements have to be looked at; of equals the first.
+/// Chooses the field that leaves the fewest elements to compare; of equals the first.
 static int make_candidates(struct set *set, const bool *wide) {
     const uint32_t count = set->ranged_count;
     bool *left_out = malloc(count + 1ULL), *best_out = calloc(count + 1ULL, 1);

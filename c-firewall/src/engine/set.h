@@ -11,7 +11,7 @@
 #include "engine/lookup.h"
 #include "policy/policy.h"
 
-/// Where a verdict leads.
+/// Target chain of a verdict.
 struct set_target {
     enum policy_verdict verdict;
     uint32_t chain; // of jump and goto: as compile numbers chains

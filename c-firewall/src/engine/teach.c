@@ -96,7 +96,7 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
     }
 }
 
-/// Takes in a message of DNS, and counts what became of it, if it is an answer.
+/// Reads a DNS message and counts the result if it is an answer.
 static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                  const struct names_cursor *message, const struct connection_input *how,
                  uint64_t results[TEACH_RESULT_COUNT]) {
@@ -128,7 +128,7 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
     }
 }
 
-/// Takes in the messages of a segment of TCP, each behind its length. Returns whether the last one
+/// Reads the messages of a TCP segment, each preceded by its length. Returns whether the last one
 /// lies whole in it.
 static bool take_stream(struct asked *asked, const struct compiled *compiled,
                         const struct packet *packet, struct names_cursor data,
@@ -143,7 +143,7 @@ static bool take_stream(struct asked *asked, const struct compiled *compiled,
     return true;
 }
 
-/// Takes in what a server sends behind a sequence number, from the border on between its messages.
+/// Reads a server's bytes after a sequence number, from a message border on.
 /// Returns whether each that begins there lies whole in it.
 static bool take_answers(struct asked *asked, const struct compiled *compiled,
                          const struct packet *packet, uint32_t sequence, struct names_cursor data,
@@ -170,7 +170,7 @@ static bool take_answers(struct asked *asked, const struct compiled *compiled,
     return take_stream(asked, compiled, packet, data, how, results);
 }
 
-/// Takes in a segment of TCP. Returns false if it is a server's and can't be read.
+/// Reads a TCP segment. Returns false if it is a server's and unreadable.
 static bool take_segment(struct asked *asked, const struct compiled *compiled,
                          const struct packet *packet, struct names_cursor data,
                          const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {

@@ -19,7 +19,7 @@ enum {
     TEACH_TTL_MAX = 86400, // seconds that an address is known for at most: a day
 };
 
-/// What became of an answer.
+/// Result of reading an answer.
 enum teach_result {
     TEACH_LEARNED,    // addresses were learnt
     TEACH_EMPTY,      // it has none
@@ -29,7 +29,7 @@ enum teach_result {
     TEACH_RESULT_COUNT,
 };
 
-/// Takes in a packet that is accepted.
+/// Reads an accepted packet.
 /// - results: get what became of its answers, by enum teach_result.
 void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                   const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]);

@@ -11,7 +11,7 @@
 #include "packet/verdict.h"
 #include "policy/policy.h"
 
-/// Where a rule, or one of its statements, stands in the policy.
+/// Position of a rule, or of one of its statements, in the policy.
 struct compile_place {
     uint32_t table;     // into policy.tables
     uint32_t chain;     // into the table's chains
@@ -28,7 +28,7 @@ struct decide_settings {
     bool unknown_open;              // --fail unknown=open
 };
 
-/// A packet and what the kernel tells of it.
+/// Packet with its metadata from the kernel.
 struct decide_input {
     const struct packet *packet; // as packet_parse filled it in
     enum packet_status status;
@@ -60,7 +60,7 @@ enum {
     DECIDE_LOGS_MAX = 8, // log statements that an outcome names
 };
 
-/// What gave the verdict.
+/// Origin of the verdict.
 enum decide_by {
     DECIDE_BY_RULE,       // outcome.rule
     DECIDE_BY_POLICY,     // of the base chain outcome.chain
@@ -111,7 +111,7 @@ struct decide_step {
     enum policy_verdict verdict; // with has_verdict; POLICY_DROP for a reject
 };
 
-/// Who listens to a walk.
+/// Listener of a walk.
 struct decide_recorder {
     void (*chain)(void *context, struct compile_place chain, uint32_t depth); // is entered
     void (*rule)(void *context, const struct decide_step *step);              // has been walked

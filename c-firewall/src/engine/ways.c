@@ -16,7 +16,7 @@ enum holds {
     HOLDS_CLOSED, // it may, and what it reads is not let through
 };
 
-/// What of a packet that is not known decides whether rules hold.
+/// Unknown part of a packet that decides whether rules hold.
 struct read {
     bool beyond; // fields beyond the captured bytes
     bool names;
@@ -170,7 +170,7 @@ static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, u
     return may ? HOLDS_MAY : HOLDS_YES;
 }
 
-/// Where a rule leads that holds; a vmap whose key is not known: nowhere.
+/// Target of a rule that holds; none for a vmap whose key is unknown.
 static struct set_target target(struct ways *ways, const struct compile_rule *rule) {
     const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
     struct set_target target = NOWHERE;

@@ -83,7 +83,7 @@ int handover_counted_write_sums(struct handover_memory *memory, const struct sta
     return result;
 }
 
-/// Takes a number off the front.
+/// Parses a number off the front.
 static uint64_t take(const uint8_t **bytes) {
     uint64_t word;
 

@@ -24,7 +24,7 @@ struct answer_host {
     uint8_t bytes[NAMES_HOST_BYTES];
 };
 
-/// What is read of a message.
+/// Parsed message.
 struct answer {
     uint16_t id;
     bool is_answer;    // else it is a query

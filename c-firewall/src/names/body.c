@@ -23,7 +23,7 @@ static bool is_word(struct names_cursor text, const char *word) {
            strncasecmp((const char *)text.bytes, word, text.length) == 0;
 }
 
-/// Takes in Content-Length, which may come twice if it says the same.
+/// Reads Content-Length, which may occur twice with the same value.
 static bool take_length(struct names_cursor value, struct names_body *body) {
     uint64_t length = 0;
 

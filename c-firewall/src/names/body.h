@@ -29,10 +29,10 @@ struct names_chunk {
     uint64_t bytes; // behind the head, with the line end; 0 = it was the last one
 };
 
-/// Takes in a field of the header. Returns false if servers may take it differently.
+/// Reads a header field. Returns false if servers may interpret it differently.
 bool names_body_field(struct names_cursor name, struct names_cursor value, struct names_body *body);
 
-/// Takes in the end of the header. minor: of the version, a digit. Returns false if servers may
+/// Evaluates the end of the header. minor: of the version, a digit. Returns false if servers may
 /// differ in where the body ends.
 bool names_body_finish(struct names_cursor method, uint8_t minor, struct names_body *body);
 

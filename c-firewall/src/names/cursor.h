@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// What is left of a message.
+/// Rest of a message.
 struct names_cursor {
     const uint8_t *bytes; // borrowed
     uint32_t length;
@@ -17,13 +17,13 @@ struct names_cursor {
 /// Begins at the start of a message.
 struct names_cursor names_cursor_begin(const uint8_t *bytes, uint32_t length);
 
-/// Takes so many bytes, as a message of its own; it is cut if there are fewer.
+/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
 struct names_cursor names_cursor_part(struct names_cursor *cursor, uint32_t bytes);
 
-/// Takes a big-endian number of up to 4 bytes; 0 if there are fewer.
+/// Consumes a big-endian number of up to 4 bytes; 0 if there are fewer.
 uint32_t names_cursor_number(struct names_cursor *cursor, uint32_t bytes);
 
-/// Takes a vector of TLS (RFC 8446, section 3.4): a length of so many bytes, and as many bytes as
+/// Consumes a TLS vector (RFC 8446, section 3.4): a length of so many bytes, and as many bytes as
 /// it says.
 struct names_cursor names_cursor_vector(struct names_cursor *cursor, uint32_t length_bytes);
 

@@ -8,7 +8,7 @@
 #include "names/host.h"
 
 enum {
-    // Of the header: the id and the flags, whose bit QR counts for nothing, since there are servers
+    // Bytes of the id and the flags. The bit QR is ignored, since there are servers
     // that pass it over in a query.
     ID_AND_FLAGS_BYTES = 4,
     COUNTS_BYTES = 6,     // of the header behind the number of questions: three more numbers

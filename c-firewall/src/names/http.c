@@ -29,7 +29,7 @@ struct request {
     struct names_body body;
 };
 
-/// What some server takes a first line for.
+/// Kind of a first line, as some server reads it.
 enum kind {
     REQUEST, // a request
     PERHAPS, // a request, if a field Host follows
@@ -101,7 +101,7 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length) {
     return method > 0 && is_blank(bytes[before + method]) ? NAMES_KNOWN : NAMES_NONE;
 }
 
-/// Takes a line, without its end: LF, or CR and LF (RFC 9112, section 2.2).
+/// Consumes a line without its end: LF, or CR and LF (RFC 9112, section 2.2).
 /// - line: gets it.
 /// - Returns false if its end did not come.
 static bool take_line(struct names_cursor *stream, struct names_cursor *line) {
@@ -116,7 +116,7 @@ static bool take_line(struct names_cursor *stream, struct names_cursor *line) {
     return true;
 }
 
-/// Takes a word, and what is blank before it.
+/// Consumes a word and the blanks before it.
 static struct names_cursor take_part(struct names_cursor *line) {
     uint32_t length = 0;
 
@@ -172,7 +172,7 @@ static enum kind kind_of(struct names_cursor line) {
     return is_other || is_target(target) ? PERHAPS : NOTHING;
 }
 
-/// Takes a word, and the space behind it.
+/// Consumes a word and the space after it.
 static struct names_cursor take_word(struct names_cursor *line) {
     uint32_t length = 0;
     struct names_cursor word;

@@ -29,7 +29,7 @@ static const uint8_t SALT_29[20] = {
     0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97,
     0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99,
 };
-/// What a label of HKDF begins with (RFC 8446, section 7.1), and those of the keys.
+/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the keys.
 static const char LABEL[] = "tls13 ";
 static const char LABEL_CLIENT[] = "client in";
 static const char *const LABELS_1[] = {"quic key", "quic iv", "quic hp"};
@@ -47,12 +47,12 @@ enum {
     TYPE_INITIAL = 0,
     TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
-    // What is hidden of it (RFC 9001, section 5.4.1), and of that the bytes of the packet's number,
-    // less one.
+    // Protected bits of the first byte (RFC 9001, section 5.4.1), and of that the bytes of the
+    // packet's number, less one.
     HIDDEN = 0x0f,
     NUMBER_MASK = 3,
-    // Where the sample is taken, behind the start of the number, and its bytes (RFC 9001, section
-    // 5.4.2).
+    // Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001,
+    // section 5.4.2).
     SAMPLE_OFFSET = 4,
     SAMPLE_BYTES = 16,
     TAG_BYTES = 16, // at the end of what is sealed
@@ -66,7 +66,7 @@ enum {
     FRAME_CLOSE = 0x1c,
 };
 
-/// What a number of variable length can say at most, and one more (RFC 9000, section 16).
+/// Largest variable-length integer plus one (RFC 9000, section 16).
 static const uint64_t NUMBERS = 1ULL << 62;
 
 /// Makes a key of HMAC ready (RFC 2104).
@@ -118,7 +118,7 @@ bool names_quic_is_understood(uint32_t version) {
            has_salt_29(version) || version == DRAFT_33 || version == DRAFT_34;
 }
 
-/// Takes a number of variable length (RFC 9000, section 16); 0 if it is cut.
+/// Consumes a variable-length integer (RFC 9000, section 16); 0 if it is cut.
 static uint64_t take_number(struct names_cursor *cursor) {
     const uint32_t first = names_cursor_number(cursor, 1);
     const uint32_t more = (1U << (first >> 6)) - 1;
@@ -256,7 +256,7 @@ static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
     return number;
 }
 
-/// Takes the protection off the header of an Initial packet (RFC 9001, section 5.4.1).
+/// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
 /// - packet: from its first byte on.
 /// - place: where in it its number is.
 /// - sent: gets the number as it was sent.
@@ -329,7 +329,7 @@ uint32_t names_quic_open(const struct names_quic_opener *opener, struct names_qu
     return bytes;
 }
 
-/// Takes what stands behind the type of an ACK frame (RFC 9000, section 19.3).
+/// Consumes the part of an ACK frame after its type (RFC 9000, section 19.3).
 static void take_ack(struct names_cursor *left, bool has_ecn) {
     uint64_t ranges;
 
@@ -348,7 +348,7 @@ static void take_ack(struct names_cursor *left, bool has_ecn) {
     }
 }
 
-/// Takes so many bytes, as a message of its own; it is cut if there are fewer.
+/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
 static struct names_cursor take_part(struct names_cursor *left, uint64_t bytes) {
     return names_cursor_part(left, bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX);
 }

@@ -20,7 +20,7 @@ enum {
     NAMES_QUIC_CONNECTION_BYTES_MAX = 20, // of a connection id (RFC 9000, section 17.2)
 };
 
-/// What a datagram has at some place.
+/// Kind of packet at an offset of a datagram.
 enum names_quic_kind {
     NAMES_QUIC_BAD,     // a long header of a version that is understood, malformed or cut
     NAMES_QUIC_SHORT,   // no long header: a packet under keys that only its ends have, padding, or
@@ -61,7 +61,7 @@ struct names_quic_mac {
     SHA256_CTX outer;
 };
 
-/// What is made once for all packets that are opened: nothing allocates afterwards. One a thread.
+/// Ciphers and buffers, made once for all packets: nothing allocates afterwards. One a thread.
 struct names_quic_opener {
     struct names_quic_mac salt_1;
     struct names_quic_mac salt_2;
@@ -70,7 +70,7 @@ struct names_quic_opener {
     EVP_CIPHER_CTX *payload; // AES-128-GCM
 };
 
-/// What a frame is.
+/// Kind of a frame.
 enum names_quic_frame_kind {
     NAMES_QUIC_FRAME_BAD, // malformed, cut, or not allowed in an Initial packet (RFC 9000, section
                           // 12.4): nothing behind it can be read

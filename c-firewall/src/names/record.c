@@ -30,7 +30,7 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
     return bytes[1] < MAJOR_END ? NAMES_KNOWN : NAMES_NONE;
 }
 
-/// Takes a record, or what came of it.
+/// Consumes a record, or the part of it that has arrived.
 /// - fragment: gets what came of its bytes.
 /// - Returns NAMES_KNOWN if all of its header came, NAMES_UNDECIDED if not, NAMES_UNREADABLE if it
 /// is
@@ -53,7 +53,7 @@ static enum names_state take(struct names_cursor *stream, struct names_cursor *f
     return NAMES_KNOWN;
 }
 
-/// Puts bytes behind those that are gathered, as far as there is room. Returns how many.
+/// Appends bytes to the gathered ones, as far as there is room. Returns the number.
 static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t gathered,
                        const struct names_cursor *bytes) {
     const uint32_t room = NAMES_HELLO_BYTES_MAX - gathered;
@@ -63,7 +63,8 @@ static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t g
     return length;
 }
 
-/// Puts the bytes of records side by side, until the ClientHello is whole or scratch is full.
+/// Copies the contents of records side by side until the ClientHello is complete or scratch is
+/// full.
 /// - Returns NAMES_KNOWN if more bytes would not change what it says, NAMES_UNDECIDED if they are
 ///   missing, NAMES_UNREADABLE if a record before its end is.
 /// - gathered: gets how many bytes are in scratch.

@@ -13,7 +13,7 @@ enum {
     NAMES_METHOD_BYTES = 16, // of a method (RFC 9110, section 9); a longer one is cut
 };
 
-/// What is known of a packet's names.
+/// State of a packet's names.
 enum names_state {
     NAMES_NONE,       // it belongs to nobody that names are looked for in: it has no field of them
     NAMES_UNDECIDED,  // the client has not shown enough yet
@@ -21,7 +21,7 @@ enum names_state {
     NAMES_UNREADABLE, // it can't be read, and never will: --fail unknown decides
 };
 
-/// What the client speaks.
+/// Protocol of the client.
 enum names_protocol {
     NAMES_OTHER, // none of the others
     NAMES_TLS,   // TLS over TCP (RFC 8446)
@@ -30,7 +30,7 @@ enum names_protocol {
     NAMES_DNS,   // a query of DNS (RFC 1035)
 };
 
-/// What a client has shown.
+/// Names that a client has sent.
 struct names {
     enum names_state state;
     enum names_protocol protocol;

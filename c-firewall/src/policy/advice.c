@@ -181,7 +181,7 @@ static void search_chain(struct search *search, const struct policy_chain *chain
     }
 }
 
-/// Tells of a base chain that accepts established connections before it asks for names.
+/// Warns of a base chain that accepts established connections before a rule with names.
 static void tell_established(const struct policy *policy, const struct policy_table *table,
                              const struct policy_chain *chain, void (*tell)(const char *text)) {
     struct search search = {.table = table, .steps = STEPS_MAX};
@@ -198,7 +198,7 @@ static void tell_established(const struct policy *policy, const struct policy_ta
     tell(text);
 }
 
-/// Tells of a rule of TLS whose answer is for TCP alone.
+/// Warns of a TLS rule whose reject is for TCP alone.
 static void tell_reset(const struct policy *policy, const struct policy_rule *rule,
                        void (*tell)(const char *text)) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
@@ -213,7 +213,7 @@ static void tell_reset(const struct policy *policy, const struct policy_rule *ru
     tell(text);
 }
 
-/// Tells of a file of names of which little was read.
+/// Warns of a file of names most of which was left out.
 static void tell_file(const struct policy *policy, const struct policy_listed_file *file,
                       void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);

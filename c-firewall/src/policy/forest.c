@@ -66,7 +66,7 @@ static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *pa
     }
 }
 
-/// Gives each name its interval. What has more labels comes later, so a name's parent has its own
+/// Assigns each name its interval. What has more labels comes later, so a name's parent has its own
 /// already.
 /// - room: for the next number that is free in each.
 static void number(const uint32_t *sorted, uint32_t count, const uint32_t *parents,

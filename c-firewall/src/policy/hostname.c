@@ -16,7 +16,7 @@ enum {
     TAIL_BYTES = 2 * WORD_BYTES, // of a record behind the name's bytes
 };
 
-/// What a search ended at.
+/// Result of a search.
 struct probe {
     size_t slot;
     uint32_t place;  // where the name's record ends; 0 = it is not there
@@ -43,7 +43,7 @@ static bool is_bracketed(const char *text, size_t length) {
     return true;
 }
 
-/// Looks what is wrong with a name of ASCII, without `*.` and without a dot at its end.
+/// Finds the error in an ASCII name, without `*.` and without a dot at its end.
 static const char *check(const char *text, size_t length) {
     size_t label = 0, longest = 0;
     bool has_empty = length == 0, is_good = true;
@@ -65,7 +65,7 @@ static const char *check(const char *text, size_t length) {
     return longest > LABEL_BYTES ? LABEL_TOO_LONG : NULL;
 }
 
-/// Keeps a name of ASCII, without `*.`, if it is one.
+/// Stores an ASCII name without `*.`, if it is valid.
 static const char *take(const char *text, size_t length, struct hostname *name) {
     const char *cause;
 
@@ -145,7 +145,7 @@ struct host_interval hostname_interval_at(const struct hostnames *hostnames, uin
     return (struct host_interval){(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
-/// Where the record of a name ends.
+/// End of the record of a name.
 static uint32_t place_of(const struct hostnames *hostnames, uint32_t id) {
     return hostnames->ends[id];
 }
@@ -192,7 +192,7 @@ static bool is_name(const struct hostnames *hostnames, uint32_t place, const uin
            memcmp(&hostnames->records[place - TAIL_BYTES - length], name, length) == 0;
 }
 
-/// Where in the table the filter has the word of a hash.
+/// Index of a hash's filter word in the table.
 static size_t filter_at(const struct hostnames *hostnames, uint64_t hashed) {
     const size_t word = (size_t)hashed & (hostnames->slot_count / FILTER_SLOTS - 1);
 
@@ -242,7 +242,7 @@ uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, s
     return place > 0 ? hostname_id_at(hostnames, place) : HOSTNAME_NONE;
 }
 
-/// Puts a name into an empty slot and into the filter.
+/// Inserts a name into an empty slot and the filter.
 static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uint32_t place) {
     const size_t at = filter_at(hostnames, hashed);
     const uint64_t bits = pages_word(hostnames->table, at) | filter_bits(hashed);
@@ -251,7 +251,7 @@ static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uin
     pages_set_word(hostnames->table, at, bits);
 }
 
-/// Puts all names into empty slots. Whether no search is too long then.
+/// Inserts all names into empty slots. Returns whether all searches are short enough.
 static bool fill(struct hostnames *hostnames) {
     for (uint32_t id = 0; id < hostnames->count; id++) {
         size_t length;
@@ -309,7 +309,7 @@ static int make_room(struct hostnames *hostnames, size_t end) {
     return 0;
 }
 
-/// Puts a name behind all others. Returns 0 or -ENOMEM.
+/// Appends a name to the others. Returns 0 or -ENOMEM.
 static int append(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard) {
     const uint32_t count = hostnames->count;
     const size_t start = count > 0 ? hostnames->ends[count - 1] : 0, last = start + length;

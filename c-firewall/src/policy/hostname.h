@@ -80,7 +80,7 @@ struct host_interval hostname_interval_at(const struct hostnames *hostnames, uin
 /// The interval of a name.
 struct host_interval hostname_interval(const struct hostnames *hostnames, uint32_t id);
 
-/// Gives a name its interval.
+/// Assigns a name its interval.
 void hostname_set_interval(struct hostnames *hostnames, uint32_t id, struct host_interval interval);
 
 /// The bytes of a name (not ended by a NUL), and whether it is a wildcard.

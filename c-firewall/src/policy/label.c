@@ -136,7 +136,7 @@ static uint32_t adapt(uint32_t delta, uint32_t count, bool is_first) {
     return bias + (BASE - LEAST + 1) * delta / (delta + SKEW);
 }
 
-/// Puts a character behind a label. Returns false if there is no room.
+/// Appends a character to a label. Returns false if there is no room.
 static bool put(struct label *label, char byte) {
     if (label->length == LABEL_BYTES)
         return false;
@@ -144,12 +144,12 @@ static bool put(struct label *label, char byte) {
     return true;
 }
 
-/// Puts a digit of Punycode behind a label. Returns false if there is no room.
+/// Appends a digit of Punycode to a label. Returns false if there is no room.
 static bool put_digit(struct label *label, uint32_t digit) {
     return put(label, (char)(digit < 26 ? 'a' + digit : '0' + digit - 26));
 }
 
-/// Puts a delta behind a label, as digits. Returns false if there is no room.
+/// Appends a delta to a label, as digits. Returns false if there is no room.
 static bool put_delta(struct label *label, uint32_t delta, uint32_t bias) {
     for (uint32_t k = BASE;; k += BASE) {
         const uint32_t threshold = k < bias + LEAST ? LEAST : k > bias + MOST ? MOST : k - bias;
@@ -174,7 +174,7 @@ static uint32_t least_from(const struct letters *letters, uint32_t from) {
     return least;
 }
 
-/// Puts letters behind a label as Punycode (RFC 3492, section 6.3). Returns false if there is no
+/// Appends letters to a label as Punycode (RFC 3492, section 6.3). Returns false if there is no
 /// room.
 static bool encode(const struct letters *letters, struct label *label) {
     uint32_t done = 0, basic, delta = 0, bias = BIAS, next = FIRST;
@@ -218,7 +218,7 @@ static bool is_ascii(const char *text, size_t length) {
     return true;
 }
 
-/// Puts bytes behind a name. Returns false if there is no room.
+/// Appends bytes to a name. Returns false if there is no room.
 static bool append(char name[static LABEL_NAME_BYTES], size_t *name_length, const char *bytes,
                    size_t length) {
     if (length > LABEL_NAME_BYTES - *name_length)

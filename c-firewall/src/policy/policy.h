@@ -30,7 +30,7 @@ enum {
     POLICY_LIMIT_BURST_PACKETS = 5, // without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT)
 };
 
-/// Where a part stands in the text. Not part of a policy's identity.
+/// Position of a part in the text. Not part of a policy's identity.
 struct policy_place {
     uint32_t file;   // index into policy.files
     uint32_t line;   // from 1
@@ -100,7 +100,7 @@ struct policy_listed_file {
     uint32_t first_left_out; // the first of them, from 1; 0 = none
 };
 
-/// What a set has from files.
+/// Elements of a set from files.
 struct policy_listed {
     uint32_t file_count;
     struct policy_listed_file *files;
@@ -137,7 +137,7 @@ enum policy_op {
     POLICY_BITS_ANY, // of bit masks: (field & range.low) != 0
 };
 
-/// What a match compares with, or a map is looked up in.
+/// Right side of a match, or set of a lookup.
 enum policy_right { POLICY_RIGHT_RANGE, POLICY_RIGHT_NAMED, POLICY_RIGHT_LITERAL };
 
 struct policy_match {

@@ -85,7 +85,7 @@ static void print_elements(FILE *out, const struct hostnames *hostnames,
     fputs(" }", out);
 }
 
-/// What a match compares with, a map looks in.
+/// Right side of a match, or set of a lookup.
 static void print_right(FILE *out, const struct hostnames *hostnames,
                         const struct policy_match *match, const enum policy_type *types) {
     switch (match->right) {
@@ -173,7 +173,7 @@ static void print_mark_set(FILE *out, const struct hostnames *hostnames,
         print_bits(out, mark_set->keep, mark_set->toggle);
 }
 
-/// What `reject` alone stands for.
+/// Type of a plain `reject`.
 static struct policy_reject default_reject(enum policy_family family) {
     switch (family) {
     case POLICY_IP:
@@ -323,7 +323,7 @@ static void print_set(FILE *out, const struct hostnames *hostnames, const struct
     fputs("\t}\n", out);
 }
 
-/// What was printed of a table: its comment and sets, and so many chains.
+/// Printed parts of a table: its comment and sets, and the number of chains.
 struct printed {
     bool opened;
     uint32_t chains;

@@ -32,7 +32,7 @@ struct requirement {
     bool reject;          // answers can be asked for
 };
 
-/// What the base chains that see IPv4 packets, or IPv6 packets, require.
+/// Requirements of the base chains that see IPv4 packets, or IPv6 packets.
 /// - Returns 0, or -ENOMEM with *requirement untouched.
 int requirement_of(const struct policy *policy, bool ipv6, struct requirement *requirement);
 

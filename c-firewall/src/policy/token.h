@@ -75,7 +75,7 @@ bool token_is_reserved(const char *text, size_t length);
 /// \xNN, then "..." if there was more. Returns quoted.
 const char *token_quote(const char *text, size_t length, char quoted[static TOKEN_QUOTED_BYTES]);
 
-/// What a token at the start of a text is.
+/// Kind of the token at the start of a text.
 struct token_scanned {
     enum token_kind kind;
     enum token_sign sign;

@@ -33,7 +33,7 @@ static bool takes_numbers(enum policy_type type) {
     }
 }
 
-/// What is wrong with a token that is no value of this type.
+/// Error text for a token that is not a value of this type.
 static const char *cause_of(enum policy_type type) {
     static const char *const causes[] = {
         [POLICY_IPV4_ADDR] = "not an IPv4 address",
@@ -65,7 +65,7 @@ static const char *cause_of(enum policy_type type) {
     return causes[type];
 }
 
-/// What is wrong with a number that has more than so many bits.
+/// Error text for a number with more than so many bits.
 static const char *cause_of_size(uint8_t bits) {
     switch (bits) {
     case 6:

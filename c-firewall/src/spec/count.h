@@ -3,7 +3,7 @@
 #ifndef SPEC_COUNT_H
 #define SPEC_COUNT_H
 
-/// What is counted.
+/// Counters of events in the program.
 enum count {
     COUNT_RELOADS,            // reloads of the policy
     COUNT_RELOADS_FAILED,     // reloads that left the old policy running
@@ -33,7 +33,7 @@ enum count {
 /// The name of a count: that of the enum, as "reloads_failed".
 const char *counts_name(enum count count);
 
-/// What a count says, as a sentence.
+/// Meaning of a count, as a sentence.
 const char *counts_help(enum count count);
 
 #endif

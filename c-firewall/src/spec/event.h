@@ -25,7 +25,7 @@ enum events_kind {
     EVENTS_KIND_COUNT
 };
 
-/// What an event is called in a line, and its figures.
+/// Name of an event in a line, and its figures.
 struct events_names {
     const char *name;
     const char *figures[EVENTS_FIGURES_MAX + 1]; // ends with NULL

@@ -34,7 +34,7 @@ enum policy_type {
     POLICY_TYPE_COUNT
 };
 
-/// Where a field is read from.
+/// Source of a field.
 enum policy_part {
     POLICY_PART_IPV4,           // the IPv4 header
     POLICY_PART_IPV6,           // the IPv6 header
@@ -106,10 +106,10 @@ enum policy_field {
     POLICY_FIELD_COUNT
 };
 
-/// What a field demands of a packet before it is looked at.
+/// Conditions that a packet meets before a field is read.
 enum policy_layer3 { POLICY_ANY_L3, POLICY_NEEDS_IPV4, POLICY_NEEDS_IPV6 };
 
-/// What is known of a field.
+/// Properties of a field.
 struct policy_field_facts {
     const char *text; // canonical, e.g. "tcp dport"
     enum policy_type type;

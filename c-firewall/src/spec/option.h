@@ -51,7 +51,7 @@ enum options_profile {
     OPTIONS_PROFILE_COUNT
 };
 
-/// What --fail is about.
+/// Subjects of --fail.
 enum options_situation {
     OPTIONS_OVERLOAD,  // the queue or its socket is full
     OPTIONS_STALL,     // packets wait, and none gets a verdict
@@ -62,7 +62,7 @@ enum options_situation {
     OPTIONS_SITUATION_COUNT
 };
 
-/// Where ct state comes from.
+/// Source of ct state.
 enum options_conntrack {
     OPTIONS_CONNTRACK_AUTO,
     OPTIONS_CONNTRACK_ATTRIBUTE,
@@ -125,7 +125,7 @@ enum arguments_option {
     OPTION_COUNT
 };
 
-/// What is known of an option.
+/// Properties of an option.
 struct option_facts {
     const char *name;  // without its hyphens
     uint32_t commands; // that take it, as bits 1 << enum arguments_command

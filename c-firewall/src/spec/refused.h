@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/// Where a word is met.
+/// Place of a word.
 enum parse_where {
     PARSE_AT_FILE,
     PARSE_AT_FLUSH,

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/// What parsing came to. All from PACKET_EMPTY on are malformed.
+/// Result of parsing. All from PACKET_EMPTY on are malformed.
 enum packet_status {
     PACKET_OK,                 // every header was read
     PACKET_BEYOND_COPY,        // a header, of whatever protocol, lies beyond the copied bytes

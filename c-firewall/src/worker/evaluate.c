@@ -16,7 +16,8 @@
 #include "worker/stage.h"
 
 enum {
-    // Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
+    // Bits of the mark in which rules/queue/conntrack-* put the state of a connection:
+    // NF_CT_STATE_BIT, and
     // NF_CT_STATE_UNTRACKED_BIT, moved up.
     ASK_CT_STATE_SHIFT = 24,
     ASK_CT_STATES = 0x4f,
@@ -127,7 +128,7 @@ static uint8_t nfproto_of(uint16_t ethertype) {
     return ethertype == ETH_P_IPV6 ? FIELDS_IPV6 : 0;
 }
 
-/// What the policy knows of a packet.
+/// Policy input for a packet.
 static struct decide_input input_of(struct evaluation *evaluation,
                                     const struct queue_packet *packet, const struct packet *parsed,
                                     enum packet_status status) {
@@ -184,7 +185,7 @@ static void send_replies(const struct reject *reject, struct stats *stats,
                                                  either(packet->outdev, packet->indev)));
 }
 
-/// What the kernel says of a packet's checksum.
+/// Checksum state of a packet, as the kernel reports it.
 static enum connection_checksum checksum_of(uint32_t skb_info) {
     if (skb_info & NFQA_SKB_CSUMNOTREADY)
         return CONNECTION_CHECKSUM_NOT_READY;
@@ -208,7 +209,7 @@ static uint32_t sink_of(const struct queue_packet *packet) {
     return packet->outdev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->outdev;
 }
 
-/// What is told of a packet to those who read its names.
+/// Packet metadata for the readers of names.
 static struct connection_input connection_input(const struct evaluation_source *source,
                                                 const struct queue_packet *packet,
                                                 uint64_t now_ns) {
@@ -266,7 +267,7 @@ static bool is_settled(const struct named *named, const struct connections *conn
     return named && connections && connection_is_settled(connections, &named->followed);
 }
 
-/// Lets the policy decide, or what holds without one. A packet with several queries of DNS or
+/// Decides by the policy, or by the default without one. A packet with several queries of DNS or
 /// requests of HTTP is decided by each, until one is not accepted.
 /// - named: NULL = the policy reads no names.
 static void ask_policy(struct evaluation *evaluation, struct decide_input *input,

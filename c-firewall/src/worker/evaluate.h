@@ -25,7 +25,7 @@ struct evaluation_source {
     struct flow_counters counters;  // of the policy
 };
 
-/// What one worker has for evaluating.
+/// State of one worker's evaluation.
 struct evaluation {
     struct evaluation_source *source;
     const struct reject *reject; // the sockets of replies, which all workers share

@@ -22,7 +22,7 @@ enum {
     EVENT_RING_RECORDS = 2048, // a power of two
 };
 
-/// Packets that somebody wants events of, as bits: those of the verdicts, and two behind them.
+/// Packets for which a consumer wants events, as bits: those of the verdicts, and two above them.
 enum event_class {
     EVENT_ACCEPT = 1 << VERDICT_ACCEPT,
     EVENT_DROP = 1 << VERDICT_DROP,
@@ -31,7 +31,7 @@ enum event_class {
     EVENT_ANOMALY = 1 << (VERDICT_COUNT + 1), // malformed, truncated, or undecidable
 };
 
-/// What was known of a packet, as decide_input and decide_outcome tell it.
+/// Facts of a packet, as decide_input and decide_outcome tell it.
 struct event {
     uint64_t time_ns; // UNIX time
     uint32_t generation;
@@ -59,7 +59,7 @@ struct event {
     uint8_t bytes[EVENT_PACKET_BYTES];
 };
 
-/// What all rings of a consumer share.
+/// State shared by all rings of a consumer.
 struct event_bell {
     atomic_bool asleep;        // the consumer is, or is about to
     int fd;                    // an eventfd, which wakes it
@@ -85,7 +85,7 @@ static inline unsigned event_classes(enum packet_status status, bool truncated,
            (truncated || outcome->undecidable || packet_is_malformed(status) ? EVENT_ANOMALY : 0U);
 }
 
-/// Whether somebody wants an event of a packet.
+/// Whether a consumer wants an event of the packet.
 static inline bool event_wanted(const struct event_ring *ring, enum packet_status status,
                                 bool truncated, const struct decide_outcome *outcome) {
     const unsigned wanted = atomic_load_explicit(&ring->wanted, memory_order_relaxed);
@@ -109,7 +109,7 @@ void event_lose(struct event_bell *bell, uint32_t events);
 /// Rings the bell, for event_flush.
 void event_ring_wake(struct event_ring *ring);
 
-/// Lets the consumer know of what was noted. To be called when packets have been answered.
+/// Wakes the consumer for the noted events. To be called after the packets' verdicts.
 static inline void event_flush(struct event_ring *ring) {
     if (ring->noted)
         event_ring_wake(ring);

@@ -29,8 +29,8 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     return result;
 }
 
-/// What a ledger does not explain: packets that nobody saw and, at exit, those that count twice,
-/// because the kernel gave more ids while its figures were read.
+/// Packets that a ledger does not explain: packets that nobody saw and, at exit, those that count
+/// twice, because the kernel gave more ids while its figures were read.
 static uint64_t unexplained(const struct ledger *ledger, bool running) {
     const uint64_t seen =
         stats_received(&ledger->stats) + ledger->user_drop + ledger->waiting + ledger->unseen;
@@ -39,7 +39,7 @@ static uint64_t unexplained(const struct ledger *ledger, bool running) {
     return ledger->difference + ledger->unseen + twice;
 }
 
-/// Gives the kernel time to finish with a packet: the CPU that it does it on may have been taken
+/// Waits for the kernel to finish with a packet: the CPU that it does it on may have been taken
 /// away from it.
 static void pause_between_readings(void) {
     const struct timespec pause = {.tv_nsec = STATS_PAUSE_NS};

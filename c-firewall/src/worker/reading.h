@@ -7,7 +7,7 @@
 
 #include "worker/types.h"
 
-/// Takes a ledger: of up to STATS_READINGS_MAX readings the one with the least left unexplained.
+/// Reads a ledger: of up to STATS_READINGS_MAX readings the one with the least left unexplained.
 /// Warns if /proc can't be read.
 /// - running: the thread runs, so a batch may be in flight.
 void worker_reading_ledger(const struct worker *worker, bool running, struct ledger *ledger);

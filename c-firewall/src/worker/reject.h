@@ -18,7 +18,7 @@ enum {
     REJECT_IPV6_MAX = 1280, // of an ICMPv6 error (RFC 4443 section 2.4)
 };
 
-/// What became of a reply.
+/// Result of sending a reply.
 enum reject_result {
     REJECT_SENT,
     REJECT_NOT_DUE, // a RST, an ICMP error, a later fragment, no unicast address, a header cut off

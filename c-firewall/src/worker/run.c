@@ -19,7 +19,7 @@ static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_ACQUIRE);
 }
 
-/// Takes another policy, if there is one to take: between two batches, so that each packet is
+/// Adopts a new policy, if there is one: between two batches, so that each packet is
 /// decided by one alone.
 static void look_for_swap(struct worker *worker) {
     if (!__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE))
@@ -28,7 +28,7 @@ static void look_for_swap(struct worker *worker) {
     __atomic_store_n(&worker->swap, false, __ATOMIC_RELEASE);
 }
 
-/// Tells of connections, if somebody has asked: between two batches, and of a few.
+/// Lists a few connections, if a listing was requested: between two batches.
 static void look_for_listing(struct worker *worker) {
     if (!__atomic_load_n(&worker->lists, __ATOMIC_ACQUIRE))
         return;
@@ -89,7 +89,7 @@ static enum packet_status inspect(struct worker *worker, const struct queue_pack
     return status;
 }
 
-/// What happens with a packet.
+/// Verdict of a packet, and its mark.
 static struct decide_outcome judge(struct worker *worker, const struct queue_packet *packet) {
     struct decide_outcome outcome = {.verdict = VERDICT_ACCEPT};
     enum packet_status status = PACKET_OK;

@@ -7,7 +7,7 @@ uint32_t stage_unreadable(uint32_t mask) { return mask & ~stage_settled(mask); }
 
 uint32_t stage_undecided(uint32_t mask) { return mask; }
 
-/// Gives a packet a class, and keeps the other bits of its mark.
+/// Sets the class in a packet's mark and keeps the other bits.
 static void mark(uint32_t mask, const struct decide_input *input, uint32_t class,
                  struct decide_outcome *outcome) {
     outcome->verdict = VERDICT_ACCEPT;

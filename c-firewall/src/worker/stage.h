@@ -12,10 +12,10 @@
 /// The bit that says that a connection's class is final.
 uint32_t stage_settled(uint32_t mask);
 
-/// What says that names can't be read: all bits but that.
+/// Class of unreadable names: all bits but that.
 uint32_t stage_unreadable(uint32_t mask);
 
-/// What says that nothing is known yet: all bits.
+/// Class of an unsettled connection: all bits.
 uint32_t stage_undecided(uint32_t mask);
 
 /// Makes a policy's outcome the class of a packet. What is not decided by rules stays as it is:

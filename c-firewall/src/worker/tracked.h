@@ -27,7 +27,7 @@ struct tracked_watch {
     enum tracked tracked;
 };
 
-/// Takes the sums of all queues: packets answered, and those without a state, read in this order.
+/// Reads the sums of all queues: packets answered, and those without a state, read in this order.
 /// - generation: of the policy; another one begins anew.
 /// - asks: whether it asks for the state.
 /// - Returns what is known now.

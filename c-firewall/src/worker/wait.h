@@ -46,7 +46,7 @@ struct wait {
 void wait_init(struct wait *wait, uint32_t batch, uint32_t spin_us, uint32_t coalesce_us,
                uint64_t now_ns);
 
-/// What to do after a receive call that yielded `messages` (0..batch), called when they have been
+/// Next step after a receive call that yielded `messages` (0..batch), called when they have been
 /// answered. Filling the batch means WAIT_AGAIN. Otherwise the socket was empty after it, and it
 /// means
 /// 1. WAIT_SLEEP during a flood, unless the sleep before brought nothing, which ends the flood;

@@ -23,7 +23,7 @@ struct worker_handover {
     uint64_t stalled; // packets that the guard answered
 };
 
-/// What workers are made of.
+/// Parameters of workers.
 struct worker_setup {
     const struct options *options;
     struct loaded *loaded;         // the policy; it, reject and rings live longer than the workers
@@ -45,7 +45,7 @@ void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t s
 /// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
-/// Tells the thread to decide by another policy from its next batch on. The old source must be kept
+/// Makes the thread decide by another policy from its next batch on. The old source must be kept
 /// until worker_has_swapped.
 void worker_swap(struct worker *worker, struct evaluation_source *next);
 
@@ -59,8 +59,8 @@ int worker_list(struct worker *worker, uint32_t from, bool undecided);
 /// The page that the thread was asked for; NULL as long as it has not answered.
 const struct listing_page *worker_listed(const struct worker *worker);
 
-/// Tells the thread to stop: what it has received gets its verdicts first. It unbinds and closes
-/// its queue itself.
+/// Stops the thread: the packets that it has received get their verdicts first. It unbinds and
+/// closes its queue itself.
 /// - keep_open: it does not; the thread can be started again.
 void worker_stop(struct worker *worker, bool keep_open);
 
@@ -68,14 +68,14 @@ void worker_stop(struct worker *worker, bool keep_open);
 /// then.
 void worker_join(struct worker *worker);
 
-/// What is known of the connections of the queue, while there is no thread; NULL if the policy
+/// Connections of the queue, while there is no thread; NULL if the policy
 /// reads no names.
 struct connections *worker_connections(struct worker *worker);
 
 /// Closes what worker_open opened, as far as the thread has not, and frees the source.
 void worker_close(struct worker *worker);
 
-/// Takes the ledger of a worker: of up to STATS_READINGS_MAX readings the one with the least
+/// Reads the ledger of a worker: of up to STATS_READINGS_MAX readings the one with the least
 /// left unexplained.
 /// - Once the thread has ended it is the one that the thread took last. While it runs a batch may
 /// be

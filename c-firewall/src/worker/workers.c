@@ -7,7 +7,7 @@
 
 enum {
     TURN_PAUSE_NS = 20000, // between checks whether a worker has another policy
-    // How often it is looked whether a worker has told of its connections: half a second and more.
+    // Number of checks for a worker's connection listing: half a second and more.
     LIST_TURNS = 25000,
     SLOT_BITS = 32,
 };

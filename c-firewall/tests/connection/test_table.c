@@ -28,7 +28,7 @@ static struct connection_key key_of(uint32_t number) {
     return (struct connection_key){{1, number, 0, 0, number % 2}};
 }
 
-/// Takes a number out of a list. Returns whether it was there.
+/// Parses a number out of a list. Returns whether it was there.
 static bool take_out(struct expected *expected, uint32_t number) {
     for (uint32_t i = 0; i < expected->count; i++) {
         if (expected->numbers[i] != number)

@@ -92,7 +92,7 @@ static uint8_t keep(uint8_t *to, size_t room, const char *text) {
     return (uint8_t)length;
 }
 
-/// What the packet's client has shown. Returns whether a key is about that.
+/// Names that the packet's client has sent. Returns whether a key is about that.
 static bool take_names(struct names *names, const char *pair, size_t key, const char *text) {
     static const char *const protocols[] = {
         [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic", [NAMES_HTTP] = "http", [NAMES_DNS] = "dns"};

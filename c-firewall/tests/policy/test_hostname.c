@@ -71,7 +71,7 @@ static uint64_t hash_of(const char *word) {
     return hash;
 }
 
-/// Puts a character behind a text of UTF-8.
+/// Appends a character to a UTF-8 text.
 static void put_letter(char *text, size_t *length, uint32_t letter) {
     const unsigned more = letter < 0x80 ? 0 : letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
     static const uint8_t marks[] = {0, 0xc0, 0xe0, 0xf0};

@@ -100,7 +100,7 @@ pub const CASES: [Case; 7] = [
     case("100000-prefixes", prefixes, 100_000),
 ];
 
-/// What is decided with.
+/// Input of a decision.
 pub struct Subject {
     pub compiled: Compiled,
     pub flow: Flow,
@@ -157,7 +157,7 @@ pub fn make_packets(bytes: &[[u8; PACKET_BYTES]]) -> Vec<(Packet<'_>, PacketStat
     packets
 }
 
-/// What is told of a packet that came in.
+/// Metadata of a received packet.
 pub fn make_input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a> {
     DecideInput {
         packet,

@@ -46,7 +46,7 @@ const KNOWN: u32 = CLIENT_FIRST + 4000;
 /// Key shares: of a hello in one packet, and of one in two, with ML-KEM-768.
 const SHARE_BYTES: usize = 320;
 const LONG_SHARE_BYTES: usize = 1216;
-/// Of a packet.
+/// Bytes of a packet.
 const SEGMENT_BYTES: usize = 1400;
 
 /// A packet, of any client.
@@ -156,7 +156,7 @@ fn known() -> Vec<Step> {
     steps
 }
 
-/// What a case is measured with.
+/// Data of a case's measurement.
 pub struct NamedSubject {
     subject: Subject,
     connections: Connections,

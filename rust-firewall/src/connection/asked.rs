@@ -14,7 +14,7 @@ use crate::names::answer::Answer;
 use crate::names::HOST_BYTES;
 use crate::packet::Packet;
 
-/// Of a name.
+/// Words of a name.
 const HOST_WORDS: usize = HOST_BYTES.div_ceil(8);
 /// Questions that wait, in buckets.
 const BUCKETS: usize = 512;
@@ -28,7 +28,7 @@ struct Question {
     tag: u64,
     /// When it is over; 0 = there is none.
     end_ns: u64,
-    /// Where it came from and went to.
+    /// Interfaces of the client and of the server.
     client_interface: u32,
     server_interface: u32,
 }
@@ -107,7 +107,7 @@ fn is_answer(question: &Question, input: &ConnectionInput) -> bool {
     direction::answers(client, server, input) && (is_told || client != input.source_interface)
 }
 
-/// Takes out the question of an answer. Returns whether it was waiting.
+/// Removes the question of an answer. Returns whether it was waiting.
 pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, input: &ConnectionInput) -> bool {
     let tag = hash(asked, packet, answer);
     let mut all = bucket(asked, tag).iter_mut();

@@ -18,7 +18,7 @@ const BUCKET_BORDERS: usize = 8;
 /// How long one is kept without a message.
 const WAIT_NS: u64 = 120_000_000_000;
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Border {
     tag: u64,
@@ -64,7 +64,7 @@ fn bucket(borders: &mut Borders, tag: u64) -> &mut [Border] {
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// What is known of the connection of a server's packet; None if nothing is, or the packet comes from elsewhere.
+/// State of the connection of a server's packet; None if there is none, or the packet comes from elsewhere.
 fn find<'a>(
     borders: &'a mut Borders,
     packet: &Packet,
@@ -111,7 +111,7 @@ pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next
     }
 }
 
-/// Where the next message of a server begins; None if that isn't known.
+/// Sequence number of a server's next message; None if unknown.
 pub fn next(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) -> Option<u32> {
     let border = find(borders, packet, input)?;
     border.is_known.then_some(border.next)

@@ -5,7 +5,7 @@
 use crate::packet::{self, Packet, LENGTH_MAX};
 
 const UDP: u8 = libc::IPPROTO_UDP as u8;
-/// Where a header of UDP has its checksum.
+/// Offset of the checksum in a UDP header.
 const UDP_PLACE: usize = 6;
 
 /// The sum of 16-bit words, the first byte of each the higher one; an odd one at the end is followed by 0.

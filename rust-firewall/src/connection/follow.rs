@@ -39,7 +39,7 @@ pub fn make(settings: &ConnectionSettings) -> Connections {
 
 /// Whether a packet may be of TCP or UDP: where that isn't known, too.
 fn has_names(packet: &Packet) -> bool {
-    // What follows these in a later fragment isn't known.
+    // The protocols after these are unknown in a later fragment.
     let is_hidden = packet.version == 6
         && packet.later_fragment
         && matches!(packet.protocol, HOPOPTS | ROUTING | FRAGMENT | DSTOPTS);
@@ -86,7 +86,7 @@ pub fn names<'a>(connections: &'a Connections, followed: &Followed) -> &'a Names
     connection.map_or(&connections.alone, |connection| &connection.names)
 }
 
-/// What is kept of a packet's connection for the policy; None if the packet stands alone.
+/// Policy data of a packet's connection; None if the packet belongs to none.
 pub fn cache<'a>(
     connections: &'a mut Connections,
     followed: &Followed,
@@ -150,7 +150,7 @@ pub fn count(connections: &Connections) -> u32 {
     connections.table.lists.iter().map(|list| list.count).sum()
 }
 
-/// What was counted since `make`.
+/// Counters since `make`.
 pub fn counts(connections: &Connections) -> ConnectionCounts {
     let mut counts = connections.counts;
     for (now, list) in counts.now.iter_mut().zip(&connections.table.lists) {

@@ -53,7 +53,7 @@ pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     }
 }
 
-/// Gives a connection that has no id one, of at most CONNECTION_BYTES_MAX bytes.
+/// Assigns a connection without an id one, of at most CONNECTION_BYTES_MAX bytes.
 pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     let bucket = bucket_of(table, id);
     let connection = table::at(table, slot);
@@ -71,7 +71,7 @@ pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     table::at(table, slot).id_chained = chained.wrapping_sub(1);
 }
 
-/// Takes a connection's id from it, if it has one. What it is goes on to stand there.
+/// Unlinks a connection's id, if it has one. Its bytes remain.
 pub fn remove(table: &mut Table, slot: u32) {
     let connection = table::at(table, slot);
     if !connection.has_id {

@@ -19,7 +19,7 @@ const KNOWN_NS: u64 = 432_000 * SECOND_NS;
 const DATAGRAMS_NS: u64 = 180 * SECOND_NS;
 /// As nf_conntrack_tcp_timeout_fin_wait.
 const CLOSING_NS: u64 = 120 * SECOND_NS;
-/// What is used comes to the end of its list so often at most.
+/// Minimum time between two moves of a connection to the end of its list.
 const TOUCH_NS: u64 = SECOND_NS;
 /// How often it is looked whose time is over.
 const EXPIRE_NS: u64 = 10_000_000;
@@ -64,7 +64,7 @@ fn count_of(connections: &Connections, list: ConnectionList) -> u32 {
     head.map_or(0, |head| head.count)
 }
 
-/// Takes a connection out of the table, and gives back what it kept.
+/// Removes a connection from the table and frees its blocks.
 fn forget(connections: &mut Connections, slot: u32) {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
@@ -84,13 +84,13 @@ pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Takes a connection out of the table that its server may go on with.
+/// Removes a connection from the table whose server may continue it.
 fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
     bury(connections, slot, now_ns);
     forget(connections, slot);
 }
 
-/// Gives back what was kept of a client's bytes, and puts its connection where it stays.
+/// Frees the stored bytes of a client and moves its connection to its final list.
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
@@ -151,7 +151,7 @@ fn end_of(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Looks at the connections whose time is over, so many at most.
+/// Expires the connections whose time is over, so many at most.
 pub fn expire(connections: &mut Connections, now_ns: u64) {
     if now_ns < connections.expire_ns {
         return;
@@ -271,7 +271,7 @@ pub fn take_over(
     add(connections, key, client_low, list, since_ns)
 }
 
-/// Takes all connections out of the table.
+/// Removes all connections from the table.
 pub fn forget_all(connections: &mut Connections) {
     for list in LISTS {
         while count_of(connections, list) > 0 {
@@ -463,7 +463,7 @@ fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
     false
 }
 
-/// Keeps a piece of a client's bytes. Where the pool is empty, others give it room.
+/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted.
 pub fn keep(
     connections: &mut Connections,
     slot: u32,

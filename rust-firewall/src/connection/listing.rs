@@ -11,7 +11,7 @@ pub const LOOKED_MAX: u32 = 256;
 /// Connections of a page.
 pub const LISTED_MAX: usize = 64;
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ListedState {
@@ -36,7 +36,7 @@ pub struct Listed {
     /// The client is the lower one of both ends.
     pub client_low: bool,
     pub state: ListedState,
-    /// What its client speaks, as far as that is known.
+    /// Protocol of its client, as far as known.
     pub protocol: NamesProtocol,
     /// Bytes of `host`; 0 = it named none.
     pub host_length: u8,
@@ -52,7 +52,7 @@ pub struct Page {
     pub from: u32,
     /// Asked: connections that are undecided only.
     pub undecided: bool,
-    /// Where the next one begins; SLOT_NONE = there is none.
+    /// Slot of the next page; SLOT_NONE = end.
     pub next: u32,
     pub count: u32,
     pub listed: [Listed; LISTED_MAX],
@@ -85,7 +85,7 @@ impl Default for Page {
     }
 }
 
-/// What is known of a connection under the policy of a generation.
+/// State of a connection under the policy of a generation.
 fn state_of(connection: &Connection, generation: u64) -> ListedState {
     if connection.evasion || connection.denied == generation && generation != 0 {
         return ListedState::Denied;
@@ -117,7 +117,7 @@ pub fn fill(connections: &Connections, generation: u64, now_ns: u64, page: &mut 
         if page.undecided && state != ListedState::Undecided {
             continue;
         }
-        // What is not known whole is not told.
+        // Incomplete names are not listed.
         let names = match connection.names.state {
             NamesState::Known => &connection.names,
             _ => &none,

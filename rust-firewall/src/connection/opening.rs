@@ -15,7 +15,7 @@ use crate::connection::types::{
 use crate::connection::{direction, lifetime, share, stream, table};
 use crate::names::{Names, NamesState};
 
-/// Whose servers are asked by DNS.
+/// Port of DNS servers.
 const DNS_PORT: u16 = 53;
 /// How far a server's segment may lie behind what was seen of it: segments come in another order.
 const AHEAD_MAX: u32 = 1 << 20;

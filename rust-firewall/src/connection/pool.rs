@@ -16,7 +16,7 @@ pub fn make(bytes: u64) -> Pool {
     }
 }
 
-/// Takes a block out of the pool; BLOCK_NONE = there is none. What it holds is anything.
+/// Allocates a block from the pool; BLOCK_NONE = there is none. What it holds is anything.
 pub fn take(pool: &mut Pool) -> u32 {
     let block = pool.free;
     if block != BLOCK_NONE {
@@ -34,7 +34,7 @@ pub fn take(pool: &mut Pool) -> u32 {
     pool.used - 1
 }
 
-/// Puts a block back.
+/// Frees a block.
 pub fn give(pool: &mut Pool, block: u32) {
     if let Some(link) = pool.links.get_mut(block as usize) {
         *link = pool.free;

@@ -19,7 +19,7 @@ use crate::names::{dns, NamesState};
 /// That a packet is judged by; a connection with more in one is unreadable.
 pub const QUERIES_MAX: u32 = 128;
 
-/// Of a message: its length.
+/// Bytes of a message's length field.
 const LENGTH_BYTES: u32 = 2;
 /// From so many that are kept on, what the server has is not.
 const TRIM_BYTES: u32 = BYTES_MAX / 2;
@@ -176,7 +176,7 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
     }
 }
 
-/// Takes in what a client of DNS sends, and goes to the first query that the packet is judged by.
+/// Reads the bytes of a DNS client and moves to the first query of the packet's decision.
 /// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
 pub fn take(
     connections: &mut Connections,

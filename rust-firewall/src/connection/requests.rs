@@ -24,7 +24,7 @@ use crate::names::{http, Names, NamesProtocol, NamesState};
 /// stands behind are told apart.
 const STEP_BYTES: u64 = 1 << 30;
 
-/// Of a server's first line: its status, of three digits.
+/// Digits of the status in a server's first line.
 const STATUS_PLACE: usize = 9;
 const STATUS_BYTES: usize = 3;
 
@@ -40,7 +40,7 @@ pub fn go_on(connection: &Connection) -> bool {
     is_http(connection) && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk)
 }
 
-/// Where the last piece that is kept of a stream ends.
+/// End of the last stored piece of a stream.
 fn kept_end(stream: &Stream) -> u32 {
     let last = stream
         .spans
@@ -59,7 +59,7 @@ pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     input.asks_requests && is_http(connection) && is_lost
 }
 
-/// Takes in what a server sends: whether the connection is a tunnel from here on.
+/// Reads a server's bytes: whether the connection is a tunnel from here on.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     if segment.sequence != connection.server_begun || segment.length == 0 {
         return;
@@ -79,7 +79,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Lets the stream begin with what comes next, if the server has what stands before it.
+/// Moves the stream's start to the next byte, if the server has acknowledged the bytes before it.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let stream = &mut connection.stream;
@@ -90,7 +90,7 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
         true => end - step,
         false => 0,
     };
-    // What came behind a gap waits for what fills it.
+    // Bytes after a gap wait until it is filled.
     if step == 0 || acked == 0 || acked < stream.decided || last > end && u64::from(last) > next {
         return;
     }
@@ -166,7 +166,7 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
         true => RequestsAwaited::Chunk,
         false => RequestsAwaited::Header,
     };
-    // Of another request it isn't known which of the server's bytes answer it.
+    // The server's bytes that answer another request are unknown.
     connection.may_switch =
         body.switches && is_first && connection.server_end == connection.server_begun;
     let is_new = queries.place + body.header_bytes > queries.counted;
@@ -187,7 +187,7 @@ fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool)
         .gathered
         .get(queries.place as usize..queries.end as usize);
     let bytes = bytes.unwrap_or_default();
-    // Of lines that are empty.
+    // Number of empty lines.
     let ends = bytes
         .iter()
         .take_while(|byte| matches!(byte, b'\r' | b'\n'));
@@ -290,7 +290,7 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
     lifetime::named(connections, slot)
 }
 
-/// Takes in what a client sends, and goes to the first request that the packet is judged by.
+/// Reads the bytes of a client and moves to the first request of the packet's decision.
 /// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
 pub fn take(
     connections: &mut Connections,

@@ -16,9 +16,9 @@ use crate::names::{record, Names, NamesProtocol, NamesState};
 
 /// The lowest version of TLS that has a retry.
 const VERSION_1_3: u16 = 0x0304;
-/// Of the server's first bytes: the header of a record and of a handshake message, a version, and the server's random bytes.
+/// Bytes of the server's start: the header of a record and of a handshake message, a version, and the server's random bytes.
 const HEAD_BYTES: usize = 43;
-/// What begins a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that are SHA-256 of "HelloRetryRequest".
+/// Start of a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that are SHA-256 of "HelloRetryRequest".
 const HEAD: [u8; HEAD_BYTES] = [
     0x16, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe,
     0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07,
@@ -34,7 +34,7 @@ pub fn can(names: &Names) -> bool {
         && names.version >= VERSION_1_3
 }
 
-/// Takes in what a server sends: a byte that no request for another hello has says that there is none.
+/// Reads a server's bytes: one that differs from a HelloRetryRequest shows that there is none.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     let offset = segment.sequence.wrapping_sub(connection.server_begun) as usize;
     let expected = HEAD.iter().enumerate().skip(offset);
@@ -45,7 +45,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Puts a connection where it stays if nothing can change its names any more.
+/// Moves a connection to its final list if its names can't change any more.
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let is_over = opening::is_finished(connection) && connection.list == ConnectionList::Settling;

@@ -24,7 +24,7 @@ pub struct Segment<'a> {
     pub is_multipath: bool,
     pub sequence: u32,
     pub acknowledged: u32,
-    /// What was copied of its data.
+    /// Copied part of its data.
     pub data: &'a [u8],
     /// Of its data.
     pub length: u32,

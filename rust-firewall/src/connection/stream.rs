@@ -12,7 +12,7 @@ use crate::names::hello;
 /// Bytes that are kept of a stream.
 pub const BYTES_MAX: u32 = hello::BYTES_MAX as u32;
 
-/// What became of a piece.
+/// Result of storing a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamPut {
     Kept,
@@ -154,7 +154,7 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     true
 }
 
-/// Takes a piece in. What lies beyond BYTES_MAX is not kept.
+/// Stores a piece. Bytes beyond BYTES_MAX are dropped.
 pub fn put(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
     let room = BYTES_MAX.saturating_sub(offset) as usize;
     let bytes = bytes.get(..room).unwrap_or(bytes);
@@ -187,7 +187,7 @@ pub fn has_more(stream: &Stream) -> bool {
     spans.any(|span| u32::from(span.end) > stream.decided)
 }
 
-/// Puts what is kept from an offset on, up to another one, into one piece.
+/// Joins the stored bytes between two offsets into one piece.
 pub fn gather(stream: &Stream, pool: &mut Pool, offset: u32, limit: u32, out: &mut [u8]) {
     let mut at = offset;
     while at < limit {
@@ -201,7 +201,7 @@ pub fn gather(stream: &Stream, pool: &mut Pool, offset: u32, limit: u32, out: &m
     }
 }
 
-/// Puts the blocks of a stream back: nothing is kept of it any more.
+/// Frees the blocks of a stream.
 pub fn release(stream: &mut Stream, pool: &mut Pool) {
     for index in 0..BLOCKS_MAX {
         let block = stream.blocks.get_mut(index);

@@ -144,7 +144,7 @@ fn append(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
     connection.newer = SLOT_NONE;
 }
 
-/// Takes a connection out of its list.
+/// Removes a connection from its list.
 fn take_out(table: &mut Table, slot: u32) {
     let connection = at(table, slot);
     let (list, older, newer) = (connection.list, connection.older, connection.newer);
@@ -194,13 +194,13 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     slot
 }
 
-/// Puts a connection at the end of a list.
+/// Appends a connection to a list.
 pub fn move_to(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
     take_out(table, slot);
     append(table, slot, list, now_ns);
 }
 
-/// Takes a connection out of the table.
+/// Removes a connection from the table.
 pub fn remove(table: &mut Table, slot: u32) {
     take_out(table, slot);
     let connection = at(table, slot);

@@ -116,14 +116,14 @@ fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> 
         return lifetime::named(connections, slot);
     }
     if connection.server_end != connection.server_begun {
-        // Which of the server's bytes answer the hello isn't known.
+        // The server's bytes that answer the hello are unknown.
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, now_ns);
     }
     retry::read(connections, slot, now_ns)
 }
 
-/// Takes in what a client sends that has not shown its names.
+/// Reads the bytes of a client that has not sent its names.
 fn take_undecided(
     connections: &mut Connections,
     slot: u32,
@@ -171,7 +171,7 @@ fn take_undecided(
     lifetime::named(connections, slot)
 }
 
-/// Takes in a client's data. What lies before the stream's first byte is no part of it.
+/// Reads a client's data. Bytes before the stream's first byte are not part of it.
 fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u32) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if requests::are_lost(connection, &segment.input) {
@@ -200,7 +200,7 @@ fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u
     }
 }
 
-/// What a server says, and what it has of its client's bytes.
+/// Reads a server's bytes, and its acknowledgement of the client's bytes.
 fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if !opening::hear(connection, segment) {
@@ -301,7 +301,7 @@ fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
     take(connections, slot, segment, segment.sequence.wrapping_add(1))
 }
 
-/// Takes in a packet of TCP.
+/// Follows a TCP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(segment) = segment::of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);

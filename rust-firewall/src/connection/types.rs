@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is kept of connections, and what is told of a packet.
+//! Types of connections, and of the names of a packet.
 
 use crate::base::siphash::SiphashKey;
 use crate::names::quic::{QuicKeys, QuicOpener};
 use crate::names::{hello, quic, Names};
 
-/// No connection: what is told of a packet holds for this packet alone.
+/// No connection: the names hold for this packet alone.
 pub const SLOT_NONE: u32 = u32::MAX;
 
 /// In place of an interface: this host.
@@ -26,7 +26,7 @@ pub struct ConnectionSettings {
     pub undecided_bytes: u32,
 }
 
-/// What the kernel says of a packet's checksum.
+/// Checksum state of a packet, as the kernel reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionChecksum {
@@ -39,7 +39,7 @@ pub enum ConnectionChecksum {
     NotReady,
 }
 
-/// What comes with a packet.
+/// Metadata of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
@@ -49,15 +49,15 @@ pub struct ConnectionInput {
     pub source_interface: u32,
     /// The interface that it leaves by, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub sink_interface: u32,
-    /// Of the policy that decides; never 0.
+    /// Generation of the policy that decides; never 0.
     pub generation: u64,
     /// That policy asks for requests of HTTP.
     pub asks_requests: bool,
-    /// Of a clock that never goes back.
+    /// Monotonic time.
     pub now_ns: u64,
 }
 
-/// What becomes of a packet.
+/// Result for a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FollowedKind {
@@ -70,7 +70,7 @@ pub enum FollowedKind {
     Denied,
 }
 
-/// What is told of a packet. Good until the next one.
+/// Names of a packet. Valid until the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
     pub kind: FollowedKind,
@@ -78,16 +78,16 @@ pub struct Followed {
     pub slot: u32,
 }
 
-/// What a policy makes of a connection's names, for who asks the policy. Zeroed whenever the names change.
+/// Policy's numbers for a connection's names, for the caller of the policy. Zeroed whenever the names change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCache {
-    /// Of the policy; 0 = nothing is kept.
+    /// Generation of the policy; 0 = none.
     pub generation: u64,
     pub host_number: u32,
     pub alpn_bits: u32,
 }
 
-/// Where a connection stands. Each list is in the order of time and has one time-out.
+/// List of a connection. Each list is in the order of time and has one time-out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionList {
@@ -130,7 +130,7 @@ pub enum ConnectionCause {
     Fragment,
     /// A packet's checksum is wrong.
     Checksum,
-    /// What the client sent can't be read.
+    /// The client's bytes are unreadable.
     Parse,
     /// A packet came from another interface than the end that it claims to come from.
     Interface,
@@ -142,7 +142,7 @@ pub const CAUSE_COUNT: usize = 11;
 /// Of `NamesProtocol`.
 pub const PROTOCOL_COUNT: usize = 5;
 
-/// What was counted.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounts {
     /// Connections that were begun to follow.
@@ -165,9 +165,9 @@ pub struct ConnectionCounts {
 
 /// Of `StreamSpan` in a stream: so many pieces at once, with gaps between them.
 pub const SPANS_MAX: usize = 16;
-/// Of a block of the pool.
+/// Bytes of a block of the pool.
 pub const BLOCK_BYTES: usize = 1024;
-/// Of a stream.
+/// Bytes of a stream.
 pub const BLOCKS_MAX: usize = hello::BYTES_MAX / BLOCK_BYTES;
 /// No block.
 pub const BLOCK_NONE: u32 = u32::MAX;
@@ -176,7 +176,7 @@ pub const BLOCK_NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct Pool {
     pub bytes: Vec<u8>,
-    /// Of a block that is free again: the next one.
+    /// Next block of a free block.
     pub links: Vec<u32>,
     /// Blocks that were ever in use.
     pub used: u32,
@@ -200,9 +200,9 @@ pub struct Stream {
     pub decided: u32,
     /// Up to here the server has it.
     pub acked: u32,
-    /// What was kept is not kept any more.
+    /// The stored bytes were freed.
     pub let_go: bool,
-    /// Of DNS: a piece came before what stands before it.
+    /// DNS: a piece arrived before the bytes that precede it.
     pub ahead: bool,
     pub span_count: u8,
     /// Those that were kept: apart from each other, in their order.
@@ -216,7 +216,7 @@ pub type ConnectionKey = [u64; KEY_WORDS];
 /// Of `ConnectionKey`.
 pub const KEY_WORDS: usize = 5;
 
-/// What the next bytes of a client of HTTP are.
+/// Kind of the next bytes of an HTTP client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RequestsAwaited {
@@ -256,7 +256,7 @@ pub struct Connection {
     pub is_udp: bool,
     /// The client is the lower one of both ends.
     pub client_low: bool,
-    /// Where packets of each end come from: an interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    /// Interface of each end's packets, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub client_interface: u32,
     pub server_interface: u32,
     /// Bytes that each end has sent while the client had not shown its names.
@@ -270,7 +270,7 @@ pub struct Connection {
     pub evasion: bool,
     /// The server's port is that of DNS.
     pub is_dns: bool,
-    /// Of TCP: the sequence number of the client's first byte.
+    /// TCP: sequence number of the client's first byte.
     pub begun: u32,
     /// With confirmed: the sequence number of the server's first byte, and of the one behind the last that was seen.
     pub server_begun: u32,
@@ -306,7 +306,7 @@ pub struct Connection {
     pub has_id: bool,
     pub id_chained: u32,
     pub names: Names,
-    /// Of HTTP: now, and what they were where the stream begins.
+    /// HTTP: the reader's state now, and at the start of the stream.
     pub requests: Requests,
     pub requests_begun: Requests,
 }
@@ -357,7 +357,7 @@ pub struct Table {
     /// The first one that is free again.
     pub free: u32,
     pub lists: [List; LIST_COUNT],
-    /// What a slot that is none is.
+    /// Value of no slot.
     pub spare: Connection,
 }
 
@@ -366,13 +366,13 @@ pub struct Table {
 pub struct ConnectionQueries {
     /// Their connection; SLOT_NONE: none is left.
     pub slot: u32,
-    /// Of the next one.
+    /// Slot of the next query.
     pub place: u32,
-    /// Of what is gathered.
+    /// Length of the gathered bytes.
     pub end: u32,
-    /// Of DNS: what begins here or behind is not read.
+    /// DNS: end of the readable queries.
     pub limit: u32,
-    /// What ends up to here was counted with another packet.
+    /// End of the queries that were counted with another packet.
     pub counted: u32,
     /// That may be read.
     pub left: u32,
@@ -385,18 +385,18 @@ pub struct Connections {
     pub counts: ConnectionCounts,
     pub table: Table,
     pub pool: Pool,
-    /// Of the packet that was followed last.
+    /// State of the packet that was followed last.
     pub now_ns: u64,
     /// When it is looked next whose time is over.
     pub expire_ns: u64,
     pub opener: QuicOpener,
     /// A stream's bytes in one piece.
     pub gathered: Box<[u8; hello::BYTES_MAX]>,
-    /// What the parsers put together.
+    /// Buffer of the parsers.
     pub scratch: Box<[u8; hello::BYTES_MAX]>,
     /// The frames of an Initial packet; hello::BYTES_MAX bytes.
     pub plain: Vec<u8>,
-    /// Of a packet that belongs to no connection.
+    /// State of a packet without a connection.
     pub alone: Names,
     pub queries: ConnectionQueries,
 }

@@ -20,7 +20,7 @@ use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use crate::names::{dns, hello, quic, Names, NamesProtocol, NamesState};
 use crate::packet::{Packet, UDP_HEADER_BYTES};
 
-/// Whose servers are asked by DNS.
+/// Port of DNS servers.
 const DNS_PORT: u16 = 53;
 /// Of a datagram, which show whether it begins with a long header, and its version.
 const HEADER_BYTES: usize = 5;
@@ -35,7 +35,7 @@ struct Datagram<'a> {
     is_low: bool,
     source_port: u16,
     destination_port: u16,
-    /// What was copied of its data.
+    /// Copied part of its data.
     data: &'a [u8],
     /// Of its data.
     length: u32,
@@ -170,7 +170,7 @@ fn open_first(
     (slot, bytes)
 }
 
-/// Takes in the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
+/// Reads the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
 fn take_crypto(
     connections: &mut Connections,
     slot: u32,
@@ -254,7 +254,7 @@ fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
     read_again(connections, slot, end, now_ns);
 }
 
-/// Takes in the frames of an Initial packet. Returns false if one can't be read.
+/// Reads the frames of an Initial packet. Returns false if one can't be read.
 fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u64) -> bool {
     let before = stream::prefix(&table::at(&mut connections.table, slot).stream);
     let mut is_read = true;
@@ -278,7 +278,7 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
     is_read
 }
 
-/// Where the next packet may begin in a datagram that is several ones (UDP_SEGMENT): where a long header of a version that
+/// Possible start of the next packet in a datagram that is several ones (UDP_SEGMENT): where a long header of a version that
 /// is understood seems to. The datagram's end if nowhere. Where one ends the kernel does not tell, and what a packet before
 /// says of its length can be false for its receiver.
 fn next_packet(data: &[u8], at: u32) -> u32 {
@@ -301,7 +301,7 @@ fn packets_max(segmented: bool) -> u32 {
     }
 }
 
-/// Where the first packet of a datagram may begin.
+/// Possible start of the first packet of a datagram.
 fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     match segmented {
         true => next_packet(datagram.data, 0),
@@ -309,7 +309,7 @@ fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     }
 }
 
-/// Where the packet behind one may begin.
+/// Possible start of the packet after another.
 fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u32 {
     match segmented {
         true => next_packet(datagram.data, header.start + 1),
@@ -330,7 +330,7 @@ fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
     false
 }
 
-/// Takes in an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if it can't be read, or its connection id
+/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if it can't be read, or its connection id
 /// is another connection's.
 fn take_initial(
     connections: &mut Connections,
@@ -353,7 +353,7 @@ fn take_initial(
     (slot, is_read && !is_others)
 }
 
-/// Takes in the packets of a client's datagram. Returns its connection's slot, and false if one can't be read.
+/// Reads the packets of a client's datagram. Returns its connection's slot, and false if one can't be read.
 fn take_packets(
     connections: &mut Connections,
     mut slot: u32,
@@ -455,7 +455,7 @@ fn is_answered(
         && has_handshake(datagram, segmented)
 }
 
-/// Takes in a packet of UDP.
+/// Follows a UDP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(datagram) = datagram_of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);

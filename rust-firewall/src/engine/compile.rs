@@ -35,7 +35,7 @@ pub struct CompileSettings<'a> {
     pub interfaces_must_exist: bool,
 }
 
-/// What compiling works on.
+/// State of a compilation.
 struct Build<'a> {
     policy: &'a Policy,
     settings: &'a CompileSettings<'a>,
@@ -483,12 +483,12 @@ pub fn counters(compiled: &Compiled) -> u32 {
     compiled.counters.len() as u32
 }
 
-/// Where a counter stands. counter < `counters`.
+/// Position of a counter in the policy's text. counter < `counters`.
 pub fn counter_at(compiled: &Compiled, counter: u32) -> CompilePlace {
     compiled.counters[counter as usize].place
 }
 
-/// What a counter starts with. counter < `counters`.
+/// Initial value of a counter. counter < `counters`.
 pub fn counter_start(compiled: &Compiled, counter: u32) -> Counter {
     compiled.counters[counter as usize].start
 }
@@ -498,17 +498,17 @@ pub fn logs(compiled: &Compiled) -> u32 {
     compiled.logs.len() as u32
 }
 
-/// Where a log statement stands. log < `logs`.
+/// Position of a log statement in the policy's text. log < `logs`.
 pub fn log_at(compiled: &Compiled, log: u32) -> CompilePlace {
     compiled.logs[log as usize]
 }
 
-/// Where a chain stands, as numbered in `DecideOutcome::chain`; rule and statement are 0.
+/// Position of a chain in the policy's text, with the number of `DecideOutcome::chain`; rule and statement are 0.
 pub fn chain_at(compiled: &Compiled, chain: u32) -> CompilePlace {
     compiled.chains[chain as usize].place
 }
 
-/// Where a rule stands, as numbered in `DecideOutcome::rule`; statement is 0.
+/// Position of a rule in the policy's text, with the number of `DecideOutcome::rule`; statement is 0.
 pub fn rule_at(compiled: &Compiled, rule: u32) -> CompilePlace {
     // The last chain that begins at the rule or before; empty ones begin where the next does.
     let behind = compiled

@@ -22,7 +22,7 @@ pub const INDEX_GAIN_MIN: i64 = 8;
 /// IPv4, IPv6.
 pub const FAMILIES: usize = 2;
 
-/// What a limit is, in the terms of nft_limit.c.
+/// Parameters of a limit, in the terms of nft_limit.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowLimit {
     /// Nanoseconds of its unit.
@@ -37,7 +37,7 @@ pub struct FlowLimit {
     pub over: bool,
 }
 
-/// What a quota is, in the terms of nft_quota.c.
+/// Parameters of a quota, in the terms of nft_quota.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowQuota {
     pub bytes: u64,
@@ -46,7 +46,7 @@ pub struct FlowQuota {
     pub over: bool,
 }
 
-/// What a set is asked for.
+/// Kind of lookup in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileAsk {
     /// field & mask
@@ -141,7 +141,7 @@ impl CompileOp {
     }
 }
 
-/// What a match with a wide field compares.
+/// Operands of a match of a wide field.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileWide {
     pub field: Field,

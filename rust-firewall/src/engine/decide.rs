@@ -124,7 +124,7 @@ fn decide_by<R: DecideRecorder>(
     walk::policy(settings, &policy, input, bases, nfproto, recorder, outcome);
 }
 
-/// What happens with a packet.
+/// Decides a packet.
 /// - policy: none = `decide` holds.
 /// - The --fail modes decide about truncated packets, malformed ones unless
 ///   settings.malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule reads what

@@ -103,7 +103,7 @@ fn reads_names(statement: &Statement) -> bool {
         .any(|&field| field_facts(field).part == Part::Names)
 }
 
-/// What a reject asks for, where so much is said.
+/// Dependencies of an explicit reject type.
 fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     match kind {
         RejectKind::TcpReset if !said.tcp => NEEDS_TCP,

@@ -101,7 +101,7 @@ fn be16(high: u8, low: u8) -> u32 {
     u16::from_be_bytes([high, low]).into()
 }
 
-/// Gives a narrow field a value.
+/// Sets the value of a narrow field.
 pub fn set(fields: &mut Fields, field: Field, value: u32) {
     fields.present |= bit(field);
     if let Some(narrow) = fields.narrow.get_mut(field as usize) {
@@ -109,7 +109,7 @@ pub fn set(fields: &mut Fields, field: Field, value: u32) {
     }
 }
 
-/// Gives a wide field a value.
+/// Sets the value of a wide field.
 pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
     fields.present |= bit(field);
     let slot = wide_slot(field).and_then(|slot| fields.wide.get_mut(slot));
@@ -118,7 +118,7 @@ pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
     }
 }
 
-/// Where a wide field stands; none for a narrow one.
+/// Index of a wide field; none for a narrow one.
 pub fn wide_slot(field: Field) -> Option<usize> {
     match field {
         Field::Ip6Saddr => Some(0),
@@ -308,7 +308,7 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     }
 }
 
-/// What the client says in TLS or QUIC.
+/// Values from the client's TLS or QUIC hello.
 fn read_tls(fields: &mut Fields, input: &DecideInput, names: &Names) {
     let is_tls = matches!(names.protocol, NamesProtocol::Tls | NamesProtocol::Quic);
     let has_name = is_tls && names.host_length > 0;
@@ -352,7 +352,7 @@ fn read_dns(fields: &mut Fields, input: &DecideInput, names: &Names) {
     }
 }
 
-/// What the client has shown.
+/// Names that the client has sent.
 fn read_names(fields: &mut Fields, input: &DecideInput) {
     let Some(names) = input.names else {
         return;

@@ -21,7 +21,7 @@ pub struct Frame<'a> {
     pub lists: ArrayVec<&'a [u32], LISTS_MAX>,
 }
 
-/// Where a walk goes on when a chain that a rule led to has ended.
+/// Return address of a walk: the rule after the one that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     pub chain: u32,
@@ -32,7 +32,7 @@ pub struct Waiting {
     pub fork: Fork,
 }
 
-/// What a walk along several ways knows of a rule that led to another chain.
+/// State of a walk along several ways for a rule that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Fork {
     /// A way goes on behind the rule, however those through the chain end.
@@ -45,7 +45,7 @@ pub struct Fork {
     pub next: u32,
 }
 
-/// What stands for a rule that leads to one chain for certain.
+/// Value for a rule that certainly leads to one chain.
 pub const NO_FORK: Fork = Fork {
     joins: false,
     is_goto: false,

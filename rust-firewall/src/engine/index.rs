@@ -166,7 +166,7 @@ fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     (gain >= INDEX_GAIN_MIN).then_some((gain, candidates))
 }
 
-/// Takes the rules of the field that was tried last into an index.
+/// Builds an index from the rules of the field that was tried last.
 fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileIndex {
     for id in &mut candidates.ids {
         *id += plan.chain.first_rule;

@@ -172,7 +172,7 @@ pub fn at(learned: &Learned, place: u32, now_ns: u64) -> Option<LearnedAddress> 
     Some(found).filter(|found| found.end_ns > now_ns)
 }
 
-/// Forgets all addresses, before anybody looks.
+/// Forgets all addresses. Only before the first lookup.
 pub fn forget_all(learned: &Learned) {
     for entry in learned.buckets.iter().flat_map(|bucket| &bucket.entries) {
         entry.end_ns.store(0, Ordering::Relaxed);

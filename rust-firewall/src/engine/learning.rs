@@ -7,7 +7,7 @@ use crate::engine::set;
 use crate::policy::hostname;
 use crate::policy::{self, Elements, Policy, Range, Set, Table, Type};
 
-/// Of the hash FNV-1a, with 64 bits.
+/// Parameters of the 64-bit hash FNV-1a.
 const IDENTITY_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const IDENTITY_PRIME: u64 = 0x100_0000_01b3;
 
@@ -19,7 +19,7 @@ fn hash(mut hash: u64, bytes: &[u8]) -> u64 {
     hash.wrapping_mul(IDENTITY_PRIME)
 }
 
-/// What the addresses of a set that learns are known by: a hash of the table, the set and the names that it learns.
+/// Key of the learned addresses of a set: a hash of the table, the set and the names that it learns.
 fn identify(policy: &Policy, table: &Table, set: &Set) -> u64 {
     let words = [
         policy::family_name(table.family),

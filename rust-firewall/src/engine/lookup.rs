@@ -10,7 +10,7 @@ pub const NARROW_BITS: u32 = 32;
 /// Buckets of intervals, at most.
 pub const BUCKETS_MAX: usize = 1 << 17;
 
-/// What is to be found under all values from low to high.
+/// Interval: the content stored for all values from low to high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupRange {
     /// At most high.
@@ -200,7 +200,7 @@ fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Optio
     (value <= interval.high).then_some(interval.value)
 }
 
-/// What is stored for a value. The lookup must be of narrow values.
+/// Content stored for a value. The lookup must be of narrow values.
 #[inline(always)]
 pub fn find(lookup: &Lookup, value: u32) -> Option<u32> {
     match &lookup.kind {
@@ -228,7 +228,7 @@ fn find_wide_interval(buckets: &Buckets, intervals: &[WideInterval], value: u128
     (value <= interval.high).then_some(interval.value)
 }
 
-/// What is stored for a value. The lookup must be of wide values.
+/// Content stored for a value. The lookup must be of wide values.
 pub fn find_wide(lookup: &Lookup, value: u128) -> Option<u32> {
     match &lookup.kind {
         Kind::WideExact(hash) => {

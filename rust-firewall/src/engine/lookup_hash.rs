@@ -22,7 +22,7 @@ pub const NONE: u32 = u32::MAX;
 pub struct LookupSlot {
     /// The value itself, or the upper half of a key's hash.
     pub tag: u32,
-    /// What is stored, or where the key's row is; NONE = empty.
+    /// Content, or index of the key's row; NONE = empty.
     pub value: u32,
 }
 
@@ -113,7 +113,7 @@ pub fn table_make(entries: &[LookupSlot]) -> LookupTable {
     }
 }
 
-/// What is stored for a value.
+/// Content stored for a value.
 pub fn table_find(table: &LookupTable, value: u32) -> Option<u32> {
     let found = table.slots.get(table_slot(table, value)?)?.value;
     (found != NONE).then_some(found)
@@ -170,7 +170,7 @@ pub fn hash_make(words: usize, rows: Vec<u64>) -> LookupHash {
     }
 }
 
-/// What is stored for a key of as many words as the table's keys.
+/// Content stored for a key of as many words as the table's keys.
 pub fn hash_find(hash: &LookupHash, key: &[u64]) -> Option<u32> {
     if hash.count == 0 {
         return None;

@@ -41,7 +41,7 @@ fn not_present(fields: &Fields, field: Field) -> Match {
     }
 }
 
-/// Looks at a match of a narrow field.
+/// Evaluates a match of a narrow field.
 #[inline]
 pub fn narrow(
     fields: &Fields,
@@ -58,7 +58,7 @@ pub fn narrow(
     found_if((value.wrapping_sub(low) <= span) != negated)
 }
 
-/// Looks at a match of a wide field: of wides[wide].
+/// Evaluates a match of a wide field, wides[wide].
 #[inline]
 pub fn wide(compiled: &Compiled, fields: &Fields, wide: u32, negated: bool) -> Match {
     let Some(wide) = compiled.wides.get(wide as usize) else {
@@ -112,7 +112,7 @@ fn find_narrow(fields: &Fields, set: &Set, field: Field, mask: u32) -> Match {
     found_element(lookup::find(&set.single, value))
 }
 
-/// Looks a key up in sets[set].
+/// Looks up a key in sets[set].
 #[inline(always)]
 pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> Match {
     let Some(set) = compiled.sets.get(set as usize) else {
@@ -131,7 +131,7 @@ pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> 
     }
 }
 
-/// Looks at a match in sets[set].
+/// Evaluates a match in sets[set].
 #[inline(always)]
 pub fn set(
     compiled: &Compiled,
@@ -148,7 +148,7 @@ pub fn set(
     }
 }
 
-/// Looks whether learning[learning] has an address.
+/// Reports whether learning[learning] has an address.
 #[cold]
 #[inline(never)]
 pub fn learned(

@@ -11,7 +11,7 @@ use crate::packet::verdict::Verdict;
 use crate::packet::Packet;
 use crate::policy::{Reject, RejectKind};
 
-/// What is counted of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
+/// Counters of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
 pub const RESULT_COUNT: usize = PROTOCOL_COUNT + 5;
 
 /// A RST.
@@ -20,7 +20,7 @@ pub const RST: Reject = Reject {
     code: 0,
 };
 
-/// What deciding takes of a packet's connection.
+/// Connection data that a decision reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     pub followed: Followed,
@@ -30,7 +30,7 @@ pub struct Named {
     pub is_new: bool,
 }
 
-/// What the names of a connection are to the policy.
+/// Names of a connection as the policy numbers them.
 fn resolve(
     connections: &mut Connections,
     compiled: &Compiled,
@@ -56,7 +56,7 @@ fn resolve(
     }
 }
 
-/// Takes a packet into its connection and gives what the connection's names are to the policy.
+/// Adds a packet to its connection and returns the connection's names as the policy numbers them.
 /// how.generation: of the policy.
 pub fn follow(
     connections: &mut Connections,
@@ -84,7 +84,7 @@ pub fn next(
     true
 }
 
-/// Tells the policy of a packet's names. names: what its client has shown.
+/// Fills in the names of a packet for the policy. names: those that its client has sent.
 pub fn tell<'a>(named: &Named, names: &'a Names, input: &mut DecideInput<'a>) {
     match named.followed.kind {
         FollowedKind::None => {}
@@ -126,7 +126,7 @@ pub fn reset(
     expected.filter(|_| is_new)
 }
 
-/// What was counted of connections since they were made.
+/// Counters of connections since their creation.
 pub fn results(connections: &Connections) -> [u64; RESULT_COUNT] {
     let counts = follow::counts(connections);
     let [other, tls, quic, http, dns] = counts.decided;

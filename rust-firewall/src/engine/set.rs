@@ -8,7 +8,7 @@ use crate::engine::lookup::{self, Lookup, LookupRange};
 use crate::engine::lookup_hash::{self, LookupHash};
 use crate::policy::{Elements, Field, Range, Type, Verdict, KEY_FIELDS_MAX};
 
-/// Where a verdict leads.
+/// Target chain of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetTarget {
     pub verdict: Verdict,
@@ -38,7 +38,7 @@ pub struct Set {
     always: Vec<u32>,
     /// Elements lie in one another: the one that stands first in ranged is found.
     nested: bool,
-    /// What a map gives, one an element; else empty.
+    /// Values of a map, one an element; else empty.
     pub marks: Vec<u32>,
     pub targets: Vec<SetTarget>,
     /// The targets, each once.
@@ -82,7 +82,7 @@ fn make_single(kind: Type, ranges: &[Range], is_map: bool) -> Lookup {
     lookup::make(bits(is_wide(kind)), &mut all)
 }
 
-/// What sorting elements goes by.
+/// Sort key of elements.
 struct Nested<'a> {
     types: &'a [Type],
     ranges: &'a [Range],
@@ -143,7 +143,7 @@ fn cost(candidates: &Candidates, left_out: &[bool]) -> u64 {
     always as u64 + u64::from(candidates::cost(candidates))
 }
 
-/// Takes the field by which the fewest elements have to be looked at; of equals the first.
+/// Chooses the field that leaves the fewest elements to compare; of equals the first.
 fn make_candidates(set: &mut Set, wide: &[bool]) {
     let mut best = u64::MAX;
     let mut best_out = Vec::new();

@@ -18,13 +18,13 @@ use crate::names::answer::{self, Answer};
 use crate::names::cursor;
 use crate::packet::{Packet, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
 
-/// Whose servers are asked by DNS.
+/// Port of DNS servers.
 const DNS_PORT: u16 = 53;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 /// Flags of TCP (RFC 9293, section 3.1).
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// Of a message over TCP: its length.
+/// Length field of a message over TCP.
 const LENGTH_BYTES: u32 = 2;
 /// Where a header of TCP has its length, and one of UDP that of all.
 const TCP_LENGTH: usize = 12;
@@ -33,7 +33,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that an address is known for at most: a day.
 pub const TTL_MAX: u32 = 86_400;
 
-/// What became of an answer.
+/// Result of reading an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TeachResult {
     /// Addresses were learnt.
@@ -50,7 +50,7 @@ pub enum TeachResult {
 
 pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 
-/// What answers have come to, by `TeachResult`.
+/// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
 fn count(results: &mut TeachResults, result: TeachResult) {
@@ -117,7 +117,7 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
     }
 }
 
-/// Takes in a message of DNS, and counts what became of it, if it is an answer.
+/// Reads a DNS message and counts the result if it is an answer.
 fn take(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -159,7 +159,7 @@ fn take(
     }
 }
 
-/// Takes in the messages of a segment of TCP, each behind its length. Returns whether the last one lies whole in it.
+/// Reads the messages of a TCP segment, each preceded by its length. Returns whether the last one lies whole in it.
 fn take_stream(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -179,7 +179,7 @@ fn take_stream(
     true
 }
 
-/// Takes in what a server sends behind a sequence number, from the border on between its messages. Returns whether each that
+/// Reads a server's bytes after a sequence number, from a message border on. Returns whether each that
 /// begins there lies whole in it.
 fn take_answers(
     asked: &mut Asked,
@@ -208,7 +208,7 @@ fn take_answers(
     take_stream(asked, compiled, packet, data, how, results)
 }
 
-/// Takes in a segment of TCP. Returns false if it is a server's and can't be read.
+/// Reads a TCP segment. Returns false if it is a server's and unreadable.
 fn take_segment(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -236,7 +236,7 @@ fn take_segment(
     data.is_empty()
 }
 
-/// Takes in a packet that is accepted.
+/// Reads an accepted packet.
 /// - results: get what became of its answers.
 pub fn packet(
     asked: &mut Asked,

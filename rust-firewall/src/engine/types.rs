@@ -6,7 +6,7 @@ use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX};
 
-/// Where a rule, or one of its statements, stands in the policy.
+/// Position of a rule, or of one of its statements, in the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompilePlace {
     /// Into `Policy::tables`.
@@ -35,7 +35,7 @@ pub struct DecideSettings {
     pub unknown_open: bool,
 }
 
-/// A packet and what the kernel tells of it.
+/// Packet with its metadata from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct DecideInput<'a> {
     /// As `packet::parse` filled it in.
@@ -64,7 +64,7 @@ pub struct DecideInput<'a> {
     /// As a value of `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
-    /// What its client has shown; none = the packet has no names.
+    /// Names that its client has sent; none = the packet has no names.
     pub names: Option<&'a Names>,
     /// Of names' host among the policy's, and of the protocols it offers, as `hostnames::resolve` gives them.
     pub host_number: u32,
@@ -78,7 +78,7 @@ pub struct DecideInput<'a> {
 /// Log statements that an outcome names.
 pub const LOGS_MAX: usize = 8;
 
-/// What gave the verdict.
+/// Origin of the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideBy {
     /// `DecideOutcome::rule`
@@ -109,7 +109,7 @@ pub struct DecideOutcome {
     pub mark_set: bool,
     /// As the rules left it.
     pub mark: u32,
-    /// What to answer, with `Verdict::Reject`.
+    /// Reply to send, with `Verdict::Reject`.
     pub reject: Option<Reject>,
     /// By --fail: the bytes that a rule reads were not copied.
     pub undecidable: bool,
@@ -163,9 +163,9 @@ pub struct DecideStep {
     pub verdict: Option<Leads>,
 }
 
-/// Who listens to a walk.
+/// Listener of a walk.
 pub trait DecideRecorder {
-    /// Whether there is anybody.
+    /// Whether a listener is set.
     const LISTENS: bool = true;
     /// A chain is entered.
     fn chain(&mut self, chain: CompilePlace, depth: u32);

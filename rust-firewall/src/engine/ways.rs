@@ -33,7 +33,7 @@ enum Holds {
     Closed,
 }
 
-/// What of a packet that is not known decides whether rules hold.
+/// Unknown part of a packet that decides whether rules hold.
 #[derive(Clone, Copy, Default)]
 struct Read {
     /// Fields beyond the captured bytes.
@@ -198,7 +198,7 @@ fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Rea
     }
 }
 
-/// Where a rule leads that holds; a vmap whose key is not known: nowhere.
+/// Target of a rule that holds; none for a vmap whose key is unknown.
 fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     let to = |verdict, chain| SetTarget { verdict, chain };
     match statement::ops(ways.walk, rule).last() {
@@ -213,7 +213,7 @@ fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     }
 }
 
-/// Where a rule's vmap may lead if its key is not known; else nothing.
+/// Possible targets of a rule's vmap whose key is unknown; else none.
 fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     let Some(&CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
         return &[];

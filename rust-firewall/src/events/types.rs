@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program's own events, and what is told of one.
+//! The program's own events, and the figures of each.
 
 pub use crate::spec::event::EventsKind;
 

@@ -9,7 +9,7 @@
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::HOST_BYTES;
 
-/// Of a question.
+/// Fields of a question.
 pub const TYPE_A: u16 = 1;
 pub const TYPE_AAAA: u16 = 28;
 const TYPE_CNAME: u16 = 5;
@@ -23,7 +23,7 @@ const OPCODE: u32 = 0x7800;
 const TRUNCATED: u32 = 0x0200;
 const RCODE: u32 = 0x000f;
 const HEADER_BYTES: usize = 12;
-/// Of the header behind the number of answers: two more numbers.
+/// Bytes of the header after the number of answers: two more counts.
 const COUNTS_BYTES: u32 = 4;
 /// Bytes of a label; from POINTER on it is a pointer of compression, between them reserved.
 const LABEL_BYTES_MAX: u32 = 63;
@@ -40,11 +40,11 @@ pub struct AnswerHost {
     pub bytes: [u8; HOST_BYTES],
 }
 
-/// What is read of a message.
+/// Parsed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub id: u16,
-    /// Else it is a query.
+    /// True for an answer, false for a query.
     pub is_answer: bool,
     /// Of the question.
     pub dns_type: u16,
@@ -52,7 +52,7 @@ pub struct Answer {
     pub host: AnswerHost,
     /// Seconds that the addresses hold for.
     pub ttl: u32,
-    /// Of addresses: 0 too if there was an error, or the answer was cut.
+    /// Number of addresses; also 0 for an error or a truncated answer.
     pub count: u32,
     pub addresses: [u128; ADDRESSES_MAX],
 }

@@ -18,7 +18,7 @@ const LINE_END: &[u8] = b"\r\n";
 /// Methods whose body no server needs to read (RFC 9110, section 9.3); some don't, and take it for the next request.
 const BODILESS: [&[u8]; 5] = [b"CONNECT", b"GET", b"HEAD", b"OPTIONS", b"TRACE"];
 
-/// What follows a header. The default is nothing: no field has told of a body.
+/// Kind of body after a header. The default is none: no field has announced one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesBody {
     /// Of the request up to there, with what stands before it.
@@ -44,7 +44,7 @@ fn is_word(text: &[u8], word: &[u8]) -> bool {
     text.eq_ignore_ascii_case(word)
 }
 
-/// Takes in Content-Length, which may come twice if it says the same.
+/// Reads Content-Length, which may occur twice with the same value.
 fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
     if value.is_empty() || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit)
     {
@@ -60,7 +60,7 @@ fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Takes in a field of the header. Returns false if servers may take it differently.
+/// Reads a header field. Returns false if servers may interpret it differently.
 pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     if is_word(name, b"content-length") {
         return take_length(value, body);
@@ -77,7 +77,7 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Takes in the end of the header. minor: of the version, a digit. Returns false if servers may differ in where the body ends.
+/// Evaluates the end of the header. minor: of the version, a digit. Returns false if servers may differ in where the body ends.
 pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     let has_body = body.is_chunked || body.length > 0;
     if has_body && BODILESS.iter().any(|word| is_word(method, word)) {

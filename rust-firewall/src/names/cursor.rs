@@ -3,7 +3,7 @@
 //! asks at the end.
 #![deny(clippy::indexing_slicing)]
 
-/// What is left of a message.
+/// Rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     pub bytes: &'a [u8],
@@ -16,7 +16,7 @@ pub fn begin(bytes: &[u8]) -> Cursor<'_> {
     Cursor { bytes, cut: false }
 }
 
-/// Takes so many bytes, as a message of its own; it is cut if there are fewer.
+/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
 pub fn part<'a>(cursor: &mut Cursor<'a>, bytes: u32) -> Cursor<'a> {
     let Some((taken, left)) = cursor.bytes.split_at_checked(bytes as usize) else {
         *cursor = Cursor {
@@ -32,7 +32,7 @@ pub fn part<'a>(cursor: &mut Cursor<'a>, bytes: u32) -> Cursor<'a> {
     }
 }
 
-/// Takes a big-endian number of up to 4 bytes; 0 if there are fewer.
+/// Consumes a big-endian number of up to 4 bytes; 0 if there are fewer.
 pub fn number(cursor: &mut Cursor, bytes: u32) -> u32 {
     let taken = part(cursor, bytes);
     taken
@@ -41,7 +41,7 @@ pub fn number(cursor: &mut Cursor, bytes: u32) -> u32 {
         .fold(0, |number, byte| number.wrapping_shl(8) | u32::from(*byte))
 }
 
-/// Takes a vector of TLS (RFC 8446, section 3.4): a length of so many bytes, and as many bytes as it says.
+/// Consumes a TLS vector (RFC 8446, section 3.4): a length of so many bytes, and as many bytes as it says.
 pub fn vector<'a>(cursor: &mut Cursor<'a>, length_bytes: u32) -> Cursor<'a> {
     let length = number(cursor, length_bytes);
     part(cursor, length)

@@ -7,13 +7,13 @@ use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, HOST_BYTES};
 use crate::names::{blank, host};
 
-/// Of the header: the id and the flags, whose bit QR counts for nothing, since there are servers that pass it over in a query.
+/// Bytes of the id and the flags. The bit QR is ignored, since there are servers that pass it over in a query.
 const ID_AND_FLAGS_BYTES: u32 = 4;
-/// Of the header behind the number of questions: three more numbers.
+/// Bytes of the header after the number of questions: three more counts.
 const COUNTS_BYTES: u32 = 6;
 /// Bytes of a label; a higher length is a pointer of compression or reserved.
 const LABEL_BYTES_MAX: u32 = 63;
-/// Of a message over TCP: its length.
+/// Length field of a message over TCP.
 const LENGTH_BYTES: u32 = 2;
 
 /// Reads the labels of a name into names.host. The first question has nothing before it that a pointer may point to, and a dot

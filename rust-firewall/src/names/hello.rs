@@ -11,9 +11,9 @@ use crate::names::{blank, host};
 /// Bytes of a ClientHello with its header; a longer one is unreadable.
 pub const BYTES_MAX: usize = 16384;
 
-/// Of a handshake message without its type and length.
+/// Bytes of a handshake message without its type and length.
 const BODY_BYTES_MAX: u32 = (BYTES_MAX - HEADER_BYTES) as u32;
-/// Of a handshake message: its type and its length.
+/// Bytes of a handshake message's type and length.
 const HEADER_BYTES: usize = 4;
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;

@@ -19,7 +19,7 @@ const METHODS: [&str; 9] = [
 const PROTOCOL: &[u8] = b"HTTP";
 const HOST: &[u8] = b"host";
 
-/// What some server takes a first line for.
+/// Kind of a first line, as some server reads it.
 enum Kind {
     /// A request.
     Request,
@@ -37,7 +37,7 @@ struct Request<'a> {
     has_host: bool,
     /// The value of Host.
     host: &'a [u8],
-    /// Of the version, a digit.
+    /// Minor version, a digit.
     minor: u8,
     body: NamesBody,
 }
@@ -118,7 +118,7 @@ pub fn begins(bytes: &[u8]) -> NamesState {
     }
 }
 
-/// Takes a line, without its end: LF, or CR and LF (RFC 9112, section 2.2).
+/// Consumes a line without its end: LF, or CR and LF (RFC 9112, section 2.2).
 /// - line: gets it.
 /// - Returns false if its end did not come.
 fn take_line<'a>(stream: &mut Cursor<'a>, line: &mut &'a [u8]) -> bool {
@@ -131,7 +131,7 @@ fn take_line<'a>(stream: &mut Cursor<'a>, line: &mut &'a [u8]) -> bool {
     true
 }
 
-/// Takes a word, and what is blank before it.
+/// Consumes a word and the blanks before it.
 fn take_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     cursor::part(line, span(line.bytes, is_blank) as u32);
     let length = line
@@ -187,7 +187,7 @@ fn kind_of(line: &[u8]) -> Kind {
     }
 }
 
-/// Takes a word, and the space behind it.
+/// Consumes a word and the space after it.
 fn take_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     let length = line.bytes.iter().take_while(|byte| **byte != b' ').count();
     let word = cursor::part(line, length as u32);

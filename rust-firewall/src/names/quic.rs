@@ -35,7 +35,7 @@ const SALT_29: [u8; 20] = [
     0x43, 0x90, 0xa8, 0x99,
 ];
 const SECRET_BYTES: usize = 32;
-/// What a label of HKDF begins with (RFC 8446, section 7.1), and those of the keys.
+/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the keys.
 const LABEL: &str = "tls13 ";
 const LABEL_CLIENT: &str = "client in";
 const LABELS_1: [&str; 3] = ["quic key", "quic iv", "quic hp"];
@@ -48,10 +48,10 @@ const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
 const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
-/// What is hidden of it (RFC 9001, section 5.4.1), and of that the bytes of the packet's number, less one.
+/// Protected bits of the first byte (RFC 9001, section 5.4.1), and of that the bytes of the packet's number, less one.
 const HIDDEN: u8 = 0x0f;
 const NUMBER_MASK: u8 = 3;
-/// Where the sample is taken, behind the start of the number, and its bytes (RFC 9001, section 5.4.2).
+/// Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001, section 5.4.2).
 const SAMPLE_OFFSET: usize = 4;
 const SAMPLE_BYTES: usize = 16;
 
@@ -62,10 +62,10 @@ const FRAME_ACK: u64 = 0x02;
 const FRAME_ACK_ECN: u64 = 0x03;
 const FRAME_CRYPTO: u64 = 0x06;
 const FRAME_CLOSE: u64 = 0x1c;
-/// What a number of variable length can say at most, and one more (RFC 9000, section 16).
+/// Largest variable-length integer plus one (RFC 9000, section 16).
 const NUMBERS: u64 = 1 << 62;
 
-/// What a datagram has at some place.
+/// Kind of packet at an offset of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicKind {
@@ -90,12 +90,12 @@ pub struct QuicHeader {
     pub kind: QuicKind,
     /// With Unknown, Long, Handshake and Initial.
     pub version: u32,
-    /// Where the packet begins.
+    /// Offset of the packet.
     pub start: u32,
-    /// Where the destination's connection id is, and its bytes; with Long, Handshake and Initial.
+    /// Offset and length of the destination connection id; for Long, Handshake and Initial.
     pub connection: u32,
     pub connection_bytes: u8,
-    /// Where the packet's number is; with Initial.
+    /// Offset of the packet number; for Initial.
     pub number: u32,
     /// Where the packet ends, and the next one of the datagram may begin. Of Bad, Short and Unknown, and Retry, the datagram's
     /// end.
@@ -109,13 +109,13 @@ pub struct QuicKeys {
     pub version: u32,
     pub key: [u8; 16],
     pub iv: [u8; 12],
-    /// Of header protection.
+    /// Key of header protection.
     pub header: [u8; 16],
     /// The packet's number that is expected next: one more than the highest of those opened.
     pub next: u64,
 }
 
-/// What is made once for all packets that are opened: nothing allocates afterwards. One a thread.
+/// Ciphers and buffers, made once for all packets: nothing allocates afterwards. One a thread.
 #[derive(Debug)]
 pub struct QuicOpener {
     salt_1: Salt,
@@ -123,7 +123,7 @@ pub struct QuicOpener {
     salt_29: Salt,
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicFrameKind {
@@ -142,12 +142,12 @@ pub enum QuicFrameKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicFrame {
     pub kind: QuicFrameKind,
-    /// Where the next one begins; of Bad the plaintext's end.
+    /// Offset of the next frame; for Bad the end of the plaintext.
     pub next: u32,
-    /// Of Crypto: where its bytes are, and how many.
+    /// For Crypto: offset and number of its bytes.
     pub data: u32,
     pub data_bytes: u32,
-    /// Of Crypto: where its bytes belong in the handshake. offset + data_bytes < 2^62.
+    /// For Crypto: offset of its bytes in the handshake. offset + data_bytes < 2^62.
     pub offset: u64,
 }
 
@@ -170,7 +170,7 @@ pub fn is_understood(version: u32) -> bool {
     matches!(version, VERSION_1 | VERSION_2 | DRAFT_33 | DRAFT_34) || has_salt_29(version)
 }
 
-/// Takes a number of variable length (RFC 9000, section 16); 0 if it is cut.
+/// Consumes a variable-length integer (RFC 9000, section 16); 0 if it is cut.
 fn take_number(cursor: &mut Cursor) -> u64 {
     let first = cursor::number(cursor, 1);
     let more = (1 << (first >> 6)) - 1;
@@ -330,7 +330,7 @@ fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
     number
 }
 
-/// Takes the protection off the header of an Initial packet (RFC 9001, section 5.4.1).
+/// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
 /// - packet: from its first byte on.
 /// - place: where in it its number is.
 /// - sent: gets the number as it was sent.
@@ -418,7 +418,7 @@ pub fn open(
     bytes as u32
 }
 
-/// Takes what stands behind the type of an ACK frame (RFC 9000, section 19.3).
+/// Consumes the part of an ACK frame after its type (RFC 9000, section 19.3).
 fn take_ack(left: &mut Cursor, has_ecn: bool) {
     take_number(left);
     take_number(left);
@@ -436,7 +436,7 @@ fn take_ack(left: &mut Cursor, has_ecn: bool) {
     }
 }
 
-/// Takes so many bytes, as a message of its own; it is cut if there are fewer.
+/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
 fn take_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
     cursor::part(left, bytes.min(u32::MAX.into()) as u32)
 }

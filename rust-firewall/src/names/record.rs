@@ -7,13 +7,13 @@ use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello};
 
-/// Of a record's header, and that of the handshake message in it.
+/// Values in the headers of a record and of the handshake message in it.
 pub const HEAD_BYTES: usize = 9;
-/// Of a record: its content type, version and length.
+/// Bytes of a record's content type, version and length.
 const HEADER_BYTES: u32 = 5;
-/// Of a handshake message: its type and length.
+/// Bytes of a handshake message's type and length.
 const HELLO_HEADER_BYTES: u32 = 4;
-/// Of a record without its header: 2^14, and what protection may add in TLS 1.3.
+/// Bytes of a record without its header: 2^14, and what protection may add in TLS 1.3.
 const RECORD_BYTES_MAX: u32 = (1 << 14) + 256;
 /// Content types: the lowest, that of handshakes, and the highest (heartbeat).
 const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -37,7 +37,7 @@ pub fn begins(bytes: &[u8]) -> NamesState {
     }
 }
 
-/// Takes a record, or what came of it.
+/// Consumes a record, or the part of it that has arrived.
 /// - fragment: gets what came of its bytes.
 /// - Returns Known if all of its header came, Undecided if not, Unreadable if it is no handshake or malformed.
 fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
@@ -62,7 +62,7 @@ fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
     NamesState::Known
 }
 
-/// Puts bytes behind those that are gathered, as far as there is room. Returns how many.
+/// Appends bytes to the gathered ones, as far as there is room. Returns the number.
 fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -> usize {
     let room = scratch.get_mut(gathered..).unwrap_or_default();
     let length = bytes.len().min(room.len());
@@ -72,7 +72,7 @@ fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -
     length
 }
 
-/// Puts the bytes of records side by side, until the ClientHello is whole or scratch is full.
+/// Copies the contents of records side by side until the ClientHello is complete or scratch is full.
 /// - Returns Known if more bytes would not change what it says, Undecided if they are missing, Unreadable if a record before
 ///   its end is; and how many bytes are in scratch.
 fn gather(bytes: &[u8], scratch: &mut [u8; hello::BYTES_MAX]) -> (NamesState, usize) {

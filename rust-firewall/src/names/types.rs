@@ -8,7 +8,7 @@ pub const ALPN_BYTES: usize = 255;
 /// Bytes of a method (RFC 9110, section 9) that are kept; a longer one is cut and equals none of a policy.
 pub const METHOD_BYTES: usize = 16;
 
-/// What is known of a packet's names.
+/// State of a packet's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesState {
@@ -23,7 +23,7 @@ pub enum NamesState {
     Unreadable,
 }
 
-/// What the client speaks.
+/// Protocol of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesProtocol {
@@ -40,7 +40,7 @@ pub enum NamesProtocol {
     Dns,
 }
 
-/// What a client has shown.
+/// Names that a client has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     pub state: NamesState,

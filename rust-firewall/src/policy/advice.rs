@@ -161,7 +161,7 @@ fn search_chain(search: &mut Search, chain: &Chain) {
     }
 }
 
-/// Tells of a base chain that accepts established connections before it asks for names.
+/// Warns of a base chain that accepts established connections before a rule with names.
 fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dyn FnMut(&str)) {
     let mut search = Search {
         table,
@@ -180,7 +180,7 @@ fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dy
     }
 }
 
-/// Tells of a rule of TLS whose answer is for TCP alone.
+/// Warns of a TLS rule whose reject is for TCP alone.
 fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     let reset = rule.statements.last().is_some_and(|last| {
         matches!(&last.kind, StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset)
@@ -199,7 +199,7 @@ fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Tells of a file of names of which little was read.
+/// Warns of a file of names most of which was left out.
 fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     let name = policy.files.get(file.file as usize);
     let name = name.map_or("", String::as_str);

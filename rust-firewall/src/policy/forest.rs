@@ -20,9 +20,9 @@ fn labels_of(name: &[u8]) -> usize {
     1 + name.iter().filter(|byte| **byte == b'.').count()
 }
 
-/// Where the record of the nearest wildcard above a name ends.
+/// End of the record of the nearest wildcard above a name.
 fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
-    // Of the names above it that may be wildcards.
+    // Names above it that may be wildcards.
     let mut starts = [0; LABELS_MAX];
     let (mut count, mut labels) = (0, 1);
     for (at, byte) in name.iter().enumerate().rev() {
@@ -85,7 +85,7 @@ fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval]) {
     }
 }
 
-/// Gives each name its interval. What has more labels comes later, so a name's parent has its own already.
+/// Assigns each name its interval. What has more labels comes later, so a name's parent has its own already.
 /// - free: room for the next number that is free in each.
 fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free: &mut [u32]) {
     let mut next = 1;

@@ -23,13 +23,13 @@ const SLOTS_MIN: usize = 256;
 /// Slots for which there is a word of the filter.
 const FILTER_SLOTS: usize = 16;
 const WORD_BYTES: usize = 8;
-/// Of a record behind the name's bytes.
+/// Bytes of a record after the name.
 const TAIL_BYTES: usize = 2 * WORD_BYTES;
 
 /// A name that was read.
 #[derive(Clone, Copy)]
 pub struct Hostname {
-    /// Of bytes.
+    /// Number of bytes.
     pub length: usize,
     /// Stands for the children of the name, at any depth.
     pub wildcard: bool,
@@ -41,7 +41,7 @@ pub struct Hostname {
 pub struct Hostnames {
     /// One behind the other: a name's bytes, a word with its interval, and a word with its number above its form.
     records: Pages,
-    /// Where a name's record ends.
+    /// End of a name's record.
     ends: Vec<u32>,
     key: SiphashKey,
     /// A power of 2, at least twice as many as there are names; or none.
@@ -59,10 +59,10 @@ pub struct HostInterval {
     pub last: u32,
 }
 
-/// What a search ended at.
+/// Result of a search.
 struct Probe {
     slot: usize,
-    /// Where the name's record ends, if it is there.
+    /// End of the name's record, if found.
     place: Option<u32>,
     /// Slots that were looked at before.
     passed: usize,
@@ -82,7 +82,7 @@ fn is_bracketed(text: &[u8]) -> bool {
     inner.is_some_and(|inner| !inner.is_empty() && inner.iter().all(is_of_address))
 }
 
-/// Looks what is wrong with a name of ASCII, without `*.` and without a dot at its end.
+/// Finds the error in an ASCII name, without `*.` and without a dot at its end.
 fn check(text: &[u8]) -> Result<(), &'static str> {
     if text.contains(&b'*') {
         return Err("a `*` stands alone, in front, with a dot behind it: \"*.example.com\"");
@@ -103,7 +103,7 @@ fn check(text: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Keeps a name of ASCII, without `*.`, if it is one.
+/// Stores an ASCII name without `*.`, if it is valid.
 fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
     let text = text.strip_suffix('.').unwrap_or(text).as_bytes();
     check(text)?;
@@ -170,7 +170,7 @@ pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
     }
 }
 
-/// Where the record of a name ends.
+/// End of the record of a name.
 fn place_of(hostnames: &Hostnames, id: u32) -> u32 {
     hostnames.ends.get(id as usize).copied().unwrap_or_default()
 }
@@ -180,7 +180,7 @@ pub fn interval(hostnames: &Hostnames, id: u32) -> HostInterval {
     interval_at(hostnames, place_of(hostnames, id))
 }
 
-/// Gives a name its interval.
+/// Assigns a name its interval.
 pub fn set_interval(hostnames: &mut Hostnames, id: u32, interval: HostInterval) {
     let at = (place_of(hostnames, id) as usize).saturating_sub(TAIL_BYTES);
     let word = u64::from(interval.last) << 32 | u64::from(interval.own);
@@ -216,7 +216,7 @@ fn is_name(hostnames: &Hostnames, place: u32, name: &[u8], wildcard: bool) -> bo
     last_word(hostnames, place) as u32 == form(name.len(), wildcard) && bytes == Some(name)
 }
 
-/// Where in the table the filter has the word of a hash.
+/// Index of a hash's filter word in the table.
 fn filter_at(hostnames: &Hostnames, hashed: u64) -> usize {
     let word = hashed as usize & (hostnames.slot_count / FILTER_SLOTS - 1);
     WORD_BYTES * (hostnames.slot_count + word)
@@ -249,7 +249,7 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
     }
 }
 
-/// Where the record of a name ends.
+/// End of the record of a name.
 pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     if hostnames.ends.is_empty() {
         return None;
@@ -267,7 +267,7 @@ pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     search(hostnames, name, wildcard).map(|place| id_at(hostnames, place))
 }
 
-/// Puts a name into an empty slot and into the filter.
+/// Inserts a name into an empty slot and the filter.
 fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, place: u32) {
     let word = hashed >> 32 << 32 | u64::from(place);
     pages::set_word(&mut hostnames.table, WORD_BYTES * slot, word);
@@ -276,7 +276,7 @@ fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, place: u32) {
     pages::set_word(&mut hostnames.table, at, bits);
 }
 
-/// Puts all names into empty slots. Whether no search is too long then.
+/// Inserts all names into empty slots. Returns whether all searches are short enough.
 fn fill(hostnames: &mut Hostnames) -> bool {
     for id in 0..count(hostnames) {
         let (name, wildcard) = get(hostnames, id);
@@ -303,7 +303,7 @@ fn grow(hostnames: &mut Hostnames) {
     }
 }
 
-/// Puts a name behind all others. Returns where its record ends.
+/// Appends a name to the others. Returns the end of its record.
 fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     let start = hostnames.ends.last().copied().unwrap_or_default() as usize;
     let last = start + name.len();

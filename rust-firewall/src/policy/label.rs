@@ -89,12 +89,12 @@ fn adapt(delta: u32, count: u32, is_first: bool) -> u32 {
     bias + (BASE - LEAST + 1) * delta / (delta + SKEW)
 }
 
-/// Puts a character behind a label.
+/// Appends a character to a label.
 fn put(label: &mut ArrayString<LABEL_BYTES>, byte: u8) -> Result<(), &'static str> {
     label.try_push(byte.into()).map_err(|_| LABEL_TOO_LONG)
 }
 
-/// Puts a digit of Punycode behind a label.
+/// Appends a digit of Punycode to a label.
 fn put_digit(label: &mut ArrayString<LABEL_BYTES>, digit: u32) -> Result<(), &'static str> {
     let digit = digit as u8;
     put(
@@ -107,7 +107,7 @@ fn put_digit(label: &mut ArrayString<LABEL_BYTES>, digit: u32) -> Result<(), &'s
     )
 }
 
-/// Puts a delta behind a label, as digits.
+/// Appends a delta to a label, as digits.
 fn put_delta(
     label: &mut ArrayString<LABEL_BYTES>,
     mut delta: u32,
@@ -126,7 +126,7 @@ fn put_delta(
     }
 }
 
-/// Puts letters behind a label as Punycode (RFC 3492, section 6.3).
+/// Appends letters to a label as Punycode (RFC 3492, section 6.3).
 fn encode(letters: &[u32], label: &mut ArrayString<LABEL_BYTES>) -> Result<(), &'static str> {
     let mut done = 0;
     let (mut delta, mut bias, mut next) = (0, BIAS, FIRST);

@@ -17,11 +17,11 @@ pub const NAME_BYTES: usize = 128;
 pub const KEY_FIELDS_MAX: usize = 5;
 /// Chains in one way (NFT_JUMP_STACK_SIZE).
 pub const WAY_MAX: usize = 16;
-/// Nested files.
+/// Maximum depth of included files.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
-/// Nested uses of $NAME.
+/// Maximum depth of $NAME within definitions.
 pub const DEFINE_DEPTH_MAX: usize = 64;
-/// Nested braces of a set.
+/// Maximum depth of braces in a set.
 pub const BRACE_DEPTH_MAX: usize = 16;
 /// Bytes of the text with all includes.
 pub const TEXT_MAX: usize = 32 << 20;
@@ -36,7 +36,7 @@ pub const RULES_MAX: usize = 1 << 20;
 /// Without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
 pub const LIMIT_BURST_PACKETS: u64 = 5;
 
-/// Where a part stands in the text. Not part of a policy's identity (see `equal`).
+/// Position of a part in the text. Not part of a policy's identity (see `equal`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Index into `Policy::files`.
@@ -151,7 +151,7 @@ pub struct ListedFile {
     pub first_left_out: u32,
 }
 
-/// What a set has from files.
+/// Elements of a set from files.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     pub files: Vec<ListedFile>,
@@ -175,7 +175,7 @@ pub struct Set {
     pub constant: bool,
     pub auto_merge: bool,
     pub elements: Elements,
-    /// Of a set of names of hosts.
+    /// Names of a set of host names.
     pub listed: Listed,
     /// Names of hosts, whose addresses the set learns from answers of DNS; empty = it learns none.
     pub learned: Elements,
@@ -195,7 +195,7 @@ pub enum Op {
     BitsAny,
 }
 
-/// What a match compares with, or a map is looked up in.
+/// Right side of a match, or set of a lookup.
 #[derive(Clone, Debug)]
 pub enum Right {
     Range(Range),
@@ -218,7 +218,7 @@ pub struct Match {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// What it starts with, as bytes.
+    /// Initial value, in bytes.
     pub packets: u64,
     pub bytes: u64,
 }
@@ -226,7 +226,7 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub over: bool,
-    /// Else of packets.
+    /// True for bytes, false for packets.
     pub of_bytes: bool,
     /// A unit; at least 1.
     pub rate: u64,
@@ -274,12 +274,12 @@ pub struct Reject {
     pub code: u8,
 }
 
-/// What becomes of the mark.
+/// New value of the mark.
 #[derive(Clone, Debug)]
 pub enum MarkSet {
     /// (mark & keep) ^ toggle.
     Bits { keep: u32, toggle: u32 },
-    /// What a map finds: right is Named or Literal, op Eq.
+    /// Result of a lookup: right is Named or Literal, op Eq.
     Map(Match),
 }
 
@@ -311,7 +311,7 @@ pub struct Rule {
     pub statements: Vec<Statement>,
 }
 
-/// What makes a chain a base chain.
+/// Properties of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
     pub hook: Hook,

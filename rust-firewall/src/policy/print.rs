@@ -96,7 +96,7 @@ fn print_elements(out: &mut String, hostnames: &Hostnames, types: &[Type], eleme
     out.push_str(" }");
 }
 
-/// What a match compares with, a map looks in.
+/// Right side of a match, or set of a lookup.
 fn print_right(out: &mut String, hostnames: &Hostnames, match_: &Match, types: &[Type]) {
     match &match_.right {
         Right::Range(range) if match_.op == Op::BitsAny => {
@@ -184,7 +184,7 @@ fn print_mark_set(out: &mut String, hostnames: &Hostnames, mark_set: &MarkSet) {
     }
 }
 
-/// What `reject` alone stands for.
+/// Type of a plain `reject`.
 fn default_reject(family: Family) -> Reject {
     let (kind, code) = match family {
         Family::Ip => (RejectKind::Icmp, ICMP_PORT_UNREACHABLE),
@@ -374,7 +374,7 @@ struct Declared {
     chain: usize,
 }
 
-/// What was printed of a table: its comment and sets, and so many chains.
+/// Printed parts of a table: its comment and sets, and the number of chains.
 #[derive(Clone, Copy, Default)]
 struct Printed {
     opened: bool,

@@ -207,7 +207,7 @@ fn require_table(table: &Table, ipv6: bool, requirement: &mut Requirement) {
     }
 }
 
-/// What the base chains that see IPv4 packets, or IPv6 packets, require.
+/// Requirements of the base chains that see IPv4 packets, or IPv6 packets.
 pub fn of(policy: &Policy, ipv6: bool) -> Requirement {
     let other = if ipv6 { Family::Ip } else { Family::Ip6 };
     let mut requirement = Requirement::default();

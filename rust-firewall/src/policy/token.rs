@@ -31,7 +31,7 @@ pub enum TokenKind {
     Other,
     /// $NAME; never given out.
     Variable,
-    /// What is wrong is told by `unexpected`, `refuse`, `wrong`.
+    /// The error is reported by `unexpected`, `refuse`, `wrong`.
     Bad,
 }
 
@@ -69,7 +69,7 @@ pub enum Sign {
 pub struct Token {
     pub kind: TokenKind,
     pub place: Place,
-    /// Where its text stands in the file of its place.
+    /// Position of its text in the file of its place.
     pub start: u32,
     /// In bytes.
     pub length: u32,
@@ -120,12 +120,12 @@ const RESERVED: [&str; 156] = [
     "vlan", "vmap", "xor", "xt",
 ];
 
-/// What a token at the start of a text is.
+/// Kind of the token at the start of a text.
 pub struct Scanned {
     pub kind: TokenKind,
     /// In bytes, with the quotes of a string.
     pub length: usize,
-    /// What is wrong with it.
+    /// Error text.
     pub cause: Option<&'static str>,
 }
 

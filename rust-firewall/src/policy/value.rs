@@ -37,7 +37,7 @@ fn takes_numbers(kind: Type) -> bool {
     )
 }
 
-/// What is wrong with a token that is no value of this type.
+/// Error text for a token that is not a value of this type.
 fn cause_of(kind: Type) -> &'static str {
     match kind {
         Type::Ipv4Addr => "not an IPv4 address",
@@ -65,7 +65,7 @@ fn cause_of(kind: Type) -> &'static str {
     }
 }
 
-/// What is wrong with a number that has more than so many bits.
+/// Error text for a number with more than so many bits.
 fn cause_of_size(bits: u8) -> &'static str {
     match bits {
         6 => "larger than 63",

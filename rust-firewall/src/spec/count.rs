@@ -2,7 +2,7 @@
 // Made by spec/generate from spec/metrics.toml.
 //! What is counted for the whole process.
 
-/// What is counted.
+/// Counters of events in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Reloads of the policy.
@@ -82,7 +82,7 @@ pub fn name(count: Count) -> &'static str {
     ALL.get(count as usize).map_or("", |(_, name)| name)
 }
 
-/// What a count says, as a sentence.
+/// Meaning of a count, as a sentence.
 pub fn help(count: Count) -> &'static str {
     match count {
         Count::Reloads => "Reloads of the policy",

@@ -29,7 +29,7 @@ pub enum EventsKind {
     Lost,
 }
 
-/// What an event is called in a line, and its figures.
+/// Name of an event in a line, and its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventsNames {
     pub name: &'static str,
@@ -75,7 +75,7 @@ static NAMES: [EventsNames; 9] = [
     },
 ];
 
-/// What an event is called in a line, and its figures.
+/// Name of an event in a line, and its figures.
 pub fn names(kind: EventsKind) -> &'static EventsNames {
     &NAMES[kind as usize]
 }

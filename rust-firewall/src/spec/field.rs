@@ -41,7 +41,7 @@ pub enum Type {
 
 pub const TYPE_COUNT: usize = Type::DnsType as usize + 1;
 
-/// Where a field is read from.
+/// Source of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The IPv4 header.
@@ -127,7 +127,7 @@ pub enum Field {
 
 pub const FIELD_COUNT: usize = Field::DnsType as usize + 1;
 
-/// What a field demands of a packet before it is looked at.
+/// Conditions that a packet meets before a field is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer3 {
     Any,
@@ -135,10 +135,10 @@ pub enum Layer3 {
     NeedsIpv6,
 }
 
-/// What is known of a field.
+/// Properties of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldFacts {
-    /// Which it is.
+    /// The field itself.
     pub field: Field,
     /// Canonical, e.g. "tcp dport".
     pub text: &'static str,

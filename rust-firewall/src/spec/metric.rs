@@ -34,11 +34,11 @@ pub enum Metric {
     WithoutCtStatePackets,
     /// Verdicts for packets that the kernel no longer had.
     RefusedVerdicts,
-    /// Receive calls that told of lost packets.
+    /// Receive calls that reported lost packets.
     Overruns,
     /// Messages whose packet's id could not be read.
     WithoutIdMessages,
-    /// Ids that no message told of, for no known reason.
+    /// Ids without a message, for no known reason.
     GapIds,
     /// Calls to send verdicts for which the kernel had no room.
     SendRetries,
@@ -89,7 +89,7 @@ pub enum Metric {
 /// Samples of one name.
 pub struct Family {
     pub name: &'static str,
-    /// Which the name ends with.
+    /// Suffix of the name.
     pub unit: Option<Unit>,
     pub kind: MetricType,
     pub help: &'static str,
@@ -222,7 +222,7 @@ static FAMILIES: [Family; 38] = [
         name: "overruns",
         unit: None,
         kind: MetricType::Counter,
-        help: "Receive calls that told of lost packets",
+        help: "Receive calls that reported lost packets",
         labels: &["queue"],
         values: &[],
         kernel: false,
@@ -240,7 +240,7 @@ static FAMILIES: [Family; 38] = [
         name: "gap_ids",
         unit: None,
         kind: MetricType::Counter,
-        help: "Ids that no message told of, for no known reason",
+        help: "Ids without a message, for no known reason",
         labels: &["queue"],
         values: &[],
         kernel: false,

@@ -88,7 +88,7 @@ pub const PROFILE_NAMES: [(OptionsProfile, &str); PROFILE_COUNT] = [
     (OptionsProfile::Paper, "paper"),
 ];
 
-/// What --fail is about.
+/// Subjects of --fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionsSituation {
     /// The queue or its socket is full.
@@ -117,7 +117,7 @@ pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
     (OptionsSituation::Unknown, "unknown"),
 ];
 
-/// Where ct state comes from.
+/// Source of ct state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionsConntrack {
     Auto,
@@ -227,7 +227,7 @@ pub enum ArgumentsOption {
 
 pub const OPTION_COUNT: usize = ArgumentsOption::Expect as usize + 1;
 
-/// What is known of an option.
+/// Properties of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionFacts {
     /// Without its hyphens.
@@ -235,9 +235,9 @@ pub struct OptionFacts {
     /// That take it, as bits 1 << ArgumentsCommand.
     pub commands: u32,
     pub has_value: bool,
-    /// Of its value, in a sentence; empty = anything, or it has none.
+    /// Description of its value; empty = anything, or it has none.
     pub expected: &'static str,
-    /// Of a number.
+    /// Bounds of a number.
     pub min: u32,
     pub max: u32,
     /// A number may also be 0.
@@ -483,7 +483,7 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     },
 ];
 
-/// What is known of an option.
+/// Properties of an option.
 pub fn facts(option: ArgumentsOption) -> &'static OptionFacts {
     &OPTIONS[option as usize]
 }

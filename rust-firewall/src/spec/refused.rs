@@ -2,7 +2,7 @@
 // Made by spec/generate from spec/refused.toml.
 //! Words of nft that are not in the language.
 
-/// Where a word is met.
+/// Place of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     File,

@@ -2,7 +2,7 @@
 // Made by spec/generate from spec/statuses.toml.
 //! What reading a packet's headers comes to.
 
-/// What parsing came to. All from `Empty` on are malformed.
+/// Result of parsing. All from `Empty` on are malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PacketStatus {
     /// Every header was read.

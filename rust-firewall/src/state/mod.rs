@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the firewall knows of itself, and how a policy is exchanged.
+//! State of the firewall, and the exchange of its policy.
 
 pub mod contract;
 pub mod queue_rules;

@@ -31,7 +31,7 @@ use crate::worker::reject::{self, RejectResult};
 use crate::worker::stage;
 use crate::worker::stats::{self, LiveStats};
 
-/// Where rules/queue/conntrack-* put the state of a connection into a mark: NF_CT_STATE_BIT, and
+/// Bits of the mark in which rules/queue/conntrack-* put the state of a connection: NF_CT_STATE_BIT, and
 /// NF_CT_STATE_UNTRACKED_BIT, moved up.
 const CT_STATE_SHIFT: u32 = 24;
 const CT_STATES: u32 = 0x4f;
@@ -54,7 +54,7 @@ pub struct EvaluationSource {
     pub counters: FlowCounters,
 }
 
-/// What one worker has for evaluating.
+/// State of one worker's evaluation.
 pub struct Evaluation {
     /// If there is a policy.
     pub source: Option<Arc<EvaluationSource>>,
@@ -74,7 +74,7 @@ pub struct Evaluation {
     /// The connections of the queue, and the questions that wait for an answer, if the policy reads names.
     pub connections: Option<Box<Connections>>,
     asked: Option<Asked>,
-    /// What the counters have already of the figures of connections.
+    /// Figures of connections that the counters already include.
     counted: [u64; named::RESULT_COUNT],
     /// When the batch at hand was received.
     pub now_ns: u64,
@@ -129,7 +129,7 @@ pub fn has_policy(evaluation: &Evaluation) -> bool {
     evaluation.source.is_some()
 }
 
-/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into the
+/// Fills in the state of the packet's connection from the mark, into which rules/queue/conntrack-* put it: the
 /// mark, and hides those bits from it.
 fn take_ct_state_of_mark(input: &mut DecideInput) {
     let state = input.mark >> CT_STATE_SHIFT & CT_STATES;
@@ -137,7 +137,7 @@ fn take_ct_state_of_mark(input: &mut DecideInput) {
     input.ct_state = (state != 0).then_some(state);
 }
 
-/// Tells the policy the state of the packet's connection, as the kernel gives it (NF_CT_STATE_BIT).
+/// Fills in the state of the packet's connection from the kernel's attribute (NF_CT_STATE_BIT).
 /// A packet that belongs to no connection, be it invalid or untracked, has no state.
 fn take_ct_info(ct_info: u32, input: &mut DecideInput) {
     input.ct_state = (ct_info < IP_CT_NUMBER).then_some(1 << (ct_info % IP_CT_IS_REPLY + 1));
@@ -151,7 +151,7 @@ fn nfproto_of(ethertype: u16) -> u8 {
     }
 }
 
-/// What the policy knows of a packet.
+/// Policy input for a packet.
 fn input_of<'a>(
     evaluation: &mut Evaluation,
     packet: &QueuePacket,
@@ -235,7 +235,7 @@ fn send_replies(
     }
 }
 
-/// What the kernel says of a packet's checksum.
+/// Checksum state of a packet, as the kernel reports it.
 fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     match skb_info {
         info if info & NFQA_SKB_CSUMNOTREADY != 0 => ConnectionChecksum::NotReady,
@@ -262,7 +262,7 @@ fn sink_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// What is told of a packet to those who read its names.
+/// Packet metadata for the readers of names.
 fn connection_input(
     source: &EvaluationSource,
     packet: &QueuePacket,
@@ -327,7 +327,7 @@ fn count(
     }
 }
 
-/// What the policy is told of a packet, with its names if it reads any.
+/// Policy input for a packet, with its names if the policy reads any.
 fn told<'a>(
     input: &DecideInput<'a>,
     named: Option<&Named>,
@@ -349,7 +349,7 @@ fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool 
     follow::is_settled(connections, &named.followed)
 }
 
-/// Lets the policy decide, or what holds without one. A packet with several queries of DNS or requests of HTTP is decided
+/// Decides by the policy, or by the default without one. A packet with several queries of DNS or requests of HTTP is decided
 /// by each, until one is not accepted.
 /// - named: None: the policy reads no names.
 fn ask_policy(

@@ -26,7 +26,7 @@ use crate::packet::{self, Packet, PacketStatus};
 pub const PACKET_BYTES: usize = 2048;
 pub const RING_RECORDS: usize = 2048;
 
-/// Packets that somebody wants events of, as bits: those of the verdicts, and two behind them.
+/// Packets for which a consumer wants events, as bits: those of the verdicts, and two above them.
 pub const ACCEPT: u32 = 1 << Verdict::Accept as u32;
 pub const DROP: u32 = 1 << Verdict::Drop as u32;
 pub const REJECT: u32 = 1 << Verdict::Reject as u32;
@@ -35,7 +35,7 @@ pub const LOGGED: u32 = 1 << verdict::COUNT;
 /// Malformed, truncated, or undecidable.
 pub const ANOMALY: u32 = 1 << (verdict::COUNT + 1);
 
-/// What was known of a packet, as `DecideInput` and `DecideOutcome` tell it.
+/// Facts of a packet, as `DecideInput` and `DecideOutcome` tell it.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// UNIX time.
@@ -57,7 +57,7 @@ pub struct Event {
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
     pub outcome: DecideOutcome,
-    /// What the packet's client has shown.
+    /// Names that the packet's client has sent.
     pub names: Names,
     /// Without its bytes: `packet` gives both.
     parsed: Packet<'static>,
@@ -66,7 +66,7 @@ pub struct Event {
     bytes: [u8; PACKET_BYTES],
 }
 
-/// What all rings of a consumer share.
+/// State shared by all rings of a consumer.
 #[derive(Debug)]
 pub struct EventBell {
     /// The consumer is asleep, or is about to be.
@@ -100,7 +100,7 @@ pub fn classes(status: PacketStatus, truncated: bool, outcome: &DecideOutcome) -
         | if anomaly { ANOMALY } else { 0 }
 }
 
-/// Whether somebody wants an event of a packet.
+/// Whether a consumer wants an event of the packet.
 #[inline]
 pub fn wanted(
     ring: &EventRing,
@@ -245,7 +245,7 @@ fn wake(ring: &mut EventRing) {
     }
 }
 
-/// Lets the consumer know of what was noted. To be called when packets have been answered.
+/// Wakes the consumer for the noted events. To be called after the packets' verdicts.
 #[inline]
 pub fn flush(ring: &mut EventRing) {
     if ring.noted {

@@ -36,7 +36,7 @@ fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
     (reading, figures.map(drop))
 }
 
-/// What a ledger does not explain: packets that nobody saw and, at exit, those that count twice,
+/// Packets that a ledger does not explain: packets that nobody saw and, at exit, those that count twice,
 /// because the kernel gave more ids while its figures were read.
 fn unexplained(ledger: &Ledger, running: bool) -> u64 {
     let received = ledger.stats.received + ledger.stats.without_id;
@@ -48,7 +48,7 @@ fn unexplained(ledger: &Ledger, running: bool) -> u64 {
     ledger.difference + ledger.unseen + twice
 }
 
-/// Gives the kernel time to finish with a packet: the CPU that it does it on may have been taken
+/// Waits for the kernel to finish with a packet: the CPU that it does it on may have been taken
 /// away from it.
 fn pause_between_readings() {
     let pause = TimeSpec::nanoseconds(stats::PAUSE_NS as i64);
@@ -59,7 +59,7 @@ fn pause_between_readings() {
     );
 }
 
-/// Takes a ledger: of up to stats::READINGS_MAX readings the one with the least left unexplained.
+/// Reads a ledger: of up to stats::READINGS_MAX readings the one with the least left unexplained.
 /// Warns if /proc can't be read.
 /// - running: the thread runs, so a batch may be in flight.
 pub fn ledger(shared: &Shared, running: bool) -> Ledger {

@@ -42,7 +42,7 @@ const TCP_HEADER_BYTES: usize = packet::TCP_HEADER_BYTES as usize;
 const ICMP_HEADER_BYTES: usize = packet::ICMP_HEADER_BYTES as usize;
 const IPV4_HEADER_BYTES: usize = packet::IPV4_HEADER_BYTES as usize;
 const IPV6_HEADER_BYTES: usize = packet::IPV6_HEADER_BYTES as usize;
-/// Of a RST of IPv4.
+/// Fields of an IPv4 RST.
 const RESET4_BYTES: usize = IPV4_HEADER_BYTES + TCP_HEADER_BYTES;
 const PROTOCOL_ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const PROTOCOL_TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -58,7 +58,7 @@ const ICMPV6_ECHO_REQUEST: u8 = 128;
 /// The codes of `RejectKind::Icmpx` in ICMP and ICMPv6, by ICMPX_* (nft_reject_inet.c).
 const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 
-/// What became of a reply.
+/// Result of sending a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectResult {
     Sent,
@@ -136,7 +136,7 @@ impl Reply<'_> {
         self.length += bytes.len();
     }
 
-    /// What was written from a place on.
+    /// Bytes written from an offset on.
     fn written(&self, begin: usize) -> &[u8] {
         self.bytes.get(begin..self.length).unwrap_or_default()
     }

@@ -29,7 +29,7 @@ fn is_stopped(own: &Own) -> bool {
     own.shared.stop.load(Ordering::Acquire)
 }
 
-/// Takes another policy, if there is one to take: between two batches, so that each packet is
+/// Adopts a new policy, if there is one: between two batches, so that each packet is
 /// decided by one alone.
 fn look_for_swap(own: &mut Own) {
     if !own.shared.swap.load(Ordering::Acquire) {
@@ -41,7 +41,7 @@ fn look_for_swap(own: &mut Own) {
     own.shared.swap.store(false, Ordering::Release);
 }
 
-/// Tells of connections, if somebody has asked: between two batches, and of a few.
+/// Lists a few connections, if a listing was requested: between two batches.
 fn look_for_listing(own: &mut Own) {
     if own.shared.lists.load(Ordering::Acquire) {
         let mut page = lock::lock(&own.shared.page);
@@ -112,7 +112,7 @@ fn inspect<'a>(
     status
 }
 
-/// What happens with a packet: its verdict, and the mark of `Verdict::Mark`.
+/// Verdict of a packet, and the mark of `Verdict::Mark`.
 fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     let stats = &own.shared.stats;
     let mut status = PacketStatus::Ok;

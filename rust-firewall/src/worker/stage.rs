@@ -11,17 +11,17 @@ pub fn settled(mask: u32) -> u32 {
     mask & !(mask >> 1)
 }
 
-/// What says that names can't be read: all bits but that.
+/// Class of unreadable names: all bits but that.
 pub fn unreadable(mask: u32) -> u32 {
     mask & !settled(mask)
 }
 
-/// What says that nothing is known yet: all bits.
+/// Class of an unsettled connection: all bits.
 pub fn undecided(mask: u32) -> u32 {
     mask
 }
 
-/// Gives a packet a class, and keeps the other bits of its mark.
+/// Sets the class in a packet's mark and keeps the other bits.
 fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome) {
     outcome.verdict = Verdict::Accept;
     outcome.mark_set = true;
@@ -56,7 +56,7 @@ pub fn tell(
     }
 }
 
-/// Takes bits out of the mark that a policy sets, unless the names of the packet's connection are final.
+/// Clears bits of the mark that a policy sets, unless the names of the packet's connection are final.
 /// - mask: of --settled; 0: none
 pub fn withhold(mask: u32, is_settled: bool, outcome: &mut DecideOutcome) {
     if !is_settled {
@@ -74,7 +74,7 @@ mod tests {
     const MASK: u32 = 0x0ff0;
     const FOREIGN: u32 = 0x7000f;
 
-    /// What a policy's rules make of a packet.
+    /// Result of a policy's rules for a packet.
     fn outcome(verdict: Verdict, by: DecideBy, mark: Option<u32>) -> DecideOutcome {
         DecideOutcome {
             verdict,

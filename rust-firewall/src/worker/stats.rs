@@ -51,9 +51,9 @@ pub struct Stats<Word = u64> {
     pub undecidable: Word,
     /// A rule reads a name that is not known, or can't be read.
     pub undecided: Word,
-    /// Where the policy uses it.
+    /// Hooks at which the policy uses it.
     pub without_ct_state: Word,
-    /// Ids that no message told of, for no known reason.
+    /// Ids without a message, for no known reason.
     pub gaps: Word,
     /// Calls to send verdicts for which the kernel had no room.
     pub send_retries: Word,

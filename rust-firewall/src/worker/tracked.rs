@@ -17,7 +17,7 @@ pub enum Tracked {
     Missing,
 }
 
-/// What was seen so far. By default it begins with the first look.
+/// Observations so far. By default they begin with the first reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrackedWatch {
     /// The generation of the policy; 0 = none.
@@ -28,7 +28,7 @@ pub struct TrackedWatch {
     tracked: Tracked,
 }
 
-/// Takes the sums of all queues: packets answered, and those without a state, read in this order.
+/// Reads the sums of all queues: packets answered, and those without a state, read in this order.
 /// generation: of the policy; another one begins anew. asks: whether it asks for the state. Returns
 /// what is known now.
 pub fn look(

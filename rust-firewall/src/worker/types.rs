@@ -17,7 +17,7 @@ use crate::worker::evaluate::{Evaluation, EvaluationSource};
 use crate::worker::stats::{Ledger, LiveStats};
 use crate::worker::wait::Wait;
 
-/// What a worker's thread and others share.
+/// State shared between a worker's thread and others.
 pub struct Shared {
     pub stats: LiveStats,
     /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
@@ -50,7 +50,7 @@ pub struct Shared {
     pub(super) ended: Mutex<Option<Ended>>,
 }
 
-/// What a worker's thread has for itself.
+/// State of a worker's thread alone.
 pub(super) struct Own {
     pub(super) shared: Arc<Shared>,
     pub(super) queue: Queue,
@@ -61,7 +61,7 @@ pub(super) struct Own {
     pub(super) verdicts: [u64; verdict::COUNT],
     /// How often sending the batch was tried in vain.
     pub(super) tries: u32,
-    /// --fail malformed: for what no readable message tells of.
+    /// --fail malformed: the verdict for ids without a readable message.
     pub(super) gaps: Verdict,
     /// --profile paper: busy loop, everything accepted unread.
     pub(super) paper: bool,
@@ -90,7 +90,7 @@ pub(super) struct Ended {
 /// A worker.
 pub struct Worker {
     pub shared: Arc<Shared>,
-    /// What another process needs to adopt the queue beside its socket.
+    /// State that another process needs to adopt the queue, besides its socket.
     pub handover: QueueHandover,
     /// The queue's socket once more, which is the thread's own.
     pub(super) socket: OwnedFd,

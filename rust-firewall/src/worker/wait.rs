@@ -43,7 +43,7 @@ pub struct Wait {
     pub coalesce_ns: u64,
     /// How long to spin now, 0..spin_ns.
     pub budget_ns: u64,
-    /// When `next` was last told of messages.
+    /// Time of the last messages.
     pub last_ns: u64,
     /// When the running rate window began.
     pub window_ns: u64,
@@ -81,7 +81,7 @@ fn restart_window(wait: &mut Wait, now_ns: u64) {
     wait.window_ns = now_ns;
 }
 
-/// Takes note of messages, and of the rate when enough have come to tell it.
+/// Counts messages, and computes their rate when there are enough.
 fn note_messages(wait: &mut Wait, now_ns: u64, messages: u32) {
     if wait.spinning {
         wait.budget_ns = wait.spin_ns;
@@ -98,7 +98,7 @@ fn note_messages(wait: &mut Wait, now_ns: u64, messages: u32) {
     }
 }
 
-/// What to do after a receive call that yielded `messages` (0..batch), called when they have been
+/// Next step after a receive call that yielded `messages` (0..batch), called when they have been
 /// answered: `Again` if it filled the batch; otherwise the socket was empty after it, and
 /// 1. `Sleep` during a flood, unless the sleep before brought nothing, which ends the flood;
 /// 2. `Yield` while fewer than `budget_ns` have passed since the last message;

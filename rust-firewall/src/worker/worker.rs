@@ -38,7 +38,7 @@ fn has_ended(shared: &Shared) -> bool {
     lock::lock(&shared.ended).is_some()
 }
 
-/// Takes the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
+/// Reads the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
 /// unexplained. Once the thread has ended it is the one that the thread took last. While it runs a
 /// batch may be in flight. Warns if /proc can't be read. Any thread may.
 pub fn ledger(worker: &Worker) -> Ledger {
@@ -61,7 +61,7 @@ pub struct WorkerHandover {
     pub stalled: u64,
 }
 
-/// What workers are made of.
+/// Parameters of workers.
 pub struct WorkerSetup<'a> {
     pub options: &'a Options,
     /// The policy.
@@ -179,7 +179,7 @@ fn wake(shared: &Shared) {
     let _ = shared.wake_event.write(1); // it can't fail: it never comes near its limit
 }
 
-/// Tells the thread to decide by another policy from its next batch on.
+/// Makes the thread decide by another policy from its next batch on.
 pub fn swap(worker: &Worker, next: &Arc<EvaluationSource>) {
     *lock::lock(&worker.shared.next) = Some(Arc::clone(next));
     worker.shared.swap.store(true, Ordering::Release);
@@ -216,7 +216,7 @@ pub fn listed(worker: &Worker) -> Option<MutexGuard<'_, Page>> {
     (!lists).then(|| lock::lock(&worker.shared.page))
 }
 
-/// Tells the thread to stop: what it has received gets its verdicts first. It unbinds and closes its queue
+/// Stops the thread: the packets that it has received get their verdicts first. It unbinds and closes its queue
 /// itself.
 /// - keep_open: it does not; the thread can be started again.
 pub fn stop(worker: &Worker, keep_open: bool) {
@@ -240,7 +240,7 @@ pub fn give(worker: &mut Worker) {
     }
 }
 
-/// What is known of the connections of the queue, while there is no thread; none if the policy reads no names.
+/// Connections of the queue, while there is no thread; none if the policy reads no names.
 pub fn connections(worker: &mut Worker) -> Option<&mut Connections> {
     let source = worker.source.as_ref();
     source.filter(|source| load::requirement(&source.loaded).names)?;

@@ -18,17 +18,17 @@ use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 /// Between checks whether a worker has another policy.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
 
-/// How often it is looked whether a worker has told of its connections: half a second and more.
+/// Number of checks for a worker's connection listing: half a second and more.
 const LIST_TURNS: u32 = 25_000;
 const SLOT_BITS: u32 = 32;
 
 /// Connections of a worker.
 #[derive(Debug)]
 pub struct Listing {
-    /// Of the worker's queue.
+    /// Number of the worker's queue.
     pub number: u16,
     pub page: Page,
-    /// Where it goes on; None = nowhere.
+    /// Slot of the next page; None = end.
     pub next: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ pub fn swap(
         .collect()
 }
 
-/// Where it goes on behind a page. next: as the page says it.
+/// Start of the page after one. next: from that page.
 fn next_of(workers: &Workers, from: u64, next: u32) -> Option<u64> {
     let worker = from >> SLOT_BITS;
     if next != SLOT_NONE {

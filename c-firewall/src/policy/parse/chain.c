@@ -33,7 +33,7 @@ int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chai
     return 0;
 }
 
-/// Takes the hook after `hook`.
+/// Parses the hook after `hook`.
 static int read_hook(struct parser *parser, enum policy_hook *hook) {
     const struct token token = lexer_take(&parser->lexer);
 
@@ -60,7 +60,7 @@ static const struct priority_word priority_words[] = {
     {"security", 50, POLICY_HOOK_COUNT}, {"srcnat", 100, POLICY_POSTROUTING},
 };
 
-/// Takes the number after `+` or `-`.
+/// Parses the number after `+` or `-`.
 static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_t *priority) {
     struct token number;
     const int status = parse_number(parser, &number);
@@ -75,7 +75,7 @@ static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_
     return 0;
 }
 
-/// Takes the priority after `priority`.
+/// Parses the priority after `priority`.
 static int read_priority(struct parser *parser, enum policy_hook hook, int32_t *priority) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const struct priority_word *found = NULL;
@@ -111,7 +111,7 @@ static int fail_otherwise(struct parser *parser, const struct policy_chain *chai
                        lexer_place_name(&parser->lexer, chain->place, at, sizeof at));
 }
 
-/// Takes what follows `type` in a chain.
+/// Parses the part after `type` in a chain.
 static int read_head(struct parser *parser, struct parse_chain *block, const struct token *word) {
     const struct token type = lexer_take(&parser->lexer);
     struct policy_chain *chain = block->chain;
@@ -145,7 +145,7 @@ static int read_head(struct parser *parser, struct parse_chain *block, const str
     return 0;
 }
 
-/// Takes what follows `policy` in a chain.
+/// Parses the part after `policy` in a chain.
 static int read_policy(struct parser *parser, struct parse_chain *block, const struct token *word) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     enum policy_verdict policy;
@@ -166,7 +166,7 @@ static int read_policy(struct parser *parser, struct parse_chain *block, const s
     return 0;
 }
 
-/// Takes an item of a chain's block.
+/// Parses an item of a chain's block.
 /// - with_rules: whether rules may stand there, too.
 static int read_item(struct parser *parser, struct parse_chain *block, bool with_rules) {
     const struct token token = *lexer_peek(&parser->lexer, 0);

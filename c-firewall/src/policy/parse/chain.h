@@ -13,11 +13,11 @@ struct parse_chain {
     bool head, policy, comment;
 };
 
-/// Takes the name of a chain, and declares it if it is new.
+/// Parses the name of a chain, and declares it if it is new.
 /// - Returns 0, -EINVAL or -ENOMEM, as the next.
 int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chain *block);
 
-/// Takes the items of a chain and the `}`, after the `{`.
+/// Parses the items of a chain and the `}`, after the `{`.
 /// - with_rules: whether rules may stand there, too.
 int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules);
 

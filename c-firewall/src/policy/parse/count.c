@@ -31,7 +31,7 @@ static int sized(struct parser *parser, const struct token *number, uint64_t siz
     return 0;
 }
 
-/// Takes bytes, kbytes or mbytes.
+/// Parses bytes, kbytes or mbytes.
 static int read_size(struct parser *parser, uint64_t *size) {
     const struct token token = lexer_take(&parser->lexer);
 
@@ -39,7 +39,7 @@ static int read_size(struct parser *parser, uint64_t *size) {
     return *size ? 0 : lexer_unexpected(&parser->lexer, &token, SIZE_EXPECTED);
 }
 
-/// Takes a number and a size.
+/// Parses a number and a size.
 static int read_bytes(struct parser *parser, struct token *number, uint64_t *bytes) {
     uint64_t size = 0;
     int status = parse_number(parser, number);
@@ -66,7 +66,7 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     return status;
 }
 
-/// Takes a unit of time after a `/`.
+/// Parses a unit of time after a `/`.
 static int read_unit(struct parser *parser, uint64_t *seconds) {
     const struct token token = lexer_take(&parser->lexer);
 
@@ -74,7 +74,7 @@ static int read_unit(struct parser *parser, uint64_t *seconds) {
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, UNIT_EXPECTED);
 }
 
-/// Takes `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
+/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
 /// (0 = packets are counted) and the seconds of the unit.
 static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
     static const char expected[] = "\"/\", bytes, kbytes or mbytes";
@@ -98,7 +98,7 @@ static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *secon
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
 }
 
-/// Takes `N packets` or `N size` after `burst`.
+/// Parses `N packets` or `N size` after `burst`.
 static int read_burst(struct parser *parser, struct policy_limit *limit) {
     struct token number;
     int status;
@@ -186,7 +186,7 @@ int parse_count_quota(struct parser *parser, struct policy_quota *quota) {
     return status;
 }
 
-/// Takes what follows `level`.
+/// Parses the part after `level`.
 static int read_level(struct parser *parser, struct policy_log *log) {
     const struct token word = lexer_take(&parser->lexer);
     const int level = value_find_level(&word);
@@ -198,7 +198,7 @@ static int read_level(struct parser *parser, struct policy_log *log) {
     return 0;
 }
 
-/// Takes a prefix. A $ is refused, since nft reads a variable there.
+/// Parses a prefix. A $ is refused, since nft reads a variable there.
 static int read_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const int status = parse_string(parser, log->prefix);

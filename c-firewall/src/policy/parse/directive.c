@@ -8,7 +8,7 @@
 
 #include "policy/parse/source.h"
 
-/// Keeps the end of a define's value for the parser.
+/// Stores the end of a define's value for the parser.
 static void leave_end(struct lexer *lexer, const struct token *token) {
     if (token->kind == TOKEN_END_OF_TEXT)
         return;

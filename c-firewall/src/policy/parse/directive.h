@@ -5,8 +5,8 @@
 
 #include "policy/parse/lexer.h"
 
-/// Takes what follows `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
-/// which is left. From then on the name is known.
+/// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside
+/// braces, which is left. From then on the name is known.
 /// - Returns 0 or -EINVAL.
 int directive_define(struct lexer *lexer);
 

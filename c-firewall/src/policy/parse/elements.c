@@ -66,7 +66,7 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
     return cause ? lexer_wrong(lexer, &token, "%s", cause) : 0;
 }
 
-/// Takes flags joined by `|`, in parentheses or not.
+/// Parses flags joined by `|`, in parentheses or not.
 static int flags(struct parser *parser, enum policy_type type, uint8_t bits,
                  struct policy_range *range) {
     const bool round = lexer_take_sign(&parser->lexer, SIGN_ROUND_OPEN);
@@ -261,7 +261,7 @@ static bool is_behind(struct policy_place place, struct policy_place other) {
            (place.line > other.line || (place.line == other.line && place.column > other.column));
 }
 
-/// Takes the opening braces before an element. Only a $NAME may put braces within braces; nft
+/// Parses the opening braces before an element. Only a $NAME may put braces within braces; nft
 /// refuses those that stand in the text itself.
 static int opened(struct parser *parser, struct braces *braces) {
     struct lexer *lexer = &parser->lexer;
@@ -281,7 +281,7 @@ static int opened(struct parser *parser, struct braces *braces) {
     }
 }
 
-/// Takes the closing braces after an element, all but the outermost. Returns whether that one is
+/// Parses the closing braces after an element, all but the outermost. Returns whether that one is
 /// next.
 static bool closed(struct parser *parser, struct braces *braces) {
     while (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE) {

@@ -5,7 +5,7 @@
 
 #include "policy/parse/state.h"
 
-/// What the elements of a set or map look like.
+/// Form of the elements of a set or map.
 struct parse_shape {
     uint32_t count; // of fields
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
@@ -27,28 +27,28 @@ struct parse_shape parse_elements_shape(const struct policy_key *key, enum polic
 /// Whether values of a type have an order, so that ranges and `<` make sense.
 bool parse_elements_is_ordered(enum policy_type type);
 
-/// Takes one value; the range is more than one number for an interface name with a `*`.
+/// Parses one value; the range is more than one number for an interface name with a `*`.
 /// - Returns 0, -EINVAL or -ENOMEM, as does each function below that takes something.
 int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t bits,
                          struct policy_range *range);
 
-/// Takes a value, a range or a prefix.
+/// Parses a value, a range or a prefix.
 int parse_elements_component(struct parser *parser, enum policy_type type, uint8_t bits,
                              struct parse_component *component);
 
 /// Finds the verdict that a token names. Returns whether it names one.
 bool parse_elements_find_verdict(const struct token *token, enum policy_verdict *verdict);
 
-/// Takes the name of a chain after jump or goto, or nothing after other verdicts.
+/// Parses the name of a chain after jump or goto, or nothing after other verdicts.
 /// - word: the verdict's token, taken already.
 int parse_elements_target(struct parser *parser, const struct token *word,
                           enum policy_verdict verdict, struct policy_target *target);
 
-/// Takes one element without braces, the only one.
+/// Parses a single element without braces.
 int parse_elements_single(struct parser *parser, const struct parse_shape *shape,
                           struct policy_elements *elements);
 
-/// Takes `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
+/// Parses `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
 /// - ranged: set to whether an element was written with a range, prefix or `*`; place to that of
 ///   the first.
 /// - After a failure, what was appended stays.

@@ -84,7 +84,7 @@ void lexer_take_names(struct lexer *lexer, struct policy *policy);
 /// The token after `ahead` others (0 or 1), without taking it. It stays valid until the next call.
 const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead);
 
-/// Takes a token.
+/// Consumes a token.
 struct token lexer_take(struct lexer *lexer);
 
 /// Takes the next token if it is this sign (this word), else leaves it. Returns whether it took
@@ -96,7 +96,7 @@ bool lexer_take_word(struct lexer *lexer, const char *word);
 /// when the brace is the token taken last.
 void lexer_braces(struct lexer *lexer, bool enter);
 
-/// Takes a line end or `;`, or sees the end of the text. Returns 0 or -EINVAL.
+/// Consumes a line end or `;`, or recognises the end of the text. Returns 0 or -EINVAL.
 int lexer_take_end(struct lexer *lexer);
 
 /// Fails at a place: "FILE:LINE:COLUMN: TEXT" from a printf format. Returns -EINVAL.

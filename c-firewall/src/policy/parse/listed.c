@@ -9,7 +9,7 @@
 #include "policy/parse/directive.h"
 #include "policy/parse/source.h"
 
-/// What some editors begin a text of UTF-8 with.
+/// Byte order mark with which some editors begin UTF-8 text.
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 /// Types of unbound's local-zone that answer no question for the name.
@@ -55,7 +55,7 @@ static bool is_address(struct piece word) {
            inet_pton(AF_INET6, text, &address) == 1;
 }
 
-/// What names are added to.
+/// Destination of names.
 struct target {
     struct parser *parser;
     struct policy_listed *listed;

@@ -52,7 +52,7 @@ static enum policy_field existence(struct parser *parser, enum policy_field fiel
     return field;
 }
 
-/// Takes a field.
+/// Parses a field.
 static int read_field(struct parser *parser, enum policy_field *field) {
     const struct token first = lexer_take(&parser->lexer);
     const struct group *group = find_group(&first);
@@ -119,7 +119,7 @@ static bool find_op(const struct token *token, enum policy_op *op) {
     return false;
 }
 
-/// Takes `{ … }` and checks it.
+/// Parses `{ … }` and checks it.
 static int literal(struct parser *parser, const struct parse_shape *shape,
                    struct policy_match *match) {
     struct policy_place place;
@@ -133,7 +133,7 @@ static int literal(struct parser *parser, const struct parse_shape *shape,
     return overlap_check(parser, shape, &match->elements, true);
 }
 
-/// Takes `@NAME`.
+/// Parses `@NAME`.
 static int named(struct parser *parser, struct policy_match *match) {
     struct policy_place *places;
     struct token name;
@@ -172,7 +172,7 @@ int parse_matches_lookup(struct parser *parser, struct policy_match *match,
     return lexer_unexpected(&parser->lexer, &token, "\"{\" or \"@\" and the name of a map");
 }
 
-/// Takes flags joined by `,` after the first.
+/// Parses flags joined by `,` after the first.
 static int more_flags(struct parser *parser, const struct policy_field_facts *facts,
                       policy_value *all) {
     while (lexer_take_sign(&parser->lexer, SIGN_COMMA)) {
@@ -186,7 +186,7 @@ static int more_flags(struct parser *parser, const struct policy_field_facts *fa
     return 0;
 }
 
-/// Takes flags: joined by `,`, or by `|` in parentheses or not.
+/// Parses flags: joined by `,`, or by `|` in parentheses or not.
 static int flag_list(struct parser *parser, const struct policy_field_facts *facts,
                      struct policy_range *range) {
     const bool joined = lexer_peek(&parser->lexer, 1)->sign == SIGN_OR;
@@ -202,7 +202,7 @@ static int flag_list(struct parser *parser, const struct policy_field_facts *fac
     return 0;
 }
 
-/// Takes the mask after `field &`: one value, or flags in parentheses.
+/// Parses the mask after `field &`: one value, or flags in parentheses.
 static int read_mask(struct parser *parser, const struct policy_field_facts *facts,
                      policy_value *mask) {
     const enum policy_type type = facts->type;
@@ -226,7 +226,7 @@ static int read_mask(struct parser *parser, const struct policy_field_facts *fac
     return status;
 }
 
-/// Takes a mask and what follows it.
+/// Parses a mask and the comparison after it.
 static int masked(struct parser *parser, struct policy_match *match) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     int status = read_mask(parser, facts, &match->mask);
@@ -249,7 +249,7 @@ static int masked(struct parser *parser, struct policy_match *match) {
     return parse_elements_value(parser, facts->type, facts->bits, &match->range);
 }
 
-/// Takes flags after a field and an optional comparison (is_given), with an optional mask after
+/// Parses flags after a field and an optional comparison (is_given), with an optional mask after
 /// them.
 static int flags(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
@@ -274,7 +274,7 @@ static int flags(struct parser *parser, struct policy_match *match, bool is_give
     return 0;
 }
 
-/// Takes what a key is compared with by `<` and its like.
+/// Parses the operand of `<` and similar comparisons.
 /// - sign: the comparison's token.
 static int ordered(struct parser *parser, struct policy_match *match, const struct token *sign) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
@@ -296,7 +296,7 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
     return 0;
 }
 
-/// What a match on one value says of the protocol.
+/// Protocol that a match on one value implies.
 static uint16_t told(const struct policy_range *range) {
     return range->low == 0 ? PARSE_TESTED_SEVERAL : (uint16_t)range->low;
 }
@@ -339,7 +339,7 @@ static void unbrace_flags(struct policy_match *match, bool any) {
     match->elements = (struct policy_elements){0};
 }
 
-/// Takes what follows a key and `==`, `!=` or nothing (is_given is false).
+/// Parses the operand after a key and `==`, `!=` or nothing (is_given is false).
 static int equal(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     const struct token next = *lexer_peek(&parser->lexer, 0);

@@ -6,7 +6,7 @@
 #include "policy/parse/elements.h"
 #include "policy/parse/state.h"
 
-/// Where a protocol of ALPN can stand, of which a client offers several.
+/// Error text for another use of tls alpn, of which a client offers several.
 #define PARSE_ALPN_ALONE "tls alpn takes ==, != and values in place"
 
 enum {
@@ -18,16 +18,16 @@ enum {
 /// Whether a token can begin a field.
 bool parse_matches_begins(const struct token *token);
 
-/// Takes a key, and notes what it tests.
+/// Parses a key and records its fields.
 /// - Returns 0, -EINVAL or -ENOMEM, as does each function below that takes something.
 int parse_matches_key(struct parser *parser, struct policy_key *key);
 
-/// Takes what a key is looked up in, after `map` or `vmap`. match->key is filled in; the rest of
+/// Parses the set of a lookup, after `map` or `vmap`. match->key is filled in; the rest of
 /// match is zeroed.
 int parse_matches_lookup(struct parser *parser, struct policy_match *match,
                          enum policy_maps_to maps_to);
 
-/// Takes what a key is compared with, and perhaps the comparison. match as above.
+/// Parses an optional comparison and its operand. match as above.
 int parse_matches_compared(struct parser *parser, struct policy_match *match);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "policy/print.h"
 
-/// What was found first.
+/// First overlap.
 enum finding { FOUND_NONE, FOUND_PAIR, FOUND_TOO_MANY };
 
 /// A search for two elements that overlap.

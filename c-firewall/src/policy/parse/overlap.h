@@ -17,7 +17,7 @@ enum {
     OVERLAP_COMPARISONS_MAX = 1 << 27, // of elements of several fields whose first fields overlap
 };
 
-/// Takes equal elements once. Fails if two others overlap, unless the set may merge them, or if
+/// Merges equal elements. Fails if two others overlap, unless the set may merge them, or if
 /// equal ones map to different values.
 /// - Returns 0, -EINVAL or -ENOMEM.
 int overlap_check(struct parser *parser, const struct parse_shape *shape,

@@ -15,7 +15,7 @@
 #include "policy/parse/state.h"
 #include "policy/token.h"
 
-/// Takes what follows `flush`.
+/// Parses the part after `flush`.
 static int read_flush(struct parser *parser, const struct token *word) {
     int status = parse_refuse_check(&parser->lexer, PARSE_AT_FLUSH, lexer_peek(&parser->lexer, 0));
 
@@ -29,7 +29,7 @@ static int read_flush(struct parser *parser, const struct token *word) {
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes a family if one stands there.
+/// Parses an optional family.
 static int read_family(struct parser *parser, enum policy_family *family) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
 
@@ -44,7 +44,7 @@ static int read_family(struct parser *parser, enum policy_family *family) {
     return parse_refuse_check(&parser->lexer, PARSE_AT_FAMILY, &token);
 }
 
-/// Takes the name of a table, and declares it if it is new.
+/// Parses the name of a table, and declares it if it is new.
 static int declare_table(struct parser *parser, uint32_t *table) {
     struct policy *policy = &parser->policy;
     struct policy_table *tables;
@@ -74,7 +74,7 @@ static int declare_table(struct parser *parser, uint32_t *table) {
     return 0;
 }
 
-/// Takes the name of a table that was declared before.
+/// Parses the name of a table that was declared before.
 static int find_table(struct parser *parser, uint32_t *table) {
     enum policy_family family;
     struct token name;
@@ -93,7 +93,7 @@ static int find_table(struct parser *parser, uint32_t *table) {
     return 0;
 }
 
-/// Takes an item of a table's block; its first token was taken.
+/// Parses an item of a table's block; its first token was taken.
 static int read_table_item(struct parser *parser, uint32_t table, const struct token *token,
                            bool *commented) {
     struct parse_chain block;
@@ -121,7 +121,7 @@ static int read_table_item(struct parser *parser, uint32_t table, const struct t
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Takes what follows `table`.
+/// Parses the part after `table`.
 static int read_table(struct parser *parser) {
     bool commented = false;
     uint32_t table;
@@ -143,7 +143,7 @@ static int read_table(struct parser *parser) {
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes what follows `add rule`.
+/// Parses the part after `add rule`.
 static int add_rule(struct parser *parser) {
     struct policy_table *owner;
     struct token name;
@@ -162,7 +162,7 @@ static int add_rule(struct parser *parser) {
     return parse_rule_read(parser, owner->family, &owner->chains[known], "a statement");
 }
 
-/// Takes what follows `add chain`, but for the end.
+/// Parses the part after `add chain`, but for the end.
 static int add_chain(struct parser *parser) {
     struct parse_chain block;
     uint32_t table;
@@ -175,7 +175,7 @@ static int add_chain(struct parser *parser) {
     return status;
 }
 
-/// Takes what follows `add`.
+/// Parses the part after `add`.
 static int read_add(struct parser *parser) {
     const struct token token = lexer_take(&parser->lexer);
     uint32_t table = 0;
@@ -202,7 +202,7 @@ static int read_add(struct parser *parser) {
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Takes what a file has outside tables; its first token was taken.
+/// Parses a part of a file outside tables, after its first token.
 static int read_file_item(struct parser *parser, const struct token *token) {
     int status;
 

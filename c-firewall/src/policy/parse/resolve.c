@@ -237,7 +237,7 @@ static const char *step_name(const struct policy_table *table, uint32_t node) {
                                      : table->sets[node - table->chain_count].name;
 }
 
-/// What is known of a node.
+/// State of a node.
 struct node {
     enum { NODE_NEW, NODE_OPEN, NODE_DONE } state;
     uint32_t at;     // the next step

@@ -11,7 +11,7 @@
 #include "policy/parse/refuse.h"
 #include "policy/value.h"
 
-/// What could stand where the statements end, for the error.
+/// Possible tokens at the end of the statements, for the error.
 #define AFTER_TERMINAL "comment, the end of the line or \";\""
 #define AFTER_STATEMENT "a statement, comment, the end of the line or \";\""
 
@@ -21,7 +21,7 @@ struct bits {
     uint32_t keep, toggle;
 };
 
-/// Takes a number in an expression of a mark.
+/// Parses a number in an expression of a mark.
 static int mark_number(struct parser *parser, struct bits *bits) {
     struct policy_range range;
     const int status = parse_elements_value(parser, POLICY_MARK, 32, &range);
@@ -31,7 +31,7 @@ static int mark_number(struct parser *parser, struct bits *bits) {
     return status;
 }
 
-/// Takes an operator of a mark, as a sign or a word. Returns whether it took one.
+/// Parses an optional operator of a mark, a sign or a word. Returns whether there was one.
 static bool mark_op(struct parser *parser, enum token_sign sign, const char *word) {
     return lexer_take_sign(&parser->lexer, sign) || lexer_take_word(&parser->lexer, word);
 }
@@ -87,7 +87,7 @@ static bool is_mark_op(const struct token *token) {
            token_is(token, "and") || token_is(token, "xor") || token_is(token, "or");
 }
 
-/// Takes what follows `meta mark set`.
+/// Parses the part after `meta mark set`.
 static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &set->map.key;
@@ -119,7 +119,7 @@ static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
     return status;
 }
 
-/// What `reject` means in a table without more words.
+/// Default reject type of a table.
 static struct policy_reject default_reject(enum policy_family family) {
     static const struct policy_reject rejects[POLICY_FAMILY_COUNT] = {
         [POLICY_IP] = {POLICY_REJECT_ICMP, 3},
@@ -168,7 +168,7 @@ static bool find_reject(const struct token *token, enum policy_reject_kind *kind
     return false;
 }
 
-/// Takes what follows `reject`.
+/// Parses the part after `reject`.
 static int read_reject(struct parser *parser, struct policy_reject *reject) {
     struct token token;
     const char *cause;
@@ -193,7 +193,7 @@ static int read_reject(struct parser *parser, struct policy_reject *reject) {
     return cause ? lexer_wrong(&parser->lexer, &token, "%s", cause) : 0;
 }
 
-/// Takes a statement that begins with a field: a match, a vmap, or the setting of a mark. What it
+/// Parses a statement that begins with a field: a match, a vmap, or the setting of a mark. What it
 /// allocates belongs to the statement, also after a failure.
 static int read_field_statement(struct parser *parser, struct policy_statement *statement) {
     struct policy_key key;
@@ -223,7 +223,7 @@ static int read_field_statement(struct parser *parser, struct policy_statement *
                : parse_matches_compared(parser, statement->match);
 }
 
-/// Takes a verdict, whose token was taken.
+/// Parses a verdict, after its token.
 static int read_verdict(struct parser *parser, const struct token *word,
                         enum policy_verdict verdict, struct policy_statement *statement) {
     statement->kind = POLICY_VERDICT;
@@ -271,7 +271,7 @@ static int read_statement(struct parser *parser, struct policy_statement *statem
     return parse_refuse_unexpected(&parser->lexer, PARSE_AT_STATEMENT, &token, expected);
 }
 
-/// Takes a comment's text. An empty text counts as no comment.
+/// Parses a comment's text. An empty text counts as no comment.
 static int read_comment(struct parser *parser, struct policy_rule *rule) {
     char text[POLICY_NAME_BYTES];
     const int status = parse_string(parser, text);
@@ -288,7 +288,7 @@ static bool ends(const struct token *token) {
            token->kind == TOKEN_END_OF_TEXT;
 }
 
-/// Takes the statements and the comment of a rule.
+/// Parses the statements and the comment of a rule.
 static int read_statements(struct parser *parser, struct policy_rule *rule, const char *expected) {
     for (;;) {
         const struct token token = *lexer_peek(&parser->lexer, 0);

@@ -5,7 +5,7 @@
 
 #include "policy/parse/state.h"
 
-/// Takes a rule with its end, into a chain.
+/// Parses a rule with its end into a chain.
 /// - expected: for the error if none begins here.
 /// - Returns 0, -EINVAL or -ENOMEM.
 int parse_rule_read(struct parser *parser, enum policy_family family, struct policy_chain *chain,

@@ -10,10 +10,10 @@
 #include "policy/value.h"
 
 #define TYPE_FIRST "type or typeof"
-// What is wrong with elements of a set that learns.
+// Error text for elements of a set that learns.
 #define LEARNS "a set that learns has no elements, flags or auto-merge"
 
-/// What a block says of a set.
+/// Declarations of a set's block.
 struct block {
     bool is_map;
     struct token name;
@@ -41,7 +41,7 @@ struct parse_shape parse_set_shape(const struct policy_set *set) {
     return shape_of(set, set->elements.fields);
 }
 
-/// Takes the types after `type`.
+/// Parses the types after `type`.
 static int read_types(struct parser *parser, struct block *block) {
     do {
         const struct token token = lexer_take(&parser->lexer);
@@ -58,7 +58,7 @@ static int read_types(struct parser *parser, struct block *block) {
     return 0;
 }
 
-/// Takes the fields after `typeof`.
+/// Parses the fields after `typeof`.
 static int read_fields(struct parser *parser, struct block *block) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &block->set.key;
@@ -81,7 +81,7 @@ static int read_fields(struct parser *parser, struct block *block) {
     return 0;
 }
 
-/// Takes `: verdict` or `: mark` of a map.
+/// Parses `: verdict` or `: mark` of a map.
 static int read_maps_to(struct parser *parser, struct policy_set *set) {
     const int status = parse_sign(parser, SIGN_COLON, "\":\" and verdict or mark");
 
@@ -97,7 +97,7 @@ static int read_maps_to(struct parser *parser, struct policy_set *set) {
     return parse_word(parser, "mark", "verdict or mark");
 }
 
-/// Takes what follows `type` or `typeof`.
+/// Parses the part after `type` or `typeof`.
 static int read_type(struct parser *parser, struct block *block, const struct token *word) {
     uint32_t bytes = 0;
     int status;
@@ -118,7 +118,7 @@ static int read_type(struct parser *parser, struct block *block, const struct to
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Takes what follows `flags`.
+/// Parses the part after `flags`.
 static int read_flags(struct parser *parser, struct block *block, const struct token *word) {
     if (block->has_flags)
         return lexer_wrong(&parser->lexer, word, "given twice");
@@ -137,7 +137,7 @@ static int read_flags(struct parser *parser, struct block *block, const struct t
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes `auto-merge`'s end.
+/// Parses the end of `auto-merge`.
 static int read_auto_merge(struct parser *parser, struct block *block, const struct token *word) {
     if (block->set.auto_merge)
         return lexer_wrong(&parser->lexer, word, "given twice");
@@ -147,7 +147,7 @@ static int read_auto_merge(struct parser *parser, struct block *block, const str
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes what follows `elements`.
+/// Parses the part after `elements`.
 static int read_elements(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = shape_of(&block->set, block->fields);
     int status;
@@ -164,14 +164,14 @@ static int read_elements(struct parser *parser, struct block *block, const struc
     return lexer_take_end(&parser->lexer);
 }
 
-/// Takes what stands behind `file`.
+/// Parses the part after `file`.
 static int read_file(struct parser *parser, struct block *block, const struct token *word) {
     if (block->is_map || block->fields != 1 || block->set.types[0] != POLICY_HOSTNAME)
         return lexer_wrong(&parser->lexer, word, "for sets of type hostname only");
     return parse_listed_read(parser, &block->set.listed);
 }
 
-/// Takes what stands behind `learn`.
+/// Parses the part after `learn`.
 static int read_learn(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = {
         .count = 1,
@@ -199,7 +199,7 @@ static int read_learn(struct parser *parser, struct block *block, const struct t
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Takes an item of a set's block that begins with a word, taken already.
+/// Parses an item of a set's block that begins with a word, taken already.
 static int read_item(struct parser *parser, struct block *block, const struct token *word) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
     const bool is_file = token_is(word, "file"), is_learn = token_is(word, "learn");
@@ -388,7 +388,7 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
     return 0;
 }
 
-/// Takes the items of a block and its `}`, after the `{`.
+/// Parses the items of a block and its `}`, after the `{`.
 static int read_block(struct parser *parser, uint32_t table, struct block *block) {
     int status;
 

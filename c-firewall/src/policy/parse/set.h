@@ -9,12 +9,12 @@
 /// The shape of a declared set's elements.
 struct parse_shape parse_set_shape(const struct policy_set *set);
 
-/// Takes NAME `{` items `}` of a set or map, after its word.
+/// Parses NAME `{` items `}` of a set or map, after its word.
 /// - table: index of the table.
 /// - Returns 0, -EINVAL or -ENOMEM, as the next.
 int parse_set_block(struct parser *parser, uint32_t table, bool is_map);
 
-/// Takes NAME `{` elements `}` after `add element` and its table.
+/// Parses NAME `{` elements `}` after `add element` and its table.
 int parse_set_add(struct parser *parser, uint32_t table);
 
 #endif

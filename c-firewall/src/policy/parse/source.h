@@ -8,7 +8,7 @@
 
 #include "policy/policy.h"
 
-/// What a file was read into.
+/// Content of a file.
 struct source {
     char *text;
     size_t bytes; // limit + 1 if there is more

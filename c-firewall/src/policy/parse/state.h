@@ -30,7 +30,7 @@ enum {
 /// What names are of. Sets and maps share theirs.
 enum parse_name_kind { PARSE_TABLE, PARSE_CHAIN, PARSE_SET };
 
-/// What a rule knows of its packets from the statements so far.
+/// Properties of a rule's packets that the statements so far imply.
 struct parse_tested {
     enum policy_family family;
     uint16_t layer3;   // PARSE_NFPROTO_* or PARSE_TESTED_*
@@ -74,8 +74,8 @@ int parse_add_name(struct parser *parser, enum parse_name_kind kind, uint32_t sc
 /// Copies a token's text, which is shorter than POLICY_NAME_BYTES.
 void parse_copy(char text[static POLICY_NAME_BYTES], const struct token *token);
 
-/// Takes a name that the text gives: a word that is not reserved. Returns 0 or -EINVAL, as the next
-/// four.
+/// Parses a name of the policy's own: a word that is not reserved. Returns 0 or -EINVAL, as the
+/// next four.
 int parse_name(struct parser *parser, const char *expected, struct token *name);
 
 /// Takes a string.
@@ -85,11 +85,11 @@ int parse_string(struct parser *parser, char text[static POLICY_NAME_BYTES]);
 int parse_sign(struct parser *parser, enum token_sign sign, const char *expected);
 int parse_word(struct parser *parser, const char *word, const char *expected);
 
-/// Takes a number.
+/// Parses a number.
 int parse_number(struct parser *parser, struct token *number);
 
-/// Takes what follows `define` or `include`. Returns whether word is one of them; *status is then
-/// the result.
+/// Parses the part after `define` or `include`. Returns whether word is one of them; *status is
+/// then the result.
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
 /// Counts an element that begins with a token. Returns 0 or -EINVAL, as the next.
@@ -99,7 +99,7 @@ int parse_count_element(struct parser *parser, const struct token *token);
 /// excludes the field.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);
 
-/// What a rule of a table knows before its first statement.
+/// Implied properties of packets before a rule's first statement.
 struct parse_tested parse_tested(enum policy_family family);
 
 /// Whether what is known excludes what is needed.

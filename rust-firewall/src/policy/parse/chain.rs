@@ -17,7 +17,7 @@ pub struct Declared {
     pub before: bool,
 }
 
-/// Takes the name of a chain, and declares it if it is new.
+/// Parses the name of a chain, and declares it if it is new.
 pub fn declare(parser: &mut Parser, table: usize) -> Result<Declared, Failure> {
     let token = parser.name("the name of a chain")?;
     let name = parser.lexer.text(&token).to_owned();
@@ -44,7 +44,7 @@ pub fn declare(parser: &mut Parser, table: usize) -> Result<Declared, Failure> {
     })
 }
 
-/// What a chain's block has said so far.
+/// Declarations of a chain's block so far.
 #[derive(Default)]
 struct ChainBlock {
     head: bool,
@@ -52,7 +52,7 @@ struct ChainBlock {
     comment: bool,
 }
 
-/// Takes the hook after `hook`.
+/// Parses the hook after `hook`.
 fn read_hook(parser: &mut Parser) -> Result<Hook, Failure> {
     let token = parser.lexer.take();
     let found = HOOKS.iter().find(|(_, name)| parser.lexer.is(&token, name));
@@ -73,7 +73,7 @@ const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
     ("srcnat", 100, Some(Hook::Postrouting)),
 ];
 
-/// Takes the number after `+` or `-`.
+/// Parses the number after `+` or `-`.
 fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure> {
     let (token, number) = parser.number()?;
     let offset = i64::try_from(number)
@@ -86,7 +86,7 @@ fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure
     })
 }
 
-/// Takes the priority after `priority`.
+/// Parses the priority after `priority`.
 fn read_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
     const EXPECTED: &str = "a number, raw, mangle, dstnat, filter, security or srcnat";
     let token = parser.lexer.peek(0);
@@ -125,7 +125,7 @@ fn fail_otherwise(lexer: &Lexer, place: Place, word: &Token) -> Failure {
     )
 }
 
-/// Takes what follows `type` in a chain.
+/// Parses the part after `type` in a chain.
 fn read_head(
     parser: &mut Parser,
     table: usize,
@@ -166,7 +166,7 @@ fn read_head(
     Ok(())
 }
 
-/// Takes what follows `policy` in a chain.
+/// Parses the part after `policy` in a chain.
 fn read_policy(
     parser: &mut Parser,
     table: usize,
@@ -192,7 +192,7 @@ fn read_policy(
     Ok(())
 }
 
-/// Takes an item of a chain's block.
+/// Parses an item of a chain's block.
 fn read_item(
     parser: &mut Parser,
     table: usize,
@@ -235,7 +235,7 @@ fn read_item(
     rule::read(parser, table, chain.index, expected)
 }
 
-/// Takes the items of a chain and the `}`, after the `{`. with_rules: whether rules may stand
+/// Parses the items of a chain and the `}`, after the `{`. with_rules: whether rules may stand
 /// there, too.
 pub fn block(
     parser: &mut Parser,

@@ -29,7 +29,7 @@ fn sized(parser: &Parser, token: &Token, number: u64, size: u64) -> Result<u64, 
         .ok_or_else(|| parser.lexer.wrong(token, "too many bytes"))
 }
 
-/// Takes bytes, kbytes or mbytes.
+/// Parses bytes, kbytes or mbytes.
 fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
     let token = parser.lexer.take();
     let found = match token.kind {
@@ -39,7 +39,7 @@ fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&token, SIZE))
 }
 
-/// Takes a number and a size. The number's token and the bytes.
+/// Parses a number and a size. Returns the number's token and the bytes.
 fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     let (token, number) = parser.number()?;
     let size = read_size(parser)?;
@@ -47,7 +47,7 @@ fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     Ok((token, bytes))
 }
 
-/// Takes `packets N` and `bytes N`, in any order, after `counter`; each may be left out.
+/// Parses `packets N` and `bytes N`, in any order, after `counter`; each may be left out.
 pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     let mut counter = Counter {
         packets: 0,
@@ -66,7 +66,7 @@ pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     }
 }
 
-/// Takes a unit of time after a `/`.
+/// Parses a unit of time after a `/`.
 fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     let token = parser.lexer.take();
     let found = match token.kind {
@@ -76,7 +76,7 @@ fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&token, UNIT))
 }
 
-/// Takes `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
+/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
 /// (0 = packets are counted) and the seconds of the unit.
 fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
@@ -105,7 +105,7 @@ fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     }
 }
 
-/// Takes `N packets` or `N size` after `burst`.
+/// Parses `N packets` or `N size` after `burst`.
 fn read_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
     let (token, burst) = if of_bytes {
         read_bytes(parser)?
@@ -136,7 +136,7 @@ fn limit_fits(limit: &Limit) -> bool {
     }
 }
 
-/// Takes what follows `limit`.
+/// Parses the part after `limit`.
 pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
     let next = parser.lexer.peek(0);
     if !parser.lexer.take_word("rate") {
@@ -166,7 +166,7 @@ pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
     Ok(limit)
 }
 
-/// Takes what follows `quota`.
+/// Parses the part after `quota`.
 pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Named, &next)?;
@@ -189,7 +189,7 @@ pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     Ok(Quota { over, bytes, used })
 }
 
-/// Takes what follows `level`.
+/// Parses the part after `level`.
 fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     let word = parser.lexer.take();
     let found = value::find_level(word.kind, parser.lexer.text(&word));
@@ -197,7 +197,7 @@ fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
 }
 
-/// Takes a prefix. A $ is refused, since nft reads a variable there.
+/// Parses a prefix. A $ is refused, since nft reads a variable there.
 fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;
@@ -210,7 +210,7 @@ fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Takes what follows `log`.
+/// Parses the part after `log`.
 pub fn log(parser: &mut Parser) -> Result<Log, Failure> {
     let (mut prefix, mut level) = (None, None);
     loop {

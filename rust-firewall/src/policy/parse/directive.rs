@@ -7,7 +7,7 @@ use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
 use crate::policy::INCLUDE_DEPTH_MAX;
 
-/// Keeps the end of a define's value for the parser.
+/// Stores the end of a define's value for the parser.
 fn leave_end(lexer: &mut Lexer, token: Token) {
     if token.kind != TokenKind::EndOfText {
         lexer.line_ended = token.kind == TokenKind::LineEnd;
@@ -49,7 +49,7 @@ fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
     }
 }
 
-/// Takes what follows `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
+/// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
 /// which is left. From then on the name is known.
 pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
     let name = lexer.take();
@@ -116,7 +116,7 @@ fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Fai
     Ok(())
 }
 
-/// Takes what follows `include`: STRING END. The next tokens are those of that file; its end reads
+/// Parses the part after `include`: STRING END. The next tokens are those of that file; its end reads
 /// as a line end.
 pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
     let path = lexer.take();

@@ -14,7 +14,7 @@ use crate::policy::{
     field_facts, Elements, Key, MapsTo, Place, Range, Target, Type, Verdict, BRACE_DEPTH_MAX,
 };
 
-/// What the elements of a set or map look like.
+/// Form of the elements of a set or map.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Type and bits, one a field.
@@ -70,7 +70,7 @@ fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
     Ok(Range { low: id, high: id })
 }
 
-/// Takes one value; `range` is more than one number for an interface name with a `*`.
+/// Parses one value; `range` is more than one number for an interface name with a `*`.
 pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let token = parser.lexer.take();
     let lexer = &parser.lexer;
@@ -96,7 +96,7 @@ pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
     value::parse(kind, bits, token.kind, text).map_err(|cause| lexer.wrong(&token, cause))
 }
 
-/// Takes flags joined by `|`, in parentheses or not.
+/// Parses flags joined by `|`, in parentheses or not.
 fn flags(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let round = parser.lexer.take_sign(Sign::RoundOpen);
     let mut range = value(parser, kind, bits)?;
@@ -110,7 +110,7 @@ fn flags(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     Ok(range)
 }
 
-/// Takes a value, a range or a prefix.
+/// Parses a value, a range or a prefix.
 pub fn component(parser: &mut Parser, kind: Type, bits: u8) -> Result<Component, Failure> {
     if value::is_flags(kind) {
         let range = flags(parser, kind, bits)?;
@@ -143,7 +143,7 @@ pub fn component(parser: &mut Parser, kind: Type, bits: u8) -> Result<Component,
     Ok(component)
 }
 
-/// Takes the name of a chain after jump or goto, or nothing after other verdicts.
+/// Parses the name of a chain after jump or goto, or nothing after other verdicts.
 /// word: the verdict's token, taken already.
 pub fn target(parser: &mut Parser, word: &Token, verdict: Verdict) -> Result<Target, Failure> {
     let mut target = Target {
@@ -176,7 +176,7 @@ pub fn find_verdict(lexer: &Lexer, token: &Token) -> Option<Verdict> {
     found.map(|(_, verdict)| *verdict)
 }
 
-/// Takes what an element of a map stands for.
+/// Parses the value of a map's element.
 fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Result<(), Failure> {
     if maps_to == MapsTo::Set {
         return Ok(());
@@ -197,7 +197,7 @@ fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Resu
     Ok(())
 }
 
-/// Takes one element. Whether it was written with a range, prefix or `*`.
+/// Parses one element. Returns whether it was written with a range, prefix or `*`.
 fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Result<bool, Failure> {
     let first = parser.lexer.peek(0);
     let mut ranged = false;
@@ -220,14 +220,14 @@ fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Resul
     Ok(ranged)
 }
 
-/// Takes one element without braces, the only one.
+/// Parses a single element without braces.
 pub fn single(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Result<(), Failure> {
     elements.fields = shape.fields.len();
     element(parser, shape, elements)?;
     Ok(())
 }
 
-/// Takes the opening braces before an element. Only a $NAME may put braces within braces; nft
+/// Parses the opening braces before an element. Only a $NAME may put braces within braces; nft
 /// refuses those that stand in the text itself. open: the places of the open ones.
 fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     loop {
@@ -250,7 +250,7 @@ fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     }
 }
 
-/// Takes the closing braces after an element, all but the outermost. Returns whether that one is
+/// Parses the closing braces after an element, all but the outermost. Returns whether that one is
 /// next.
 fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     while parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
@@ -263,7 +263,7 @@ fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     false
 }
 
-/// Takes `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
+/// Parses `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
 /// Gives the place of the first element that was written with a range, prefix or `*`.
 pub fn read(
     parser: &mut Parser,

@@ -213,7 +213,7 @@ impl Lexer {
         }
     }
 
-    /// What is defined by a name. A Variable counts without its `$`.
+    /// Definition of a name. A Variable counts without its `$`.
     pub(super) fn find_define(&self, name: &Token) -> Option<&Define> {
         let text = self.text(name);
         self.defines.get(match name.kind {
@@ -328,14 +328,14 @@ impl Lexer {
         }
     }
 
-    /// Takes a token.
+    /// Consumes a token.
     pub fn take(&mut self) -> Token {
         let token = self.peek(0);
         self.ahead.pop_front();
         token
     }
 
-    /// Takes the next token if it is this sign, else leaves it. Returns whether it took one.
+    /// Consumes the next token if it is this sign. Returns whether it was.
     pub fn take_sign(&mut self, sign: Sign) -> bool {
         let found = self.peek(0).kind == TokenKind::Sign(sign);
         if found {
@@ -344,7 +344,7 @@ impl Lexer {
         found
     }
 
-    /// Takes the next token if it is this word, else leaves it. Returns whether it took one.
+    /// Consumes the next token if it is this word. Returns whether it was.
     pub fn take_word(&mut self, word: &str) -> bool {
         let token = self.peek(0);
         let found = self.is(&token, word);
@@ -369,7 +369,7 @@ impl Lexer {
         }
     }
 
-    /// Takes a line end or `;`, or sees the end of the text.
+    /// Consumes a line end or `;`, or recognises the end of the text.
     pub fn take_end(&mut self) -> Result<(), Failure> {
         let token = self.peek(0);
         match token.kind {

@@ -23,7 +23,7 @@ const ZONE_TYPES: [&str; 7] = [
     "refuse",
     "static",
 ];
-/// What some editors begin a text of UTF-8 with.
+/// Byte order mark with which some editors begin UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn is_blank(byte: u8) -> bool {
@@ -46,7 +46,7 @@ fn is_address(word: &str) -> bool {
     word.parse::<Ipv4Addr>().is_ok() || ipv6.parse::<Ipv6Addr>().is_ok()
 }
 
-/// What names are added to.
+/// Destination of names.
 struct Target<'a> {
     hostnames: &'a mut Hostnames,
     ids: &'a mut Vec<u32>,

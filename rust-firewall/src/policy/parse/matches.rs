@@ -19,7 +19,7 @@ use crate::spec::group::{Group, ALONE, GROUPS, META};
 /// for (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
-/// Where a protocol of ALPN can stand, of which a client offers several.
+/// Error text for another use of tls alpn, of which a client offers several.
 pub const ALPN_ALONE: &str = "tls alpn takes ==, != and values in place";
 
 /// The field of a group's word and the one behind it; "" = no group.
@@ -53,7 +53,7 @@ fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     same.next().map(|facts| facts.field)
 }
 
-/// Takes a field.
+/// Parses a field.
 fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     let first = parser.lexer.take();
     if !begins(&parser.lexer, &first) {
@@ -78,7 +78,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     Ok(existence(parser, field).unwrap_or(field))
 }
 
-/// Takes a key, and notes what it tests.
+/// Parses a key and records its fields.
 pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let first = parser.lexer.peek(0);
     let mut key = Key::default();
@@ -124,7 +124,7 @@ fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
     found.map(|(_, _, op)| *op)
 }
 
-/// Takes `{ … }` and checks it.
+/// Parses `{ … }` and checks it.
 pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
     let mut elements = Elements::default();
     elements::read(parser, shape, &mut elements)?;
@@ -133,7 +133,7 @@ pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
     Ok(Right::Literal(elements))
 }
 
-/// Takes `@NAME`.
+/// Parses `@NAME`.
 fn named(parser: &mut Parser) -> Result<Right, Failure> {
     parser.lexer.take();
     let token = parser.name("the name of a set or map")?;
@@ -145,7 +145,7 @@ fn named(parser: &mut Parser) -> Result<Right, Failure> {
     })
 }
 
-/// Takes what a key is looked up in, after `map` or `vmap`.
+/// Parses the set of a lookup, after `map` or `vmap`.
 pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, Failure> {
     let token = parser.lexer.peek(0);
     if key.fields == [Field::TlsAlpn] {
@@ -170,7 +170,7 @@ pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, F
     })
 }
 
-/// Takes flags joined by `,` after the first. All of them.
+/// Parses flags joined by `,` after the first. All of them.
 fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
     let mut all = first;
     while parser.lexer.take_sign(Sign::Comma) {
@@ -179,7 +179,7 @@ fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<
     Ok(all)
 }
 
-/// Takes flags: joined by `,`, or by `|` in parentheses or not.
+/// Parses flags: joined by `,`, or by `|` in parentheses or not.
 fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let joined = parser.lexer.peek(1).kind == TokenKind::Sign(Sign::Or);
     let round = parser.lexer.peek(0).kind == TokenKind::Sign(Sign::RoundOpen);
@@ -191,7 +191,7 @@ fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
     Ok(range)
 }
 
-/// Takes the mask after `field &`: one value, or flags in parentheses.
+/// Parses the mask after `field &`: one value, or flags in parentheses.
 fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
     let maskable = matches!(
         kind,
@@ -216,7 +216,7 @@ fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure>
     Ok(range.low)
 }
 
-/// Takes a mask and what follows it.
+/// Parses a mask and the comparison after it.
 fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let mask = read_mask(parser, facts.kind, facts.bits)?;
@@ -243,7 +243,7 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     })
 }
 
-/// Takes flags after a field and an optional comparison, with an optional mask after them.
+/// Parses flags after a field and an optional comparison, with an optional mask after them.
 fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let range = flag_list(parser, facts.kind, facts.bits)?;
@@ -265,7 +265,7 @@ fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure
     })
 }
 
-/// Takes what a key is compared with by `<` and its like.
+/// Parses the operand of `<` and similar comparisons.
 /// sign: the comparison's token.
 fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
@@ -293,7 +293,7 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// What a match on one value says of the protocol.
+/// Protocol that a match on one value implies.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,
@@ -338,7 +338,7 @@ fn unbrace_flags(found: &mut Match, any: bool) {
     }
 }
 
-/// Takes what follows a key and `==`, `!=` or nothing (None).
+/// Parses the operand after a key and `==`, `!=` or nothing (None).
 fn equal(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let single = key.fields.len() == 1;
@@ -371,7 +371,7 @@ fn equal(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure
     Ok(found)
 }
 
-/// Takes what a key is compared with, and perhaps the comparison.
+/// Parses an optional comparison and its operand.
 pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let single = key.fields.len() == 1;
     let first = parser.lexer.peek(0);

@@ -21,7 +21,7 @@ use crate::policy::{Elements, Range};
 /// Comparisons of elements of several fields whose first fields overlap.
 const COMPARISONS_MAX: u64 = 1 << 27;
 
-/// What was found first.
+/// First overlap.
 enum Found {
     /// Indices of two elements.
     Pair(usize, usize),
@@ -148,7 +148,7 @@ fn leave_out(elements: &mut Elements, removed: &[bool]) {
     keep(&mut elements.places, removed, 1);
 }
 
-/// Takes equal elements once. Fails if two others overlap, unless the set may merge them, or if
+/// Merges equal elements. Fails if two others overlap, unless the set may merge them, or if
 /// equal ones map to different values.
 pub fn check(
     lexer: &Lexer,

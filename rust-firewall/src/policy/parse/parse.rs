@@ -21,7 +21,7 @@ use crate::policy::parse::state::{Parser, Scope};
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::{family_name, Family, Policy, Table, FAMILIES};
 
-/// Takes what follows `flush`.
+/// Parses the part after `flush`.
 fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Flush, &next)?;
@@ -33,7 +33,7 @@ fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
     parser.lexer.take_end()
 }
 
-/// Takes a family if one stands there.
+/// Parses an optional family.
 fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
     let token = parser.lexer.peek(0);
     let found = FAMILIES
@@ -52,7 +52,7 @@ fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
     Ok(Family::Ip)
 }
 
-/// Takes the name of a table, and declares it if it is new.
+/// Parses the name of a table, and declares it if it is new.
 fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
     let family = read_family(parser)?;
     let token = parser.name("the name of a table")?;
@@ -74,7 +74,7 @@ fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
     Ok(index)
 }
 
-/// Takes the name of a table that was declared before.
+/// Parses the name of a table that was declared before.
 fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
     let family = read_family(parser)?;
     let token = parser.name("the name of a table")?;
@@ -88,7 +88,7 @@ fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
     }
 }
 
-/// Takes an item of a table's block; its first token was taken.
+/// Parses an item of a table's block; its first token was taken.
 fn read_table_item(
     parser: &mut Parser,
     table: usize,
@@ -118,7 +118,7 @@ fn read_table_item(
     parser.lexer.take_end()
 }
 
-/// Takes what follows `table`.
+/// Parses the part after `table`.
 fn read_table(parser: &mut Parser) -> Result<(), Failure> {
     let table = declare_table(parser)?;
     let mut commented = false;
@@ -135,7 +135,7 @@ fn read_table(parser: &mut Parser) -> Result<(), Failure> {
     parser.lexer.take_end()
 }
 
-/// Takes what follows `add rule`.
+/// Parses the part after `add rule`.
 fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let token = parser.name("the name of a chain")?;
@@ -147,7 +147,7 @@ fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
     rule::read(parser, table, chain as usize, "a statement")
 }
 
-/// Takes what follows `add chain`, but for the end.
+/// Parses the part after `add chain`, but for the end.
 fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let chain = chain::declare(parser, table)?;
@@ -157,7 +157,7 @@ fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes what follows `add`.
+/// Parses the part after `add`.
 fn read_add(parser: &mut Parser) -> Result<(), Failure> {
     let token = parser.lexer.take();
     if parser.lexer.is(&token, "table") {
@@ -182,7 +182,7 @@ fn read_add(parser: &mut Parser) -> Result<(), Failure> {
     parser.lexer.take_end()
 }
 
-/// Takes what a file has outside tables; its first token was taken.
+/// Parses a part of a file outside tables, after its first token.
 fn read_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
     if parser.lexer.is(token, "table") {
         read_table(parser)

@@ -13,7 +13,7 @@ use crate::policy::{
     StatementKind, Table, Target, Verdict, WAY_MAX,
 };
 
-/// What names are looked up in.
+/// Name table.
 struct Names<'a> {
     lexer: &'a Lexer,
     scope: &'a Scope,
@@ -225,7 +225,7 @@ fn step_name(table: &Table, node: u32) -> &str {
     }
 }
 
-/// What is known of a node.
+/// State of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum NodeState {
     New,

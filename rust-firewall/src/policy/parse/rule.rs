@@ -17,7 +17,7 @@ use crate::policy::{
     Verdict, ICMPX_PORT_UNREACHABLE, RULES_MAX,
 };
 
-/// What could stand where the statements end, for the error.
+/// Possible tokens at the end of the statements, for the error.
 const AFTER_TERMINAL: &str = "comment, the end of the line or \";\"";
 const AFTER_STATEMENT: &str = "a statement, comment, the end of the line or \";\"";
 
@@ -29,7 +29,7 @@ struct Bits {
     toggle: u32,
 }
 
-/// Takes a number in an expression of a mark.
+/// Parses a number in an expression of a mark.
 fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
     let range = elements::value(parser, Type::Mark, 32)?;
     Ok(Bits {
@@ -38,7 +38,7 @@ fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
     })
 }
 
-/// Takes an operator of a mark, as a sign or a word. Returns whether it took one.
+/// Parses an optional operator of a mark, a sign or a word. Returns whether there was one.
 fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
     parser.lexer.take_sign(sign) || parser.lexer.take_word(word)
 }
@@ -81,7 +81,7 @@ fn is_mark_op(parser: &Parser, token: &Token) -> bool {
     }
 }
 
-/// Takes what follows `meta mark set`.
+/// Parses the part after `meta mark set`.
 fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
     let token = parser.lexer.peek(0);
     if matches!(token.kind, TokenKind::Number(_)) {
@@ -118,7 +118,7 @@ fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
     Ok(MarkSet::Bits { keep, toggle })
 }
 
-/// What `reject` means in a table without more words.
+/// Default reject type of a table.
 fn default_reject(family: Family) -> Reject {
     match family {
         Family::Ip => Reject {
@@ -167,7 +167,7 @@ fn find_reject(lexer: &Lexer, token: &Token) -> Option<RejectKind> {
     found.map(|(_, kind)| *kind)
 }
 
-/// Takes what follows `reject`.
+/// Parses the part after `reject`.
 fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
     if !parser.lexer.take_word("with") {
         return Ok(default_reject(parser.tested.family));
@@ -195,7 +195,7 @@ fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
     Ok(Reject { kind, code })
 }
 
-/// Takes a statement that begins with a field: a match, a vmap, or the setting of a mark.
+/// Parses a statement that begins with a field: a match, a vmap, or the setting of a mark.
 fn read_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
     let key = matches::key(parser)?;
     let next = parser.lexer.peek(0);
@@ -212,7 +212,7 @@ fn read_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
     Ok(StatementKind::Match(Box::new(found)))
 }
 
-/// Takes a verdict, whose token was taken.
+/// Parses a verdict, after its token.
 fn read_verdict(
     parser: &mut Parser,
     word: &Token,
@@ -222,7 +222,7 @@ fn read_verdict(
     Ok(StatementKind::Verdict(Box::new(target)))
 }
 
-/// Takes a statement.
+/// Parses a statement.
 /// expected: for the error if none begins here.
 fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Failure> {
     let token = parser.lexer.peek(0);
@@ -255,7 +255,7 @@ fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Fail
     Ok(Statement { place, kind })
 }
 
-/// Takes a comment's text. An empty text counts as no comment.
+/// Parses a comment's text. An empty text counts as no comment.
 fn read_comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
     let text = parser.string()?;
     Ok(if text.is_empty() { None } else { Some(text) })
@@ -269,7 +269,7 @@ fn ends(token: &Token) -> bool {
     )
 }
 
-/// Takes the statements and the comment of a rule.
+/// Parses the statements and the comment of a rule.
 fn read_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Result<(), Failure> {
     let mut expected = expected;
     loop {
@@ -299,7 +299,7 @@ fn read_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Resu
     }
 }
 
-/// Takes a rule with its end, into a chain.
+/// Parses a rule with its end into a chain.
 /// expected: for the error if none begins here.
 pub fn read(
     parser: &mut Parser,

@@ -16,10 +16,10 @@ use crate::policy::{
 };
 
 const TYPE_FIRST: &str = "type or typeof";
-/// What is wrong with elements of a set that learns.
+/// Error text for elements of a set that learns.
 const LEARNS: &str = "a set that learns has no elements, flags or auto-merge";
 
-/// What a block says of a set.
+/// Declarations of a set's block.
 #[derive(Debug)]
 struct Block {
     is_map: bool,
@@ -61,7 +61,7 @@ pub fn shape(set: &Set) -> Shape {
     shape_of(set.key.as_ref(), &set.types, set.maps_to)
 }
 
-/// Takes the types after `type`.
+/// Parses the types after `type`.
 fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     loop {
         let token = parser.lexer.take();
@@ -81,7 +81,7 @@ fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     }
 }
 
-/// Takes the fields after `typeof`.
+/// Parses the fields after `typeof`.
 fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
     parser.tested = tested(Family::Inet); // as in nft, whatever the table is
@@ -102,7 +102,7 @@ fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes `: verdict` or `: mark` of a map.
+/// Parses `: verdict` or `: mark` of a map.
 fn read_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure> {
     let expected = "\":\" and verdict or mark";
     parser.sign(Sign::Colon, expected)?;
@@ -116,7 +116,7 @@ fn read_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure>
     Ok(MapsTo::MarkMap)
 }
 
-/// Takes what follows `type` or `typeof`.
+/// Parses the part after `type` or `typeof`.
 fn read_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     let is_typeof = parser.lexer.is(word, "typeof");
     if block.maps_to.is_some() {
@@ -144,7 +144,7 @@ fn read_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
     parser.lexer.take_end()
 }
 
-/// Takes what follows `flags`.
+/// Parses the part after `flags`.
 fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.flags {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -166,7 +166,7 @@ fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     }
 }
 
-/// Takes `auto-merge`'s end.
+/// Parses the end of `auto-merge`.
 fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.auto_merge {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -178,7 +178,7 @@ fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Resu
     parser.lexer.take_end()
 }
 
-/// Takes what follows `elements`.
+/// Parses the part after `elements`.
 fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.elements.is_some() {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -195,7 +195,7 @@ fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result
     parser.lexer.take_end()
 }
 
-/// Takes what stands behind `file`.
+/// Parses the part after `file`.
 fn read_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.is_map || block.types != [Type::Hostname] {
         let cause = "for sets of type hostname only";
@@ -204,7 +204,7 @@ fn read_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
     listed::read(parser, &mut block.listed)
 }
 
-/// Takes what stands behind `learn`.
+/// Parses the part after `learn`.
 fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.learned.count() > 0 {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -228,7 +228,7 @@ fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     parser.lexer.take_end()
 }
 
-/// Takes an item of a set's block that begins with a word, taken already.
+/// Parses an item of a set's block that begins with a word, taken already.
 fn read_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if parser.lexer.is(word, "comment") {
         if block.comment.is_some() {
@@ -375,7 +375,7 @@ fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failur
     Ok(())
 }
 
-/// Takes the items of a block and its `}`, after the `{`.
+/// Parses the items of a block and its `}`, after the `{`.
 fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(), Failure> {
     loop {
         let token = parser.lexer.take();
@@ -390,7 +390,7 @@ fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(),
     }
 }
 
-/// Takes NAME `{` items `}` of a set or map, after its word.
+/// Parses NAME `{` items `}` of a set or map, after its word.
 pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Failure> {
     let name = parser.name(if is_map {
         "the name of a map"
@@ -418,7 +418,7 @@ pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Fail
     read_block(parser, table, block)
 }
 
-/// Takes NAME `{` elements `}` after `add element` and its table.
+/// Parses NAME `{` elements `}` after `add element` and its table.
 pub fn add(parser: &mut Parser, table: usize) -> Result<(), Failure> {
     let token = parser.name("the name of a set or map")?;
     let name = parser.lexer.text(&token).to_owned();

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use crate::base::log::strerror;
 use crate::policy::Place;
 
-/// What a file was read into.
+/// Content of a file.
 #[derive(Debug)]
 pub struct Source {
     pub bytes: Vec<u8>,

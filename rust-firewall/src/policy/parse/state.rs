@@ -27,14 +27,14 @@ pub const STATEMENTS_MAX: usize = 32;
 /// Fields of a rule, likewise; a mark that is set counts as one.
 pub const FIELDS_MAX: u32 = 24;
 
-/// What has been declared in a table, by name.
+/// Declarations of a table, by name.
 #[derive(Debug, Default)]
 pub struct Scope {
     pub chains: HashMap<String, u32>,
     pub sets: HashMap<String, u32>,
 }
 
-/// What a rule knows of its packets from the statements so far.
+/// Properties of a rule's packets that the statements so far imply.
 #[derive(Clone, Copy, Debug)]
 pub struct Tested {
     pub family: Family,
@@ -77,7 +77,7 @@ impl Parser {
         }
     }
 
-    /// Takes a name that the text gives: a word that is not reserved.
+    /// Parses a name of the policy's own: a word that is not reserved.
     pub fn name(&mut self, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Word {
@@ -91,7 +91,7 @@ impl Parser {
         Ok(token)
     }
 
-    /// Takes a string, or a word that is none of the language's.
+    /// Parses a string, or a word that is not reserved.
     pub fn string(&mut self) -> Result<String, Failure> {
         let token = self.lexer.take();
         let is_word = token.kind == TokenKind::Word && !is_reserved(self.lexer.text(&token));
@@ -101,7 +101,7 @@ impl Parser {
         Ok(self.lexer.text(&token).to_owned())
     }
 
-    /// Takes a sign or fails.
+    /// Consumes a sign or fails.
     pub fn sign(&mut self, sign: Sign, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Sign(sign) {
@@ -110,7 +110,7 @@ impl Parser {
         Ok(token)
     }
 
-    /// Takes a word or fails.
+    /// Consumes a word or fails.
     pub fn word(&mut self, word: &str, expected: &str) -> Result<(), Failure> {
         let token = self.lexer.take();
         if !self.lexer.is(&token, word) {
@@ -119,7 +119,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes a number.
+    /// Parses a number.
     pub fn number(&mut self) -> Result<(Token, u64), Failure> {
         let token = self.lexer.take();
         match token.kind {
@@ -178,7 +178,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes what follows `define` or `include`. Gives whether word is one of them.
+    /// Parses the part after `define` or `include`. Gives whether word is one of them.
     pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
         if self.lexer.is(word, "define") {
             directive::define(&mut self.lexer)?;
@@ -202,7 +202,7 @@ fn protocol_name(protocol: u16) -> &'static str {
     }
 }
 
-/// What a rule of a table knows before its first statement.
+/// Implied properties of packets before a rule's first statement.
 pub fn tested(family: Family) -> Tested {
     Tested {
         family,

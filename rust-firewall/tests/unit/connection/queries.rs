@@ -12,7 +12,7 @@ use rust_firewall::packet::{self, Packet};
 /// With its length.
 const QUERY_BYTES: usize = 34;
 const QUERIES: usize = 2000;
-/// Of a packet.
+/// Bytes of a packet.
 const PART_BYTES: usize = 100;
 /// Of these the server has not said yet that it has them.
 const LATE_BYTES: usize = 9000;
