@@ -65,7 +65,7 @@ const char *verdict_name(enum verdict verdict);
 uint32_t verdict_kernel(enum verdict verdict, uint32_t argument);
 
 /// Begins at the start of a queue, whose first id is 1.
-/// - gaps: the verdict for ids that no message told of.
+/// - gaps: the verdict for ids without a message.
 void verdict_batch_begin(struct verdict_batch *batch, enum verdict gaps);
 
 /// To be called when another process may have received from the queue.

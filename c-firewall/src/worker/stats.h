@@ -47,7 +47,7 @@ struct stats {
     uint64_t undecidable;      // the bytes that the policy reads were not copied
     uint64_t undecided;        // a rule reads a name that is not known, or can't be read
     uint64_t without_ct_state; // where the policy uses it
-    uint64_t gaps;             // ids that no message told of, for no known reason
+    uint64_t gaps;             // ids without a message, for no known reason
     uint64_t send_retries;     // calls to send verdicts for which the kernel had no room
     uint64_t replies[REJECT_RESULT_COUNT];
     uint64_t connections[NAMED_RESULT_COUNT]; // as named_results has them
