@@ -7,7 +7,7 @@ use crate::kernel::{self, Parts, Wanted};
 use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
-use crate::{clock, confirm, conntrack, marks, nft, queue_rules, timer, undo};
+use crate::{clock, confirm, conntrack, expectations, lists, marks, nft, queue_rules, timer, undo};
 
 /// What to apply, and how.
 pub struct Request {
@@ -66,8 +66,8 @@ fn check_parts(source: &Source, parts: &Parts, ours: &[Table]) -> Result<()> {
 }
 
 /// Writes a generation and both transactions, and commits it as pending.
-fn prepare(store: &mut Store, request: &Request, parts: &Parts) -> Result<()> {
-    let (number, source) = (parts.number, &request.source);
+fn prepare(store: &mut Store, request: &Request, source: &Source, parts: &Parts) -> Result<()> {
+    let number = parts.number;
     let before: Vec<Table> = store
         .state
         .applied()
@@ -143,9 +143,12 @@ fn load(store: &mut Store, parts: &Parts, confirm_seconds: Option<u32>) -> Resul
 pub fn run(host: Host, request: &Request) -> Result<Applied> {
     let mut store = Store::open(host)?;
     clear_pending(&mut store)?;
-    let parts = kernel::parts(&request.source, &request.wanted, &store.state)?;
-    check_parts(&request.source, &parts, &store.state.tables())?;
-    prepare(&mut store, request, &parts)?;
+    let (source, lists) = lists::read(&request.source, store.folder())?;
+    store.write_lists(&lists)?;
+    let parts = kernel::parts(&source, &request.wanted, &store.state)?;
+    check_parts(&source, &parts, &store.state.tables())?;
+    expectations::check(&source.text, &request.wanted.expect)?;
+    prepare(&mut store, request, &source, &parts)?;
     if let Err(failure) = load(&mut store, &parts, request.confirm_seconds) {
         undo::pending(&mut store, &failure.text)?;
         return Err(failure);

@@ -10,14 +10,16 @@ use crate::nft;
 use crate::source::Source;
 use crate::state::State;
 
-/// How the firewall of a policy with names is to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The orders for the firewall of a policy with names.
+#[derive(Clone, Debug)]
 pub struct Wanted {
     pub twin: Twin,
     /// Its options, but for its policy, its mask and its control socket.
     pub options: Vec<String>,
     /// What these options mean for the kernel's text. The kind of queue and the generation are filled in here.
     pub split: Options,
+    /// These options for the decision of expectations.
+    pub expect: expect::Settings,
 }
 
 /// A policy in its parts.

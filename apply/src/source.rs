@@ -60,9 +60,14 @@ pub struct Source {
 impl Source {
     /// SHA-256 of the text, in hexadecimal.
     pub fn digest(&self) -> String {
-        let digest = Sha256::digest(self.text.text.as_bytes());
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        digest(self.text.text.as_bytes())
     }
+}
+
+/// SHA-256 in hexadecimal.
+pub fn digest(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A command at the outermost level: its words up to the first brace, and the byte where it begins.

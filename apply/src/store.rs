@@ -2,15 +2,16 @@
 //! The state folder: `state.json`, the lock, and a folder for each generation. Root's alone, by default /var/lib/twinwall/apply.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
 use crate::failure::{at, policy, system, Result};
 use crate::firewall::Firewall;
+use crate::lists::{self, List};
 use crate::lock::{self, Lock};
 use crate::nft;
 use crate::source::{self, Source};
@@ -29,6 +30,9 @@ pub const NAMES: &str = "names.nft";
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Modes of files: of root alone, and for a firewall's user to read.
+const PRIVATE: u32 = 0o600;
+const READABLE: u32 = 0o644;
 
 /// What generations change: their folder, and the firewall of those with names.
 #[derive(Clone, Copy)]
@@ -46,9 +50,10 @@ pub struct Store<'a> {
     lock: Lock,
 }
 
-/// Makes the folder if it is not there. Fails if anybody but its user can change it.
+/// Makes the folder if it is not there. Fails if anybody but its user can change it. Others may pass through it: a firewall's
+/// user reads lists there.
 fn prepare(folder: &Path) -> Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let made = DirBuilder::new().recursive(true).mode(0o711).create(folder);
     made.map_err(at(folder))?;
     let data = fs::symlink_metadata(folder).map_err(at(folder))?;
     let is_own = data.uid() == geteuid().as_raw() && data.mode() & WRITABLE_BY_OTHERS == 0;
@@ -62,11 +67,11 @@ fn prepare(folder: &Path) -> Result<()> {
 }
 
 /// Writes a file so that after a power cut it has its old content or its new one.
-fn replace(path: &Path, content: &[u8]) -> Result<()> {
+fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let part = path.with_extension("part");
     let write = || {
         let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
+        options.write(true).create(true).truncate(true).mode(mode);
         let mut file = options.open(&part)?;
         file.write_all(content)?;
         file.sync_all()?;
@@ -152,7 +157,7 @@ impl<'a> Store<'a> {
     /// Writes the state: the commit of an operation.
     pub fn commit(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.state).unwrap_or_default();
-        replace(&self.folder().join(STATE), text.as_bytes())
+        replace(&self.folder().join(STATE), text.as_bytes(), PRIVATE)
     }
 
     fn place(&self, number: u64) -> PathBuf {
@@ -164,7 +169,23 @@ impl<'a> Store<'a> {
         let place = self.place(number);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&place);
         made.map_err(at(&place))?;
-        replace(&place.join(name), text.as_bytes())
+        replace(&place.join(name), text.as_bytes(), PRIVATE)
+    }
+
+    /// Writes lists that are not there yet.
+    pub fn write_lists(&self, lists: &[List]) -> Result<()> {
+        let place = self.folder().join(lists::FOLDER);
+        if !lists.is_empty() {
+            let made = DirBuilder::new().recursive(true).mode(0o755).create(&place);
+            made.map_err(at(&place))?;
+            let passable = Permissions::from_mode(0o711);
+            fs::set_permissions(self.folder(), passable).map_err(at(self.folder()))?;
+        }
+        let is_new = |list: &&List| !place.join(&list.name).exists();
+        lists
+            .iter()
+            .filter(is_new)
+            .try_for_each(|list| replace(&place.join(&list.name), &list.content, READABLE))
     }
 
     /// Reads a text of a generation.
@@ -181,10 +202,17 @@ impl<'a> Store<'a> {
         loaded
     }
 
-    /// Removes the texts of generations that have left the history.
+    /// Removes the texts of generations that have left the history, and lists that no generation reads.
     pub fn remove(&self, numbers: &[u64]) {
         for number in numbers {
             let _ = fs::remove_dir_all(self.place(*number));
+        }
+        let kept = self.state.generations.iter();
+        let texts: Vec<String> = kept
+            .filter_map(|one| self.text(one.number, POLICY).ok())
+            .collect();
+        for list in lists::unused(self.folder(), &texts) {
+            let _ = fs::remove_file(list);
         }
     }
 }

@@ -73,6 +73,9 @@ pub enum Command {
     /// unknown (it can't be read). Those that come or go meanwhile may be left out.
     Connections(Connections),
     /// Load the policy file anew; if it is wrong, the old policy goes on
+    ///
+    /// It is wrong, too, if it breaks an expectation in its comments
+    /// (docs/POLICY.md).
     Reload,
     /// List the flows whose verdict another policy would change
     ///
@@ -118,6 +121,12 @@ pub enum Command {
     /// Works without a firewall, too, and without root, though it sees less
     /// then. The exit status is 1 if there are findings; notes don't count.
     Doctor(Doctor),
+    /// Check a policy before it is applied, without root
+    ///
+    /// Reads it as `apply` does, splits it if it has names, and decides its
+    /// expectations: comments such as `# expect: tls sni ads.example drop`
+    /// (docs/POLICY.md). The exit status is 2 if one does not hold.
+    Check(Check),
     /// Split a policy with names: the kernel decides, the firewall names
     ///
     /// Prints the kernel's text, for `nft -f`: the policy as it is written, with
@@ -292,6 +301,7 @@ impl Command {
                 | Command::Fleet(_)
                 | Command::Run(_)
                 | Command::CageStage { .. }
+                | Command::Check(_)
                 | Command::Split(_)
         )
     }
@@ -489,6 +499,16 @@ pub struct Doctor {
     /// else 0)
     #[arg(long, value_name = "N[:M]")]
     pub queue: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Check {
+    /// The policy
+    #[arg(value_name = "POLICY", default_value = POLICY)]
+    pub policy: PathBuf,
+    /// The options of the firewall
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
 }
 
 #[derive(Args)]

@@ -9,6 +9,7 @@ use clap::Parser;
 mod answer;
 mod applied;
 mod arguments;
+mod check;
 mod client;
 mod connections;
 mod contract;
@@ -70,6 +71,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         }
         Command::Fleet(asked) => fleet::run(arguments, asked),
         Command::Drops(asked) => drops::run(arguments, asked),
+        Command::Check(asked) => check::run(arguments, asked),
         Command::Split(asked) => split::run(arguments, asked),
         Command::Doctor(doctor) => doctor::run(arguments, doctor),
         Command::Run(asked) => run::run(asked),

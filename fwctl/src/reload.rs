@@ -8,10 +8,13 @@ use crate::arguments::Arguments;
 use crate::client;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::running;
 use crate::units::count;
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut client = client::connect(&arguments.socket)?;
+    let status = client.status()?;
+    running::check_expectations(&status, client.writer())?;
     let answer = client.ask(&json!({"command": "reload"}))?;
     let reload: Reload = answer.read()?;
     match arguments.json {

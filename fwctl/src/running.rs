@@ -90,6 +90,32 @@ fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
     Ok(changed_ms.is_some_and(|time| time.as_millis() > u128::from(policy.loaded_ms)))
 }
 
+/// Fails if the policy's file, as it is now, breaks one of its expectations. The firewall itself says what else is wrong with it.
+/// - writer: who answered, by the kernel's word.
+pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> Result<(), Failure> {
+    let (Some(policy), Some(writer)) = (&status.policy, writer) else {
+        return Ok(());
+    };
+    let path = absolute(status, &policy.file);
+    if !fs::metadata(&path).is_ok_and(|data| data.is_file()) {
+        return Ok(());
+    }
+    let settings = expect::Settings::from(&options(status)?);
+    let (user, group) = (Uid::from_raw(writer.uid()), Gid::from_raw(writer.gid()));
+    rights::as_user(user, group, || {
+        let source = stage::file(&path.to_string_lossy())
+            .and_then(|source| source.map_lists(|list| Ok(list.to_owned())));
+        let source = source.map_err(|error| {
+            let text = format!(
+                "{error}, so expectations can't be decided: run fwctl as root or as user {user}"
+            );
+            Failure::new(Exit::Refused, text)
+        })?;
+        apply::expectations::check(&source, &settings)?;
+        Ok(())
+    })?
+}
+
 /// The running policy as its file says it.
 pub struct Read {
     pub path: PathBuf,

@@ -38,7 +38,13 @@ impl Source {
     pub fn place(&self, at: usize) -> Place {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count();
-        let (file, line) = self.lines.get(line).copied().unwrap_or_default();
+        self.place_of_line(line + 1)
+    }
+
+    /// The place of a line of the text, from 1.
+    pub fn place_of_line(&self, line: usize) -> Place {
+        let found = line.checked_sub(1).and_then(|line| self.lines.get(line));
+        let (file, line) = found.copied().unwrap_or_default();
         Place {
             file: self.path(file).display().to_string(),
             line: line + 1,

@@ -144,6 +144,7 @@ impl Config {
             twin,
             options: words.to_vec(),
             split: split_options(&options, self.marks.unwrap_or(u32::MAX))?,
+            expect: expect::Settings::of_kernel(&options),
         })
     }
 }

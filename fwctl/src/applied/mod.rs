@@ -15,7 +15,7 @@ use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
 mod boot;
-mod config;
+pub mod config;
 pub mod firewall;
 pub mod history;
 pub mod summary;

@@ -11,10 +11,14 @@ use crate::failure::words;
 use crate::units::{date, span, thousands};
 
 /// Whether the policy's file says something else than what was applied.
-fn difference(generation: &Generation) -> Option<String> {
-    match apply::source::read(Path::new(&generation.file)) {
-        Ok(source) if source.digest() == generation.digest => None,
-        Ok(_) => Some("the file has changed since: run fwctl apply to load it".to_owned()),
+fn difference(folder: &Path, generation: &Generation) -> Option<String> {
+    let source = apply::source::read(Path::new(&generation.file));
+    match source.and_then(|source| apply::lists::read(&source, folder)) {
+        Ok((source, _)) if source.digest() == generation.digest => None,
+        Ok(_) => Some(
+            "the file has changed since, or a list that it reads: run fwctl apply to load it"
+                .to_owned(),
+        ),
         Err(failure) => Some(failure.text),
     }
 }
@@ -76,7 +80,7 @@ fn naming_lines(folder: &Path, generation: &Generation, firewall: &HostFirewall)
     lines
 }
 
-fn generation_lines(generation: &Generation, verb: &str) -> Vec<String> {
+fn generation_lines(folder: &Path, generation: &Generation, verb: &str) -> Vec<String> {
     let tables: Vec<String> = generation.tables.iter().map(ToString::to_string).collect();
     let mut lines = vec![
         generation.file.clone(),
@@ -89,7 +93,7 @@ fn generation_lines(generation: &Generation, verb: &str) -> Vec<String> {
         ),
     ];
     lines.extend(loss(generation.number));
-    lines.extend(difference(generation));
+    lines.extend(difference(folder, generation));
     lines
 }
 
@@ -101,7 +105,7 @@ pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
         Some(waiting) => (waiting, "loaded"),
         None => (state.applied()?, "applied"),
     };
-    let mut lines = generation_lines(generation, verb);
+    let mut lines = generation_lines(folder, generation, verb);
     lines.extend(naming_lines(folder, generation, firewall));
     if let Some(pending) = &state.pending {
         let left_ms = pending.deadline_ms.saturating_sub(apply::clock::boot_ms());

@@ -27,6 +27,7 @@ pub const ROWS: &[Row] = &[
     ("names-boot", 60, names_boot),
     ("names-of-few-generations", 60, names_of_few_generations),
     ("names-are-refused-with-their-place", 60, names_are_refused),
+    ("lists-come-back-with-their-generation", 60, lists_come_back),
 ];
 
 const NAMES: &str = r#"table inet host {
@@ -286,5 +287,43 @@ fn names_are_refused() -> anyhow::Result<()> {
         check_rules(&place, &before)?;
         check_denied(&place, "denied.example", "other.example")?;
     }
+    Ok(())
+}
+
+/// A list is the one of its generation, though its file has changed and gone.
+fn lists_come_back() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let listed = NAMES.replace(
+        "elements = { \"denied.example\", \"*.denied.example\" }",
+        "file \"list.txt\"",
+    );
+    let policy = place.folder.write("policy.nft", listed)?;
+    for (number, (denied, allowed)) in [
+        ("one.example", "two.example"),
+        ("two.example", "one.example"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        place.folder.replace("list.txt", &format!("{denied}\n"))?;
+        if number > 0 {
+            let said = place.run(&["--socket", "/nonexistent/control", "status"])?;
+            let said = String::from_utf8(said.stdout)?;
+            ensure!(
+                said.contains("or a list that it reads: run fwctl apply"),
+                "{said}"
+            );
+        }
+        place.done(&["apply", "--now", &policy])?;
+        check_denied(&place, denied, allowed)?;
+    }
+    fs::remove_file(place.folder.file("list.txt"))?;
+    place.done(&["revert", "1", "--now"])?;
+    check_denied(&place, "one.example", "two.example")?;
+    for _ in 0..10 {
+        place.done(&["revert", "3", "--now"])?;
+    }
+    let kept = fs::read_dir(format!("{}/lists", place.state))?.count();
+    ensure!(kept == 1, "{kept} lists are kept");
     Ok(())
 }

@@ -4,6 +4,7 @@
 use std::net::UdpSocket;
 
 use anyhow::ensure;
+use testbed::twin::built;
 
 use super::place::{Place, Row, OTHER_POLICY, POLICY};
 
@@ -23,6 +24,11 @@ pub const ROWS: &[Row] = &[
         history_keeps_ten_and_reverts_to_them,
     ),
     ("status-says-what-differs", 60, status_says_what_differs),
+    (
+        "a-broken-expectation-is-refused",
+        60,
+        a_broken_expectation_is_refused,
+    ),
 ];
 
 fn a_confirmed_policy_stays() -> anyhow::Result<()> {
@@ -161,4 +167,30 @@ fn status_says_what_differs() -> anyhow::Result<()> {
         text(&lost)
     );
     Ok(())
+}
+
+/// By apply and check alike; one that holds is no hindrance.
+fn a_broken_expectation_is_refused() -> anyhow::Result<()> {
+    let (place, policy) = Place::applied()?;
+    let before = place.rules()?;
+    let held = format!("# expect: udp -> :7777 drop\n{POLICY}");
+    let broken = format!("{held}# expect: udp 192.0.2.1 -> :7777 drop\n");
+    let path = place.folder.replace("policy.nft", &broken)?;
+    let line = broken.lines().count();
+    let words =
+        format!("policy.nft:{line}: expected drop, got accept (in) by {path}:9: ip saddr @known");
+    place.refused(&["apply", "--now", &policy], 2, &words)?;
+    place.check_rules(&before)?;
+    let check = |policy: &str| {
+        let mut check = std::process::Command::new(built("fwctl"));
+        check
+            .args(["check", policy, "--config", "/nonexistent"])
+            .output()
+    };
+    let said = String::from_utf8(check(&path)?.stderr)?;
+    ensure!(said.contains(&words), "{said}");
+    place.folder.replace("policy.nft", &held)?;
+    let said = String::from_utf8(check(&path)?.stdout)?;
+    ensure!(said == "ok: 1 expectation\n", "{said}");
+    place.done(&["apply", "--now", &policy]).map(drop)
 }

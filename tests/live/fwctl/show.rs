@@ -122,7 +122,22 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     check_has(said.code(0)?, "failed, the old policy goes on: ")?;
     let object = place.fwctl(&["status", "--json"])?.object()?;
     ensure!(object["policy"]["generation"] == 2, "{object}");
-    Ok(())
+    broken_expectation(&place)
+}
+
+/// A policy that breaks an expectation is not asked for, one that holds is.
+fn broken_expectation(place: &Place) -> anyhow::Result<()> {
+    let held = format!("{POLICY}# expect: udp -> :1 accept\n");
+    place
+        .folder
+        .write("web.nft", format!("{held}# expect: udp -> :1 drop\n"))?;
+    place
+        .fwctl(&["reload"])?
+        .error(2, "expected drop, got accept (")?;
+    let object = place.fwctl(&["status", "--json"])?.object()?;
+    ensure!(object["policy"]["generation"] == 2, "{object}");
+    place.folder.write("web.nft", held)?;
+    place.fwctl(&["reload"])?.code(0).map(drop)
 }
 
 fn log(twin: Twin) -> anyhow::Result<()> {

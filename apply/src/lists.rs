@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The lists of names that a policy reads, kept with its generations: each under the digest of its content, so that the text of a
+//! generation names what was read when it was applied.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{policy, Result};
+use crate::source::{digest, Source};
+
+/// The folder of the lists in the state folder. A firewall's user may read them.
+pub const FOLDER: &str = "lists";
+
+/// A list as it was read.
+pub struct List {
+    /// Its name in the folder.
+    pub name: String,
+    pub content: Vec<u8>,
+}
+
+/// Reads a policy's lists. Returns the policy with their names in the state folder.
+pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
+    let mut lists = Vec::new();
+    let folder = state.join(FOLDER);
+    let text = source.text.map_lists(|path| {
+        let content = fs::read(path).map_err(|error| {
+            std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
+        let name = digest(&content);
+        let kept = folder.join(&name);
+        lists.push(List { name, content });
+        Ok(kept)
+    });
+    let text =
+        text.map_err(|error| policy(format_args!("{error}: name a list that can be read")))?;
+    let source = Source {
+        text,
+        ..source.clone()
+    };
+    Ok((source, lists))
+}
+
+/// The lists of the folder that no text names.
+pub fn unused(state: &Path, texts: &[String]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(state.join(FOLDER));
+    let entries = entries.into_iter().flatten().flatten();
+    let is_unused = |name: &str| !texts.iter().any(|text| text.contains(name));
+    entries
+        .filter(|entry| is_unused(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .collect()
+}
