@@ -10,7 +10,8 @@
 static const char name[] = "www.shop.example";
 
 enum {
-    // Of an Initial packet: all, its header, the number in that, and what is sealed behind the
+    // Sizes of an Initial packet: the whole, its header, the packet number, and the sealed bytes
+    // after the
     // header.
     INITIAL_BYTES = 1200,
     INITIAL_HEAD = 22,

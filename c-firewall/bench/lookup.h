@@ -11,7 +11,7 @@ struct lookups;
 struct lookups *lookups_make(void);
 void lookups_free(struct lookups *lookups);
 
-/// Looks the next names up. Returns how many there are.
+/// Looks up the next names. Returns their number.
 uint32_t lookups_round(struct lookups *lookups);
 
 #endif

@@ -192,7 +192,7 @@ static void set_client(struct step *step, uint32_t client) {
     port[1] = (uint8_t)client;
 }
 
-/// Takes a packet in and decides it, as a worker does. Returns whether it is accepted.
+/// Follows and decides a packet, as a worker does. Returns whether it is accepted.
 static bool decide_one(struct named_subject *subject, const struct client_bytes *bytes) {
     const struct compiled *compiled = subject->subject.compiled;
     const struct connection_input how = {

@@ -13,7 +13,7 @@ struct step_list;
 /// Clients that all send the same.
 struct named_case {
     const char *name;
-    // What each has sent before; the same clients come again then. NULL = nothing.
+    // Bytes that each client has sent before; the same clients continue then. NULL = nothing.
     void (*before)(struct step_list *list);
     void (*each)(struct step_list *list);
 };
@@ -25,7 +25,7 @@ extern const struct named_case named_cases[NAMED_CASE_COUNT];
 struct named_subject *names_make(const struct named_case *named_case);
 void names_free(struct named_subject *subject);
 
-/// Lets so many clients send. Returns how many packets are accepted.
+/// Sends the packets of so many clients. Returns the number of accepted packets.
 uint32_t names_round(struct named_subject *subject);
 
 #endif

@@ -40,7 +40,7 @@ static void must(int condition) {
         abort();
 }
 
-/// What is taken is printed, and that is taken again.
+/// An accepted input is printed, and the text is accepted again.
 static void fuzz_line(const uint8_t *data, size_t size) {
     char *line = strndup((const char *)data, size), *printed;
     struct handover told, again;
@@ -90,7 +90,7 @@ static void make_places(struct handover_places *places, uint32_t count) {
         places->of[i] = i % 2 ? i : HANDOVER_UNKNOWN;
 }
 
-/// What is taken lies within its bounds.
+/// Accepted values lie within their bounds.
 static void fuzz_states(const uint8_t *data, size_t size) {
     struct handover taken;
     uint8_t *bytes;
@@ -148,7 +148,7 @@ static uint8_t *again(struct connections *connections, const uint8_t *bytes, siz
     return written;
 }
 
-/// What is taken is written, and that is taken again as the same bytes.
+/// An accepted input is written, and reading that gives the same bytes.
 static void fuzz_connections(const uint8_t *data, size_t size) {
     static const struct connection_settings settings = {TABLE, STREAM_BYTES, UINT64_C(10000000000),
                                                         8192};
@@ -195,7 +195,7 @@ static struct compiled *make_learning(void) {
     return compiled;
 }
 
-/// What is taken is known, and what is written of it is taken again.
+/// An accepted input is stored, and its written form is accepted again.
 static void fuzz_learned(const uint8_t *data, size_t size) {
     static struct compiled *compiled;
     static struct handover_memory memory;

@@ -29,13 +29,13 @@ static void must(int condition) {
         abort();
 }
 
-/// What is left of an input.
+/// Rest of an input.
 struct facts {
     const uint8_t *at;
     size_t left;
 };
 
-/// Takes a little-endian number; bytes that are not there are 0.
+/// Reads a little-endian number; missing bytes are 0.
 static uint64_t take(struct facts *facts, unsigned bytes) {
     uint64_t number = 0;
 
@@ -118,7 +118,7 @@ static void take_options(struct facts *facts, struct printed *printed) {
     explain->recorded = bits & 32768 ? VERDICT_ACCEPT : VERDICT_DROP;
 }
 
-/// Takes what the kernel tells of a packet, and the packet: all that is left.
+/// Reads a packet's kernel metadata, and the packet: the rest of the input.
 static void take_packet(struct facts *facts, struct printed *printed) {
     static const uint8_t families[] = {0, 2, 10};
     struct explain *explain = &printed->explain;
@@ -149,7 +149,7 @@ static void take_packet(struct facts *facts, struct printed *printed) {
     explain->time_ns = (int64_t)printed->time_ns;
 }
 
-/// Takes an outcome that no rule need have come to. logs: the log statements that there are.
+/// Reads an arbitrary outcome. logs: number of log statements.
 static void take_outcome(struct facts *facts, struct decide_outcome *outcome, uint32_t logs) {
     outcome->verdict = (enum verdict)(take(facts, 1) % (VERDICT_REJECT + 1));
     outcome->by = (enum decide_by)(take(facts, 1) % (DECIDE_BY_CONNECTION + 1));

@@ -88,7 +88,7 @@ policy_value engine_ifname(const char *name) {
     return value;
 }
 
-/// What the matches of one rule may need, so that they do not exclude each other.
+/// Requirements of one rule's matches, which must not exclude each other.
 struct kind {
     bool ipv6;
     bool udp;

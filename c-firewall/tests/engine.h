@@ -38,7 +38,7 @@ void engine_free(struct engine *engine);
 /// Packets and bytes of a counter.
 struct flow_counter engine_counter(const struct engine *engine, uint32_t counter);
 
-/// What a packet on the hook input comes with, all else absent.
+/// Metadata of a packet on the hook input, all else absent.
 struct decide_input engine_input(const struct packet *packet, enum packet_status status);
 
 /// An interface name as a value.

@@ -8,7 +8,7 @@
 
 enum { NAMES_ASKS = 12 };
 
-/// What can be asked of bytes.
+/// Queries on bytes.
 static const char *const names_asks[NAMES_ASKS] = {
     "fold",         "hello", "client", "client-whole", "query",   "framed",
     "framed-whole", "quic",  "frames", "answer",       "request", "chunk",

@@ -41,7 +41,7 @@ fn enter_namespace() -> bool {
     }
 }
 
-/// Which copy mode and range the kernel has for the queue; empty if it has none.
+/// Copy mode and range of the queue in the kernel; empty if there is none.
 fn mode() -> String {
     let text = fs::read_to_string(queue::proc::QUEUES).expect("the queues");
     let Some(line) = text.lines().next() else {
@@ -52,7 +52,7 @@ fn mode() -> String {
     fields[3..5].join(" ")
 }
 
-/// What a process is given: a descriptor of its own.
+/// Descriptor of the process's own.
 fn handover_of(queue: &mut Queue) -> (QueueHandover, OwnedFd) {
     give(queue);
     let handover = QueueHandover {

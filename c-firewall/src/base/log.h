@@ -18,7 +18,7 @@ struct failure {
     char text[LOG_TEXT_BYTES]; // "CAUSE: CURE", without "error: " and without a line end
 };
 
-/// Gives standard files that are closed a place (/dev/null), so that no socket becomes one of them
+/// Opens /dev/null for closed standard files, so that no socket becomes one of them
 /// and is printed into (the Rust runtime does this for the Rust twin). Checks whether stderr is the
 /// journal's: then lines begin with their priority (sd-daemon(3)). To be called first.
 void log_open(void);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Puts a member in. The value is taken over.
+/// Adds a member. Takes ownership of the value.
 void object_put(json_t *object, const char *key, json_t *value);
 void object_put_number(json_t *object, const char *key, uint64_t value);
 void object_put_bool(json_t *object, const char *key, bool value);
@@ -16,7 +16,7 @@ void object_put_bool(json_t *object, const char *key, bool value);
 /// - Returns a copy, to be freed; NULL if there is no memory.
 char *object_string_of(const char *text);
 
-/// Puts a text in as object_string_of gives it, NULL as null.
+/// Adds a text in the form of object_string_of, NULL as null.
 void object_put_string(json_t *object, const char *key, const char *value);
 
 /// The same of a text that print made, which is freed; NULL (no memory) is put in as empty.

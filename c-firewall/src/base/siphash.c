@@ -56,7 +56,7 @@ __attribute__((always_inline)) static inline void add(struct state *state, uint6
     state->v0 ^= word;
 }
 
-/// Takes the last word in.
+/// Mixes in the last word.
 __attribute__((always_inline)) static inline uint64_t end(struct state *state, uint64_t last) {
     add(state, last);
     state->v2 ^= END_MARK;

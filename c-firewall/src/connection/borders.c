@@ -27,7 +27,7 @@ static struct border *bucket(struct borders *borders, uint64_t tag) {
     return borders->buckets[tag % BORDERS_BUCKETS];
 }
 
-/// What is known of the connection of a server's packet; NULL if nothing is, or the packet comes
+/// State of the connection of a server's packet; NULL if there is none, or the packet comes
 /// from elsewhere.
 static struct border *find(struct borders *borders, const struct packet *packet,
                            const struct connection_input *input) {

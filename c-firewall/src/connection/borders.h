@@ -47,7 +47,7 @@ void borders_begin(struct borders *borders, const struct packet *packet,
 void borders_set(struct borders *borders, const struct packet *packet,
                  const struct connection_input *input, uint32_t next);
 
-/// Where the next message of a server begins. Returns false if that isn't known.
+/// Sequence number of a server's next message. Returns false if unknown.
 bool borders_next(struct borders *borders, const struct packet *packet,
                   const struct connection_input *input, uint32_t *next);
 

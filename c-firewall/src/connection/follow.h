@@ -14,7 +14,7 @@
 int connection_make(struct connections *connections, const struct connection_settings *settings);
 void connection_free(struct connections *connections);
 
-/// Takes a packet in, in the order in which its queue gives them. Those of both directions must
+/// Follows a packet, in the order of its queue. Those of both directions must
 /// come.
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input);
@@ -28,7 +28,7 @@ bool connection_next(struct connections *connections);
 const struct names *connection_names(const struct connections *connections,
                                      const struct followed *followed);
 
-/// What is kept of a packet's connection for the policy; NULL if the packet stands alone.
+/// Policy data of a packet's connection; NULL if the packet belongs to none.
 struct connection_cache *connection_cache(struct connections *connections,
                                           const struct followed *followed);
 

@@ -139,7 +139,8 @@ static void note_part(struct connections *connections, uint32_t slot, bool grown
     struct connection *connection = at(connections, slot);
     const uint32_t decided = connection->stream.decided;
     const uint32_t end = stream_prefix(&connection->stream);
-    // Where it does not begin the stream, there is room when the server has what stands before it.
+    // If it does not begin the stream, there is room once the server has acknowledged the bytes
+    // before it.
     const bool whole = decided == 0 && end >= STREAM_BYTES_MAX;
     uint32_t taken;
 

@@ -18,8 +18,8 @@ enum {
     QUERIES_MAX = 128, // that a packet is judged by; a connection with more in one is unreadable
 };
 
-/// Lets the stream begin behind queries that the server has: behind all of them, or, where much is
-/// kept, behind those that it has acknowledged.
+/// Moves the stream's start after queries that the server has acknowledged: after all of them or,
+/// if much is kept, behind those that it has acknowledged.
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a DNS client and moves to the first query of the packet's decision.

@@ -18,7 +18,7 @@
 /// Whether a server may ask for another hello than the one that shows these names.
 bool retry_can(const struct names *names);
 
-/// Takes in what a server sends: a byte that no request for another hello has says that there is
+/// Reads a server's bytes: one that differs from a HelloRetryRequest shows that there is
 /// none.
 void retry_hear(struct connection *connection, const struct segment *segment);
 

@@ -24,7 +24,7 @@ enum stream_put {
 /// Makes a stream of which nothing is kept.
 struct stream stream_make(uint32_t base);
 
-/// Takes a piece in. What lies beyond STREAM_BYTES_MAX is not kept.
+/// Stores a piece. Bytes beyond STREAM_BYTES_MAX are dropped.
 enum stream_put stream_put(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                            const uint8_t *bytes, uint32_t length);
 

@@ -173,7 +173,7 @@ struct connection {
     uint32_t chained; // the next one of its bucket, or, of none, the next one that is free
     uint32_t older;
     uint32_t newer;
-    // Where it counts as its client's, and those that came there before and after it.
+    // Links in the list of its client's connections: its share, the previous and the next one.
     uint32_t share;
     uint32_t share_older;
     uint32_t share_newer;

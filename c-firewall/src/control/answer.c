@@ -186,7 +186,7 @@ char *control_answer_rules(const struct snapshot *snapshot) {
     return object_line(object);
 }
 
-/// Puts in an end of a connection. is_low: the lower one of both.
+/// Adds an end of a connection. is_low: the lower one of both.
 static void put_end(json_t *object, const char *key, const struct listed *listed, bool is_low) {
     const uint64_t *words = listed->key.words;
     const bool is_ipv4 = (words[0] >> 8 & 0xff) == 4;
@@ -213,7 +213,7 @@ static const char *state_name(enum listed_state state) {
     return names[state];
 }
 
-/// What a client speaks; NULL if that is nothing that has names.
+/// Protocol of a client; NULL if it has no names.
 static const char *protocol_name(enum names_protocol protocol) {
     static const char *const names[] = {
         [NAMES_OTHER] = NULL,  [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic",

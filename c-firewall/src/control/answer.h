@@ -16,7 +16,7 @@
 /// A request failed. text: "CAUSE: CURE".
 char *control_answer_error(const char *text);
 
-/// Who and what runs.
+/// Identity of the running firewall.
 /// - counts: COUNT_COUNT of them, as counts_get gives them.
 char *control_answer_status(const struct control_self *self, const struct snapshot *snapshot,
                             enum log_level level, const uint64_t *counts);

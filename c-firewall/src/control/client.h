@@ -51,7 +51,7 @@ void control_client_close(struct control_client *client);
 /// - Returns 0, or -errno if the connection is broken.
 int control_client_receive(struct control_client *client);
 
-/// Looks at the first line. line, length: filled in if it is whole, without the line end; the line
+/// Finds the first line. line, length: filled in if it is whole, without the line end; the line
 /// stays until control_client_next.
 enum control_line control_client_line(struct control_client *client, const char **line,
                                       size_t *length);

@@ -46,7 +46,7 @@ struct control_actions {
     /// - Returns 0: the descriptor and what is said there belong to the action from now on; or
     ///   -errno with failure filled in and the descriptor still the caller's.
     int (*upgrade)(void *context, int client_fd, const char *backend, struct failure *failure);
-    /// Sends events to a client, who has been told {"ok":true}.
+    /// Sends events to a client that has received {"ok":true}.
     /// - verdicts: of the packets that it wants, bits 1 << enum verdict.
     /// - Returns 0: the descriptor belongs to the action from now on; or -errno (-EBUSY: there are
     /// too
@@ -56,7 +56,7 @@ struct control_actions {
 
 struct control;
 
-/// Opens the socket at options->control (not NULL), with its mode and owner before anybody can
+/// Opens the socket at options->control (not NULL), with its mode and owner before a client can
 /// connect. To be called while the program still has the rights that this needs, and before it has
 /// threads.
 /// - listener: -1, or the listening socket of options->control taken from another process; belongs
@@ -72,7 +72,7 @@ int control_open(struct control **opened, const struct options *options, int lis
 /// - Returns how many.
 size_t control_poll(const struct control *control, struct pollfd *room);
 
-/// For how many milliseconds the loop may sleep; -1 = for ever.
+/// Time that the loop may sleep, in ms; -1 = without limit.
 int control_timeout(const struct control *control);
 
 /// Does what can be done now. To be called after every poll, also if there was nothing.

@@ -13,10 +13,10 @@
 
 enum { KEYS_MAX = 2 };
 
-// Of connections: a queue and a slot.
+// Start of a listing of connections: queue and slot.
 static const json_int_t FROM_MAX = ((json_int_t)1 << 48) - 1;
 
-/// What a request takes besides its command.
+/// Arguments of a request besides its command.
 static const struct {
     const char *name;
     const char *keys[KEYS_MAX];

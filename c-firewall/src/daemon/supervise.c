@@ -290,7 +290,7 @@ static void look_for_overload(struct daemon *daemon, struct times *times) {
     }
 }
 
-/// What the policy that decides asks for is the state of connections.
+/// The current policy needs the state of connections.
 static bool asks_ct_state(const struct loaded *loaded) {
     return loaded->compiled && load_requirement(loaded)->conntrack_state;
 }

@@ -11,7 +11,7 @@
 /// Does what it is told until daemon->stopped.
 void supervise(struct daemon *daemon);
 
-/// What requests of the control socket do; daemon lives longer.
+/// Handlers of the control socket's requests; daemon lives longer.
 struct control_actions supervise_actions(struct daemon *daemon);
 
 /// Notifies systemd that packets are decided, and by what.

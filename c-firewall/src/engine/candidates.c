@@ -10,7 +10,7 @@ struct span {
     uint32_t behind;
 };
 
-/// What candidates_make needs for a while.
+/// Working memory of candidates_make.
 struct plan {
     uint32_t bound_count;
     policy_value *bounds; // where intervals begin, ascending; interval n ends where n + 1 begins

@@ -41,7 +41,7 @@ struct flow_quota {
     bool over;
 };
 
-/// What a statement has become.
+/// Compiled statement.
 enum compile_kind {
     COMPILE_NARROW,   // match: (field & mask) - low <= span
     COMPILE_WIDE,     // match: the same with wides[index]

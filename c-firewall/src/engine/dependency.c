@@ -5,7 +5,7 @@
 
 #include "engine/fields.h"
 
-/// What the table and a rule's matches imply of the packets that come to the rule's end.
+/// Properties that the table and a rule's matches imply for packets at the rule's end.
 struct said {
     bool ipv4, ipv6, tcp;
 };

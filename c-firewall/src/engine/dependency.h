@@ -14,7 +14,7 @@ enum {
     DEPENDENCY_READS_NAMES = 8, // beside them: the rule reads names
 };
 
-/// What a rule of a table asks of a packet before all else, and whether it reads names: the sum of
+/// Conditions of a table's rule that are checked first, and whether it reads names: the sum of
 /// some of the above.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 

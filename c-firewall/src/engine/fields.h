@@ -42,7 +42,7 @@ static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_
 /// Whether a field is a name.
 static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
-/// Where a wide field stands; FIELDS_WIDE_COUNT for a narrow one.
+/// Index of a wide field; FIELDS_WIDE_COUNT for a narrow one.
 uint32_t fields_wide_slot(enum policy_field field);
 
 /// Reads fields. A field is absent if the packet does not have it, or has too few bytes of it.
@@ -57,7 +57,7 @@ uint64_t fields_behind_ip(void);
 /// The value of a field that is present.
 policy_value fields_value(const struct fields *fields, enum policy_field field);
 
-/// Puts the values of a key's fields together as a lookup_hash wants them, two words for a wide
+/// Joins the values of a key's fields in the form of a lookup_hash wants them, two words for a wide
 /// one.
 /// - Returns how many words, or 0 if a field is not present.
 uint32_t fields_words(const struct fields *fields, const struct policy_key *key,

@@ -45,7 +45,7 @@ struct flow_counters {
 int flow_make(struct flow *flow, const struct compiled *compiled);
 void flow_free(struct flow *flow);
 
-/// Replaces a word by another flow's, before anybody uses it.
+/// Replaces a word by another flow's, before its first use.
 void flow_share(struct flow_word **place, struct flow_word *word);
 
 /// Makes counters that stand at 0: what the text gives them comes on top once, see flow_sum.

@@ -19,7 +19,7 @@ struct host_numbers {
     policy_value *protocols; // of ALPN, as POLICY_ALPN; the n-th has bit n
 };
 
-/// Takes the names of a policy, which are shared.
+/// Stores the names of a policy, which are shared.
 void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
 void hostnames_free(struct host_numbers *numbers);
 
@@ -33,7 +33,7 @@ uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name,
 /// if there is no more room, or -ENOMEM.
 int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask);
 
-/// What a compiled policy (compiled.hosts) makes of what a client has shown: decide_input's
+/// Numbers of a client's names in a compiled policy (compiled.hosts): decide_input's
 /// host_number and alpn_bits, which stay the same as long as names and policy do.
 void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);

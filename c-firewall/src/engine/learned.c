@@ -117,7 +117,7 @@ bool learned_find(struct learned *learned, uint64_t set, policy_value address, u
     return found;
 }
 
-/// Puts an address where another one was, or none.
+/// Replaces an address, or stores one in a free place.
 static void exchange(struct bucket *bucket, struct entry *entry, const struct words *words,
                      uint64_t end_ns) {
     const uint64_t number = get(&bucket->number);

@@ -29,10 +29,10 @@ struct learned_address {
 /// Makes room for so many addresses, for one owner. NULL if there is no memory.
 struct learned *learned_make(uint32_t addresses);
 
-/// Gives them one owner more. NULL is none.
+/// Adds an owner. NULL has none.
 struct learned *learned_share(struct learned *learned);
 
-/// Takes an owner away; frees them with the last. NULL is none.
+/// Removes an owner; the last one frees them. NULL has none.
 void learned_free(struct learned *learned);
 
 /// Whether a set has an address.

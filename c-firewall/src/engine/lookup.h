@@ -48,7 +48,7 @@ struct lookup {
     uint32_t count;
     struct lookup_interval *intervals;
     struct lookup_wide_interval *wide_intervals;
-    // Where to search: of the values with the same (value - base) >> bucket_shift, the intervals
+    // Search index: for the values with the same (value - base) >> bucket_shift, the intervals
     // that begin there are buckets[n] to buckets[n + 1].
     policy_value base; // the lowest value of all
     uint32_t bucket_shift;
@@ -66,10 +66,10 @@ uint32_t lookup_part(struct lookup_range *ranges, uint32_t count);
 int lookup_make(struct lookup *lookup, uint32_t bits, struct lookup_range *ranges, uint32_t count);
 void lookup_free(struct lookup *lookup);
 
-/// What is stored for a value, or LOOKUP_NONE. The lookup must be of narrow values.
+/// Content stored for a value, or LOOKUP_NONE. The lookup must be of narrow values.
 uint32_t lookup_find(const struct lookup *lookup, uint32_t value);
 
-/// What is stored for a value, or LOOKUP_NONE. The lookup must be of wide values.
+/// Content stored for a value, or LOOKUP_NONE. The lookup must be of wide values.
 uint32_t lookup_find_wide(const struct lookup *lookup, policy_value value);
 
 #endif

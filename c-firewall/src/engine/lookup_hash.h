@@ -48,7 +48,7 @@ int lookup_table_make(struct lookup_table *table, const struct lookup_slot *entr
                       uint32_t count);
 void lookup_table_free(struct lookup_table *table);
 
-/// What is stored for a value, or LOOKUP_NONE.
+/// Content stored for a value, or LOOKUP_NONE.
 uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value);
 
 /// Makes a hash table.
@@ -58,7 +58,7 @@ uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value);
 int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count);
 void lookup_hash_free(struct lookup_hash *hash);
 
-/// What is stored for a key, or LOOKUP_NONE.
+/// Content stored for a key, or LOOKUP_NONE.
 /// - words: as many as the hash was made with.
 uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key, uint32_t words);
 

@@ -10,7 +10,7 @@
 #include "engine/fields.h"
 #include "engine/types.h"
 
-/// What came of looking at a match.
+/// Result of evaluating a match.
 enum match { MATCH_BEYOND, MATCH_UNKNOWN, MATCH_MISSING, MATCH_NOT, MATCH_FOUND };
 
 static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }

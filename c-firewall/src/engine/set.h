@@ -33,7 +33,7 @@ struct set {
     uint32_t always_count;
     uint32_t *always; // those that candidates left out, into ranged
     bool nested;      // elements lie in one another: the one that stands first in ranged is found
-    // What a map gives; else NULL.
+    // Values of a map; else NULL.
     uint32_t *marks;
     struct set_target *targets;
     uint32_t lead_count;

@@ -12,7 +12,7 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
                                uint32_t *statement, enum decide_why why, struct set_target *target)
     __attribute__((cold, noinline));
 
-/// Looks on in a rule that reads a field beyond the captured bytes or a name that is not known, for
+/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, to find
 /// a match that does not hold whatever that field is, as long as nothing has an effect.
 /// - statement: that reads it; becomes the one that does not hold.
 /// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.

@@ -187,7 +187,7 @@ static bool fall_asleep(struct events *events) {
     return found;
 }
 
-/// Waits for records, for somebody who wakes, for sinks, or for timeout_ms.
+/// Waits for records, a wake-up, sinks, or for timeout_ms.
 static void rest(struct events *events, int timeout_ms) {
     struct pollfd polled[TAILS_POLLED + EVENTS_TAILS_MAX] = {{events->gather.bell.fd, POLLIN, 0}};
     eventfd_t woken;
@@ -203,7 +203,7 @@ static void rest(struct events *events, int timeout_ms) {
                                                    events_sink_events(&tail->sink), 0};
     }
     pthread_mutex_unlock(&events->lock);
-    // A sink that is watched for nothing would be told of all the same, if its other end is gone.
+    // A sink that is watched for no event is reported nevertheless if its other end is closed.
     if (polled[SINK_POLLED].events == 0)
         polled[SINK_POLLED].fd = -1;
     poll(polled, sizeof polled / sizeof *polled, timeout_ms);

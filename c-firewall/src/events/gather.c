@@ -152,7 +152,7 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     const bool is_packet = log == log_count;
     struct shared_line plain = {0}, full = {0};
 
-    // What only passed is for those who follow.
+    // Accepted packets are for followers alone.
     if (events_gather_has_sink(gather) &&
         (!is_packet || (classes & (EVENT_DROP | EVENT_REJECT | EVENT_ANOMALY))) &&
         take_token(gather))

@@ -50,7 +50,8 @@ static void end_last_line(int folder, const char *name, int fd) {
     close(file);
 }
 
-/// Opens a file, or makes it, as who runs this; a link that others could have made is not followed.
+/// Opens or creates a file as the program's user; a link that others could have made is not
+/// followed.
 /// - Returns the descriptor or -errno.
 static int open_file(const char *path) {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -140,7 +141,7 @@ int events_sink_open(struct events_sink *sink, const struct options *options, in
         sink->fd = STDOUT_FILENO;
     if (sink->fd < 0) {
         sink->fd = reopen(sink);
-        // Who reads may come later.
+        // A reader may come later.
         if (sink->fd < 0 && sink->kind == EVENTS_SINK_FILE && sink->fd != -ENXIO) {
             failure_set(
                 failure, LOG_EXIT_USAGE,
@@ -306,7 +307,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
     return sink->fd >= 0;
 }
 
-/// Takes what is pending over, if all that was taken before has been written.
+/// Takes over the pending lines if all earlier ones have been written.
 /// - Returns whether there is something to write.
 static bool take(struct events_sink *sink, pthread_mutex_t *lock) {
     const struct events_lines written = sink->writing;
@@ -372,7 +373,7 @@ void events_sink_look(struct events_sink *sink, uint64_t now_ns) {
 
     if (sink->fd < 0 || (sink->kind != EVENTS_SINK_UNIX && sink->kind != EVENTS_SINK_TAIL))
         return;
-    // What it says does not matter.
+    // Its content does not matter.
     got = recv(sink->fd, said, sizeof said, MSG_DONTWAIT);
     if (got == 0)
         fail(sink, EPIPE, now_ns);

@@ -76,7 +76,7 @@ void events_sink_rotate(struct events_sink *sink);
 /// be written to, the fd is -1 then.
 void events_sink_look(struct events_sink *sink, uint64_t now_ns);
 
-/// What to poll the fd for.
+/// Events to poll the fd for.
 short events_sink_events(const struct events_sink *sink);
 
 /// Lines that were put in and not written.

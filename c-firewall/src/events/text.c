@@ -48,7 +48,7 @@ static bool is_known(enum event_type type, const void *at) {
     }
 }
 
-/// Puts in the members of an object, in their order. What was made for them is freed.
+/// Adds the members of an object, in their order. Their memory is freed.
 /// - values: the struct that members describes.
 // Objects lie in one another no deeper than spec/events.toml says.
 // NOLINTNEXTLINE(misc-no-recursion)

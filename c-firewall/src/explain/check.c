@@ -85,7 +85,7 @@ static void put_files(FILE *out, const struct policy *policy) {
         }
 }
 
-/// What is said of a policy that is sound; to be freed. NULL: no memory.
+/// Summary of a valid policy; to be freed. NULL: no memory.
 static char *summary(const struct policy *policy) {
     char *text = NULL;
     size_t length = 0;

@@ -178,7 +178,7 @@ static struct connection_input connection_input(const struct explain *explain) {
                                      .now_ns = explain->now_ns};
 }
 
-/// Takes a packet into its connection. Returns whether the policy reads names.
+/// Adds a packet to its connection. Returns whether the policy reads names.
 static bool follow_names(struct explain *explain, const struct packet *parsed,
                          struct named *named) {
     const struct connection_input how = connection_input(explain);
@@ -276,7 +276,7 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     return 0;
 }
 
-/// What the packet at hand is taken for: what its comment tells, else what the options say; and the
+/// Facts of the current packet: from its comment, otherwise from the options; and the
 /// verdict that was recorded.
 static void take_facts(struct explain *explain, const struct pcap_packet *packet) {
     struct comment comment = {0};

@@ -33,7 +33,7 @@ struct explain_engine {
     struct flow_counters counters;
 };
 
-/// What `explain` works with, and the packet at hand.
+/// State of `explain`, and the current packet.
 struct explain {
     struct options options; // as given, with as many bytes copied as the policy reads
     struct policy policy;

@@ -31,7 +31,7 @@ enum {
     // the level of what is said on stderr; from here on FD:NUMBER for each queue.
     GUARD_ARGUMENTS = 9,
     GUARD_READY = 'r', // what the guard says first, if it does not send a struct failure
-    // What it is told, a byte each.
+    // Messages to the guard, a byte each.
     GUARD_BYE = 'b',
     GUARD_HOLD = 'h', // look no more, but for a hang-up
     GUARD_GO_ON = 'g',
@@ -68,7 +68,7 @@ int guard_start(struct guard *guard, const struct options *options, const int *q
 /// The descriptor to poll for reading; -1 if there is no guard.
 int guard_fd(const struct guard *guard);
 
-/// Takes what the guard told, without waiting.
+/// Reads the guard's message without waiting.
 /// - Returns true with *note filled in; false if there is nothing more. If the guard has ended by
 ///   itself, this warns, once, and guard_fd is -1 from then on.
 bool guard_read(struct guard *guard, struct guard_note *note);

@@ -165,7 +165,7 @@ static bool watch(const struct guarding *guarding) {
 
         if (word == GUARD_BYE || word < 0)
             return word == GUARD_BYE || !began;
-        // What was seen long ago says nothing of what was answered meanwhile.
+        // An old observation says nothing about packets answered meanwhile.
         if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
         if (word == 0) {

@@ -3,7 +3,7 @@
 #ifndef GUARD_RUN_H
 #define GUARD_RUN_H
 
-/// What main does if the first argument is GUARD_COMMAND. Returns the exit code.
+/// Main function of the guard, for the first argument GUARD_COMMAND. Returns the exit code.
 int guard_run(int argc, char **argv);
 
 #endif

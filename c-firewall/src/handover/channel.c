@@ -145,7 +145,7 @@ int handover_channel_send(struct handover_channel *channel, const char *bytes, s
     return 0;
 }
 
-/// Keeps the descriptor that came, if there is one. Returns 0, or -EPROTO if there are too many.
+/// Stores the received descriptor, if there is one. Returns 0, or -EPROTO if there are too many.
 static int keep_fd(struct handover_channel *channel, const struct msghdr *message) {
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
     int fd;

@@ -16,7 +16,7 @@
 #include "connection/types.h"
 #include "handover/memory.h"
 
-// Bytes of all that is told of connections, of all queues: as many as can be taken over while
+// Bytes of the connections' data, of all queues: as many as can be taken over while
 // packets wait.
 #define HANDOVER_CONNECTIONS_BYTES_MAX (UINT64_C(128) << 20)
 

@@ -116,7 +116,7 @@ static int tell(const struct handover *described, struct handover_giving *giving
     char *line = handover_state_print(described);
     int result = line ? 0 : fail_memory(-ENOMEM, failure);
 
-    // Who does not read keeps the main thread for no longer than in the pause.
+    // A client that does not read blocks the main thread no longer than in the pause.
     handover_channel_extend(channel, HANDOVER_PAUSE_MS);
     if (result == 0)
         result = handover_channel_send(channel, line, strlen(line), -1, failure);

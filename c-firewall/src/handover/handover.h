@@ -37,7 +37,7 @@ enum {
     HANDOVER_PAUSE_MS = 2000,    // from "commit" to "taken" for the old one, which goes on then
 };
 
-// What the new one says, and what it is told in the end.
+// Messages of the new firewall, and the last one to it.
 #define HANDOVER_COMMIT "commit"
 #define HANDOVER_TAKEN "taken"
 #define HANDOVER_HEARD "{\"ok\":true}\n"
@@ -83,7 +83,7 @@ struct handover {
     struct migration_side side;            // the rules of its policy
     struct migration migration;            // outcome in our policy, if there is one
     struct migration_states states;        // of its policy
-    // What the options of these names say at the old one; NULL = nothing.
+    // Values of the options of these names at the old firewall; NULL = none.
     char *options[HANDOVER_FD_COUNT];
     int fds[HANDOVER_FD_COUNT];      // -1 = none, or of no use, as our option says something else
     int rules;                       // the memory of rules; -1 = none

@@ -370,7 +370,7 @@ static bool take_names(struct handover_reading *reading, struct names *names, bo
     return !reading->cut && are_names(names, is_udp);
 }
 
-/// Takes how far requests are read. Returns whether it is as it should be.
+/// Reads the state of a request reader. Returns whether it is valid.
 static bool take_requests(struct handover_reading *reading, struct requests *requests) {
     uint64_t awaited;
 

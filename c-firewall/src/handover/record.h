@@ -21,7 +21,8 @@
 #include "connection/types.h"
 
 enum {
-    // Of a connection with all of its stream, and as much room behind it as stream_gather asks for.
+    // Bytes of a connection with its whole stream, and the room after it that stream_gather
+    // requires.
     HANDOVER_RECORD_BYTES = 1024 + 2 * NAMES_HELLO_BYTES_MAX,
 };
 
@@ -29,7 +30,7 @@ enum {
 /// of memory, all of that one are there.
 extern const enum connection_list handover_record_order[CONNECTION_LIST_COUNT];
 
-/// What is being written.
+/// Writer.
 struct handover_record {
     size_t length;
     uint8_t bytes[HANDOVER_RECORD_BYTES];

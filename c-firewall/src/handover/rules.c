@@ -71,7 +71,7 @@ int handover_rules_write(struct handover_rules *rules, const struct loaded *load
     return 1;
 }
 
-/// What is left to read.
+/// Unread rest.
 struct reading {
     const uint8_t *at;
     size_t left;
@@ -98,7 +98,7 @@ static bool take_length(struct reading *reading, uint32_t *length) {
     return true;
 }
 
-/// Takes a text, which has no NUL, to be freed. Returns 0 or -errno.
+/// Reads a text without NUL, to be freed. Returns 0 or -errno.
 static int take_text(struct reading *reading, uint32_t length, char **text) {
     const uint8_t *bytes = take(reading, length);
 
@@ -108,7 +108,7 @@ static int take_text(struct reading *reading, uint32_t length, char **text) {
     return *text ? 0 : -ENOMEM;
 }
 
-/// Takes the sizes of a rule's limits. Returns 0 or -errno.
+/// Reads the sizes of a rule's limits. Returns 0 or -errno.
 static int take_limit_sizes(struct reading *reading, uint32_t count, struct migration_side *side) {
     const uint32_t before = side->totals[MIGRATION_LIMITS];
     int64_t *sizes = realloc(side->limit_sizes, (before + count) * sizeof *sizes);

@@ -17,7 +17,7 @@
 
 #define HANDOVER_RULES_BYTES_MAX (UINT64_C(512) << 20) // of all that is told of rules
 
-/// Rules that are being written, a part at a time, as whoever writes them has other things to do.
+/// Rules that are being written, a part at a time, since the writer has other work.
 struct handover_rules {
     struct handover_memory memory;
     struct migration_place at;

@@ -208,7 +208,7 @@ static const char *count_name(size_t place, char name[static NAME_BYTES]) {
     return counts_name((enum count)place);
 }
 
-/// Where a number of a name goes to.
+/// Destination of a number by its name.
 static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     char buffer[NAME_BYTES];
 

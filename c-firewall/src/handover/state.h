@@ -11,7 +11,7 @@
 /// The name of a descriptor's option.
 const char *handover_state_fd_name(enum handover_fd fd);
 
-/// Makes what is told of so many queues, zeroed, whose numbers come under our own names.
+/// Allocates the state of so many queues, zeroed, with our own names for its numbers.
 /// - Returns 0 or -ENOMEM.
 int handover_state_make(struct handover *state, uint32_t queues);
 

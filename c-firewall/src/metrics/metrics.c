@@ -272,7 +272,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned int st
     return result;
 }
 
-/// Gives the connection of a place the current rendering.
+/// Assigns the current rendering to the connection of a place.
 static enum MHD_Result answer(struct metrics *metrics, struct MHD_Connection *connection,
                               struct place *place, enum format format) {
     struct rendering *rendering = current_rendering(metrics);
@@ -318,7 +318,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     return answer(metrics, connection, place, format);
 }
 
-/// Keeps a connection's place (an MHD_NotifyConnectionCallback).
+/// Stores a connection's place (an MHD_NotifyConnectionCallback).
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code) {
     struct metrics *metrics = context;
@@ -372,7 +372,7 @@ static int expire(const struct metrics *metrics) {
     return least;
 }
 
-/// For how long there is nothing to do without an event.
+/// Time until the next action without an event.
 static int timeout_ms(const struct metrics *metrics) {
     const int due = expire(metrics);
     MHD_UNSIGNED_LONG_LONG http;
@@ -397,7 +397,7 @@ static void fill(const struct metrics *metrics, struct pollfd fds[static FDS_MAX
     }
 }
 
-/// Gives clients that have ended without a request little time.
+/// Shortens the time of clients that have ended without a request.
 static void note_ends(struct metrics *metrics, const struct pollfd fds[static FDS_MAX]) {
     const uint64_t due_ms = now_ms() + ENDED_MS;
 

@@ -15,7 +15,7 @@
 
 static const char *const type_names[] = {
     [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_INFO] = "info"};
-/// What the name of a sample has behind the name of its family.
+/// Suffix of a sample's name after the name of its family.
 static const char *const suffixes[] = {
     [METRIC_COUNTER] = "_total", [METRIC_GAUGE] = "", [METRIC_INFO] = "_info"};
 
@@ -71,7 +71,7 @@ static const char *digits(uint32_t number, char room[static 11]) {
     return room;
 }
 
-/// What a family with a sample a queue is made of.
+/// Parts of a family with one sample per queue.
 struct queue_family {
     enum metric metric;
     uint64_t (*value)(const struct snapshot *snapshot, uint32_t queue);

@@ -14,7 +14,7 @@
 #include "names/cursor.h"
 #include "names/types.h"
 
-/// What follows a header. Zeroed it is nothing: no field has told of a body.
+/// Kind of body after a header. Zeroed: none, no field has announced one.
 struct names_body {
     uint32_t header_bytes; // of the request up to there, with what stands before it
     bool has_length;

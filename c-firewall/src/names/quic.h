@@ -41,7 +41,7 @@ struct names_quic_header {
     uint32_t connection;      // where the destination's connection id is; with LONG and INITIAL
     uint8_t connection_bytes; // of it
     uint32_t number;          // where the packet's number is; with INITIAL
-    // Where the packet ends, and the next one of the datagram may begin. Of BAD, SHORT, UNKNOWN and
+    // End of the packet, where the next one of the datagram may begin. For BAD, SHORT, UNKNOWN and
     // Retry, the datagram's end.
     uint32_t end;
 };

@@ -30,7 +30,7 @@ const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTE
     return quoted;
 }
 
-/// What is being taken.
+/// State of the parser.
 struct taking {
     struct arguments arguments;
     struct argp_option table[OPTION_COUNT + 3]; // of the command, with help, version, end
@@ -71,7 +71,7 @@ static const struct argp_option *find_option(const struct argp_option *table, co
     return found;
 }
 
-/// Tells what is wrong with an argument that argp refused.
+/// Reports the error of an argument that argp refused.
 static void fail_structure(const struct argp_option *table, const char *token,
                            struct failure *failure) {
     const bool is_long = strncmp(token, "--", 2) == 0;
@@ -99,7 +99,7 @@ static void fail_unexpected(const char *word, struct failure *failure) {
                 arguments_quote(word, quoted));
 }
 
-/// Takes a word. What is too many ends a command line without a command at once: it is a command
+/// Parses a word. A superfluous word ends a command line without a command at once: it is a command
 /// that there is not.
 static error_t take_word(struct taking *taking, const char *word) {
     if (taking->words < command_facts[taking->arguments.command].words)

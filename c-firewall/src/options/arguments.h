@@ -25,7 +25,7 @@ struct arguments {
     const char *words[ARGUMENTS_WORDS_MAX]; // as many as the command takes; none for ARGUMENTS_RUN
 };
 
-/// Takes a command line in its order. argv[0] is the program's name and not looked at. --help and
+/// Parses a command line in its order. argv[0] is the program's name and not looked at. --help and
 /// --version act when met: what follows is not looked at, and words may be missing.
 /// - Returns 0, or -EINVAL with failure filled in and *arguments untouched.
 int arguments_parse(int argc, char **argv, struct arguments *arguments, struct failure *failure);

@@ -11,7 +11,7 @@
 #include "policy/policy.h"
 #include "queue/queue.h"
 
-/// What `explain` takes a capture's packets for.
+/// Facts that `explain` assumes for a capture's packets.
 /// Metadata of a captured packet, besides its bytes.
 struct options_facts {
     bool has_hook; // whether a hook was given; without it that of the first base chain

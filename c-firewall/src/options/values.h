@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "options/arguments.h"
 
-/// What the command line gave, and where to say what is wrong with it.
+/// Arguments of the command line, and the destination of errors.
 struct values {
     const struct arguments *arguments;
     struct failure *failure;

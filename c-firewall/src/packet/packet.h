@@ -51,7 +51,7 @@ struct packet {
     // The way to the transport header ends where the captured bytes do: which extension headers and
     // which protocol follow isn't known. Without it, what wasn't met isn't in the packet.
     bool headers_beyond;
-    // What stands behind the network header in the eyes of nf_tables: as protocol and l4_offset,
+    // Transport header as nf_tables sees it: as protocol and l4_offset,
     // but AH ends the walk (nft_set_pktinfo_ipv6), and a later fragment has a protocol, of IPv6
     // unless it is an extension header's (ipv6_find_hdr).
     bool has_transport;

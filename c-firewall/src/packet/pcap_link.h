@@ -32,7 +32,7 @@ struct pcap_packet {
     uint32_t captured;
     uint32_t original; // bytes that it had
     uint8_t version;   // of IP, as the frame says: 4, 6; 0 = it does not
-    // What follows PCAP_COMMENT_BEGIN in the first of its frame's comments that begins so; NULL =
+    // Text after PCAP_COMMENT_BEGIN in the first of its frame's comments with that start; NULL =
     // none.
     const uint8_t *comment;
     size_t comment_bytes;

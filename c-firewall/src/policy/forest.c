@@ -17,7 +17,7 @@ static uint32_t labels_of(const uint8_t *name, size_t length) {
     return labels;
 }
 
-/// Where the record of the nearest wildcard above a name ends; 0 = there is none.
+/// End of the record of the nearest wildcard above a name; 0 = there is none.
 static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, size_t length) {
     uint8_t starts[LABELS_MAX]; // of the names above it that may be wildcards
     uint32_t count = 0, labels = 1, place = 0;

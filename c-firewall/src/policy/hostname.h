@@ -60,10 +60,10 @@ const char *hostname_read(const char *text, size_t length, struct hostname *name
 /// No names, for one owner; NULL if there is no memory.
 struct hostnames *hostname_make(void);
 
-/// Gives them one owner more. NULL is none.
+/// Adds an owner. NULL has none.
 struct hostnames *hostname_share(struct hostnames *hostnames);
 
-/// Takes an owner away; frees them with the last. NULL is none.
+/// Removes an owner; the last one frees them. NULL has none.
 void hostname_free(struct hostnames *hostnames);
 
 // hostnames may be NULL: none.
@@ -90,7 +90,7 @@ const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size
 /// Prints a name as it is written, without quotes.
 void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id);
 
-/// Where the record of a name ends; 0 = there is none.
+/// End of the record of a name; 0 = there is none.
 uint32_t hostname_search(const struct hostnames *hostnames, const uint8_t *name, size_t length,
                          bool wildcard);
 

@@ -84,7 +84,7 @@ static bool is_pair(uint32_t first, uint32_t second) {
     return false;
 }
 
-/// Takes a character of UTF-8 from the start of a text; NO_LETTER if it is none.
+/// Consumes a UTF-8 character at the start of a text; NO_LETTER if there is none.
 static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
     const uint8_t first = *(*text)++;

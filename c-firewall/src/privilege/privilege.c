@@ -141,7 +141,7 @@ static int become_user(const struct privilege_user *user, const struct kept *kep
 static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
     if (!kept->sandbox)
         return 0;
-    // Where it can't be changed, it means nothing any more without new privileges.
+    // If it can't be changed, it has no effect without new privileges.
     if (bounds)
         (void)capng_apply(CAPNG_SELECT_BOUNDS);
     if (capng_apply(CAPNG_SELECT_CAPS) == 0 && capng_apply(CAPNG_SELECT_AMBIENT) == 0)
@@ -189,7 +189,7 @@ static void warn_of_files(const struct kept *kept) {
                      kept->policy->files[i], strerror(errno), name);
 }
 
-/// What is executed later gets no more rights than the program has.
+/// A program executed later gets no more rights than this one.
 static int set_no_new_privs(struct failure *failure) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) == 0)
         return 0;

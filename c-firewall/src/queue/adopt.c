@@ -132,7 +132,7 @@ static int send_request(const struct queue *queue, enum queue_request request, b
         queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer));
 }
 
-/// Asks for how packets are to be copied. The last request is acknowledged if somebody looks
+/// Requests a copy mode. The last request is acknowledged if the caller checks
 /// for it.
 static int configure(struct queue *queue) {
     const int result = send_request(queue, QUEUE_FLAGS, false);

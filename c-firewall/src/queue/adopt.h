@@ -7,7 +7,7 @@
 // answered all that it took; what comes from then on waits in the socket, and the new process,
 // which was given a descriptor of it (SCM_RIGHTS), goes on where the old one ended.
 //
-// What the new process wants of the kernel differently (copy range, flags, length) it asks for when
+// The new process requests changed settings of the queue (copy range, flags, length) when
 // nothing can fail any more, without waiting for answers, since those would stand behind all
 // packets that wait: what the kernel would refuse was found out before, by queue_probe. Packets
 // that wait have been copied for the old process. If that is less than the new one asks for, each

@@ -57,8 +57,7 @@ struct event_figures {
     const uint64_t *values;
 };
 
-// What the members mean stands in docs/EVENTS.md. A pointer to another object is NULL where there
-// is none.
+// docs/EVENTS.md describes the members. A pointer to another object is NULL where there is none.
 
 /// Each line.
 struct event_line {

@@ -25,7 +25,7 @@ enum policy_type {
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
     POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
-    POLICY_BOOLEAN,     // what exthdr compares with: exists 1, missing 0
+    POLICY_BOOLEAN,     // operand of exthdr: exists 1, missing 0
     POLICY_HOSTNAME,    // its value in a policy is a number of Hostnames; later one of the engine
     POLICY_ALPN,        // its value in a policy is the name's 16 bytes, as of ifname; a bit later
     POLICY_TLS_VERSION, // as on the wire: 1.0 is 0x0301, 1.3 0x0304
@@ -47,8 +47,7 @@ enum policy_part {
     POLICY_PART_OWNER,          // the socket that sends, which the kernel tells if it is asked
     POLICY_PART_CT_STATE, // the connection, which the kernel tells if it is asked, or marks do
     POLICY_PART_CT_MARK,  // the connection, which the kernel tells if it is asked
-    POLICY_PART_NAMES, // what a client shows of the host it wants, which takes the packets of its
-                       // connection
+    POLICY_PART_NAMES,    // host name sent by the client, read from the packets of its connection
 };
 
 /// The fields.

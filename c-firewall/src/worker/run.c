@@ -136,7 +136,7 @@ static int send_verdicts(struct worker *worker) {
     return 0;
 }
 
-/// Gives a packet its verdict.
+/// Decides a packet and sends its verdict.
 static void give_verdict(struct worker *worker, const struct queue_packet *packet) {
     struct decide_outcome outcome;
     enum verdict verdict;
@@ -152,7 +152,7 @@ static void give_verdict(struct worker *worker, const struct queue_packet *packe
     worker->verdicts[verdict]++;
 }
 
-/// Gives every packet its verdict.
+/// Decides every packet and sends its verdict.
 static int give_verdicts(struct worker *worker, uint32_t packets) {
     uint32_t followed;
     int result;

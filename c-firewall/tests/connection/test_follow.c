@@ -33,7 +33,7 @@ struct data {
     size_t length;
 };
 
-/// What a packet is made of.
+/// Parts of a packet.
 struct step {
     bool from_client;
     const char *flags;
@@ -234,7 +234,7 @@ static void names_text(const struct names *names, char text[static TEXT_BYTES]) 
                  (const char *)names->host);
 }
 
-/// What is told of a packet, in the words of the script.
+/// Names of a packet, in the words of the script.
 static void told(const struct play *play, char text[static TEXT_BYTES]) {
     switch (play->last.kind) {
     case FOLLOWED_NONE:
@@ -260,7 +260,7 @@ static void put_count(char text[static TEXT_BYTES], const char *group, const cha
                  (unsigned long long)count);
 }
 
-/// What was counted, without what is 0.
+/// Counters that are not 0.
 static void counts_text(const struct connection_counts *counts, char text[static TEXT_BYTES]) {
     static const char *const lists[] = {"opening",   "showing", "settling", "known",
                                         "datagrams", "closing", "silent"};

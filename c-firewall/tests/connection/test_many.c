@@ -26,7 +26,7 @@ static const struct connection_settings settings = {
 
 static const char *const parts[] = {"GET / HTTP/1.1\r\nHost: a.exa", "mple\r\n\r\n"};
 
-/// Lets a client, or the server with its answer, send a packet. Returns what the client has shown
+/// Sends a packet of a client, or the server's answer. Returns the client's names
 /// then.
 static enum names_state send_packet(struct connections *connections, uint32_t client, uint8_t flags,
                                     uint32_t at, const char *data) {
@@ -58,7 +58,7 @@ static enum names_state send_packet(struct connections *connections, uint32_t cl
     return connection_names(connections, &followed)->state;
 }
 
-/// What is allocated for connections; all of it, be it touched or not.
+/// Bytes allocated for connections, touched or not.
 static size_t memory_bytes(const struct connections *connections) {
     const struct connection_table *table = &connections->table;
     const struct connection_pool *pool = &connections->pool;

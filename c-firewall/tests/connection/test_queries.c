@@ -53,7 +53,7 @@ static uint8_t *make_queries(uint32_t count) {
     return bytes;
 }
 
-/// Lets the client or the server send a packet.
+/// Sends a packet of the client or the server.
 static struct followed send_packet(struct connections *connections, bool from_client, uint8_t flags,
                                    uint32_t sequence, uint32_t acknowledged, const uint8_t *data,
                                    uint32_t length) {

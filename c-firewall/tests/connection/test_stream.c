@@ -40,7 +40,7 @@ static void check_prefix(const struct stream *stream, struct connection_pool *po
         assert_int_equal(out[at], byte_at(at));
 }
 
-/// Puts pieces until one is refused; returns whether one conflicted.
+/// Stores pieces until one is refused; returns whether one conflicted.
 static bool play(struct random *random, struct connection_pool *pool, uint32_t reach) {
     static bool there[STREAM_BYTES_MAX];
     static uint8_t bytes[STREAM_BYTES_MAX];

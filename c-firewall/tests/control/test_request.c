@@ -11,7 +11,7 @@
 static const char *const names[] = {"status", "stats", "rules", "reload",      "log",
                                     "drain",  "tail",  "proof", "connections", "upgrade"};
 
-/// What became of a line, as the vectors tell it.
+/// Result of a line, in the words of the vectors.
 static void describe(const char *line, size_t length, char *text, size_t size) {
     struct control_request request;
     struct failure failure;

@@ -285,7 +285,7 @@ static void chains_see_their_hook_and_family(void **state) {
     free(sample.vector.bytes);
 }
 
-/// Notes which chains and rules are told of.
+/// Records the chains and rules of a walk.
 struct notes {
     size_t chain_count;
     struct compile_place chains[NOTES_MAX];

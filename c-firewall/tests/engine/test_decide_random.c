@@ -12,7 +12,7 @@ enum {
     PACKETS = 400,
 };
 
-/// What both twins make of the numbers from seed 1 on.
+/// Results of both twins for the numbers from seed 1 on.
 #define DIGEST 0x94b9239967da7d2cULL
 
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
@@ -86,7 +86,7 @@ static uint32_t captured_of(struct random *random, uint32_t count) {
     return random_below(random, 4) == 0 ? random_below(random, count + 1) : count;
 }
 
-/// What is decided of a part of a packet must be what is decided of the whole.
+/// The verdict for a part of a packet must be that for the whole.
 static void assert_as_whole(const char *text, const uint8_t *bytes, uint32_t count,
                             const struct decide_input *input) {
     struct engine of_part = engine_make(text, false), of_whole = engine_make(text, false);

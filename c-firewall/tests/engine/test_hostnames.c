@@ -195,7 +195,7 @@ static void names_have_as_many_labels_as_fit(void **state) {
     hostnames_make(&numbers, all);
     assert_true(is_found(&numbers, longest, above));
     assert_true(is_found(&numbers, above + 2, "*.a"));
-    // What is no name, but may be asked for.
+    // Texts that are no names but may be looked up.
     memset(dots, '.', NAMES_HOST_BYTES);
     assert_true(is_found(&numbers, dots, "-"));
     dots[NAMES_HOST_BYTES - 1] = 'a';
@@ -246,7 +246,7 @@ static uint8_t put_protocols(uint8_t *alpn, const char *list) {
     return (uint8_t)(at - alpn);
 }
 
-/// What a client has shown, as a line of the vectors says.
+/// Names of a client, from a line of the vectors.
 static struct names names_of(char *line) {
     static const char *const states[] = {"none", "undecided", "known", "unreadable", NULL};
     static const char *const protocols[] = {"other", "tls", "quic", "http", "dns", NULL};

@@ -49,7 +49,7 @@ static void who_ends_first_makes_room(void **state) {
     assert_false(learned_find(learned, 1, 0, 0));
     for (uint32_t address = 1; address < 9; address++)
         assert_true(learned_find(learned, 1, address, 0));
-    // What is over makes room, too.
+    // An expired entry makes room, too.
     assert_false(learned_add(learned, 1, 9, 500, 101));
     assert_false(learned_find(learned, 1, 1, 0));
     for (uint32_t address = 0; address < MORE; address++) {

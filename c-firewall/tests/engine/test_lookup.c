@@ -9,7 +9,7 @@ enum {
     ROUNDS = 2000,
 };
 
-/// What the parted ranges say, one by one.
+/// Contents of the parted ranges, one by one.
 static uint32_t expected(const struct lookup_range *ranges, uint32_t count, policy_value value) {
     for (uint32_t i = 0; i < count; i++)
         if (ranges[i].low <= value && value <= ranges[i].high)

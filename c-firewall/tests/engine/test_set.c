@@ -59,7 +59,7 @@ static bool holds(const struct policy_range *element, const struct fields *field
     return true;
 }
 
-/// What is found holds, and something is found if any element holds.
+/// A found element holds, and one is found if any holds.
 static bool check(const struct set *set, const struct policy_range *ranges, uint32_t count,
                   const struct fields *fields) {
     uint64_t words[FIELDS_KEY_WORDS_MAX];

@@ -56,7 +56,7 @@ static void put(const char *line) { assert_true(events_sink_put(&sink, line, str
 
 static void flush(void) { events_sink_flush(&sink, &lock, now_ns); }
 
-/// What can be read at once. Returns the number of bytes, which are NUL-terminated.
+/// Bytes that can be read at once. Returns the number of bytes, which are NUL-terminated.
 static size_t read_all(int fd, char *text, size_t size) {
     size_t length = 0;
     ssize_t count;

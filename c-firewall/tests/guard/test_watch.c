@@ -8,7 +8,7 @@ static struct queue_figures figures(uint32_t offered, uint32_t waiting) {
     return (struct queue_figures){.offered = offered, .waiting = waiting};
 }
 
-/// Looks so often at the same figures. Returns whether packets are due at the last look, and not
+/// Observes the same figures so often. Returns whether packets are due at the last look, and not
 /// before.
 static bool due_at_last(struct guard_watch *watch, const struct queue_figures *found, int looks,
                         uint32_t *id) {

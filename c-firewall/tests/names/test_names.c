@@ -44,7 +44,7 @@ static bool is_stream(const char *what) {
     return strcmp(what, "hello") == 0 || strcmp(what, "client") == 0 || strcmp(what, "framed") == 0;
 }
 
-/// What a stream's first bytes are known by never changes when more come.
+/// The protocol of a stream's first bytes never changes when more arrive.
 static void what_is_decided_stays_decided(void **state) {
     int cuts = 0;
 

@@ -128,7 +128,7 @@ static void an_earlier_id_begins_a_run(void **state) {
     assert_int_equal(batch->gap_ids, 0);
 }
 
-/// What the next verdict would cover is answered before it, and no run goes over it.
+/// Ids that the next verdict would cover are answered before it, and no run goes beyond it.
 static void a_gap_gets_a_verdict_of_its_own(void **state) {
     struct verdict_batch *batch = *state;
 
@@ -207,7 +207,7 @@ static void what_has_no_id_is_answered_at_the_end(void **state) {
     assert_int_equal(batch->gap_ids, 0);
 }
 
-/// Where a queue was taken over everything that waits before the first id is answered with it.
+/// In a queue that was taken over, all packets before the first id are answered with it.
 static void an_unknown_beginning_is_a_gap(void **state) {
     struct verdict_batch *batch = *state;
 

@@ -57,7 +57,7 @@ static void assert_mode(const char *expected) {
     assert_string_equal(text, expected);
 }
 
-/// What a process is given: a descriptor of its own.
+/// Descriptor of the process's own.
 static struct queue_handover handover_of(struct queue *queue) {
     queue_give(queue);
     return (struct queue_handover){.fd = fcntl(queue_fd(queue), F_DUPFD_CLOEXEC, 0),

@@ -57,7 +57,7 @@ struct figures {
     uint32_t kept, added, removed;
 };
 
-/// Lets a policy take the place of another whose counters stand at 1, 2, 3, …, and its logs too.
+/// Replaces a policy whose counters and logs stand at 1, 2, 3, … by another.
 static struct figures exchange(const struct loaded *old, struct loaded *new) {
     struct flow_counter counters[COUNTERS_MAX];
     uint64_t logged[COUNTERS_MAX];
@@ -274,7 +274,7 @@ static void what_goes_over_outlives_the_old_policy(void **state) {
     unload(new);
 }
 
-/// Lets a policy take the place of another process' of which a limit has so many tokens.
+/// Replaces another process's policy, one of whose limits has so many tokens, by a policy.
 static void refill(const struct loaded *old, struct loaded *new, int64_t tokens, uint64_t used) {
     const struct migration_states states = {&tokens, &used};
     struct migration_side olds, news;

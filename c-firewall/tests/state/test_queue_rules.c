@@ -7,7 +7,7 @@
 
 #include "test.h"
 
-/// What is known of our queues 3 to 5, in one line: "plain bypass 3 4 5".
+/// State of our queues 3 to 5, in one line: "plain bypass 3 4 5".
 static void assert_feed(const struct queue_rules *queue_rules, const char *expected) {
     char *told = NULL;
     size_t length;

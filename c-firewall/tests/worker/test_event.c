@@ -171,7 +171,7 @@ static void *produce(void *argument) {
     return NULL;
 }
 
-/// What comes out is whole and in order, and what doesn't was counted.
+/// Events arrive whole and in order, and lost ones are counted.
 static void both_ends_at_once(void **state) {
     const uint64_t lost = counts_get(COUNT_EVENTS_LOST);
     uint32_t last = 0;

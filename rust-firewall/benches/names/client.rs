@@ -6,7 +6,7 @@ use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM};
 use rust_firewall::names::quic;
 
 const NAME: &[u8] = b"www.shop.example";
-/// Of an Initial packet: all, its header, the number in that, and what is sealed behind the header.
+/// Sizes of an Initial packet: the whole, its header, the packet number, and the sealed bytes after the header.
 const INITIAL_BYTES: usize = 1200;
 const INITIAL_HEAD: usize = 22;
 const INITIAL_NUMBER: usize = 18;

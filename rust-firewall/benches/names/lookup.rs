@@ -62,7 +62,7 @@ pub fn make() -> Lookups {
     }
 }
 
-/// Looks the next names up. Returns how many there are.
+/// Looks up the next names. Returns their number.
 pub fn round(lookups: &mut Lookups) -> u32 {
     let names = lookups.asked.iter().skip(lookups.next).take(PACKETS);
     let is_found = |name: &String| hostnames::find(&lookups.numbers, black_box(name.as_bytes()));

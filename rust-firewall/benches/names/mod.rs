@@ -58,7 +58,7 @@ struct Step {
 /// Clients that all send the same.
 pub struct NamedCase {
     pub name: &'static str,
-    /// What each has sent before; the same clients come again then.
+    /// Bytes that each client has sent before; the same clients continue then.
     before: fn() -> Vec<Step>,
     each: fn() -> Vec<Step>,
 }
@@ -202,7 +202,7 @@ fn set_client(step: &mut Step, client: u32) {
     step.bytes[port + 1] = client as u8;
 }
 
-/// Takes a packet in and decides it, as a worker does. Returns whether it is accepted.
+/// Follows and decides a packet, as a worker does. Returns whether it is accepted.
 fn decide_one(subject: &mut NamedSubject, step: usize) -> bool {
     let bytes = &subject.steps[step].bytes;
     let mut parsed = Packet::default();
@@ -227,7 +227,7 @@ fn decide_one(subject: &mut NamedSubject, step: usize) -> bool {
     outcome.verdict == Verdict::Accept && !named::refuses(&found, &outcome)
 }
 
-/// Lets so many clients send. Returns how many packets are accepted.
+/// Sends the packets of so many clients. Returns the number of accepted packets.
 pub fn round(subject: &mut NamedSubject) -> u32 {
     let mut accepted = 0;
     if subject.again {

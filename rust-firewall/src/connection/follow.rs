@@ -46,7 +46,7 @@ fn has_names(packet: &Packet) -> bool {
     matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
 }
 
-/// Takes a packet in, in the order in which its queue gives them. Those of both directions must come.
+/// Follows a packet, in the order of its queue. Those of both directions must come.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     connections.now_ns = input.now_ns;
     connections.queries.slot = SLOT_NONE;

@@ -85,7 +85,7 @@ fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Lets the stream begin behind queries that the server has: behind all of them, or, where much is
+/// Moves the stream's start after queries that the server has acknowledged: after all of them or, if much is
 /// kept, behind those that it has acknowledged.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
@@ -160,7 +160,7 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
     let decided = connection.stream.decided;
     let end = stream::prefix(&connection.stream);
     if grown {
-        // Where it does not begin the stream, there is room when the server has what stands before it.
+        // If it does not begin the stream, there is room once the server has acknowledged the bytes before it.
         let whole = decided == 0 && end >= BYTES_MAX;
         let part = connections.gathered.get(decided as usize..end as usize);
         let part = part.unwrap_or_default();

@@ -247,7 +247,7 @@ pub struct Connection {
     pub chained: u32,
     pub older: u32,
     pub newer: u32,
-    /// Where it counts as its client's, and those that came there before and after it.
+    /// Links in the list of its client's connections: its share, the previous and the next one.
     pub share: u32,
     pub share_older: u32,
     pub share_newer: u32,

@@ -59,7 +59,7 @@ pub trait ControlActions {
     /// sent nothing yet. The control keeps no descriptor of the client unless this fails. The loop
     /// goes on with the handover.
     fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
-    /// Sends events to a client, who has been told {"ok":true}. verdicts: of the packets that it
+    /// Sends events to a client that has received {"ok":true}. verdicts: of the packets that it
     /// wants, bits 1 << Verdict. EBUSY: there are too many such clients.
     fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno>;
 }

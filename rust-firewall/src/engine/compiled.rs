@@ -57,7 +57,7 @@ pub enum CompileAsk {
     Key(u32),
 }
 
-/// What a statement has become. A rule's stand side by side, in their order, so that the n-th is
+/// Compiled statement. A rule's stand side by side, in their order, so that the n-th is
 /// the n-th of the policy. negated: holds if the comparison does not, but never without the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOp {

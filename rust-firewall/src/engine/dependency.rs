@@ -17,7 +17,7 @@ pub const NEEDS_IPV6: u32 = 4;
 /// Beside them: the rule reads names.
 pub const READS_NAMES: u32 = 8;
 
-/// What the table and a rule's matches imply of the packets that come to the rule's end.
+/// Properties that the table and a rule's matches imply for packets at the rule's end.
 struct Said {
     ipv4: bool,
     ipv6: bool,
@@ -113,7 +113,7 @@ fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     }
 }
 
-/// What a rule of a table asks of a packet before all else, and whether it reads names: the sum of some of
+/// Conditions of a table's rule that are checked first, and whether it reads names: the sum of some of
 /// the above.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {

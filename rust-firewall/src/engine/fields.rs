@@ -401,7 +401,7 @@ pub fn value(fields: &Fields, field: Field) -> u128 {
     }
 }
 
-/// Puts the values of a key's fields together as a `LookupHash` wants them, two words for a wide
+/// Joins the values of a key's fields in the form of a `LookupHash` wants them, two words for a wide
 /// one. Gives how many words, or none if a field is not present.
 pub fn words(fields: &Fields, key: &[Field], words: &mut [u64; KEY_WORDS_MAX]) -> Option<usize> {
     let mut count = 0;

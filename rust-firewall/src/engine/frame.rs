@@ -41,7 +41,7 @@ pub struct Fork {
     pub is_goto: bool,
     /// Behind the rule a way that may be accepted is elsewhere.
     pub aside: bool,
-    /// Which of the places where its vmap may lead comes next; 0 = none.
+    /// Next possible target of its vmap; 0 = none.
     pub next: u32,
 }
 

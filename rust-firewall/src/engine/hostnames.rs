@@ -23,7 +23,7 @@ pub struct HostNumbers {
     protocols: Vec<u128>,
 }
 
-/// Takes the names of a policy, which are shared.
+/// Stores the names of a policy, which are shared.
 pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
     HostNumbers {
         hostnames: Arc::clone(hostnames),
@@ -81,7 +81,7 @@ fn offered(protocols: &[u128], names: &Names) -> u32 {
     bits
 }
 
-/// What a compiled policy (`Compiled::hosts`) makes of what a client has shown: `DecideInput::host_number` and `alpn_bits`, which stay the same as
+/// Numbers of a client's names in a compiled policy (`Compiled::hosts`): `DecideInput::host_number` and `alpn_bits`, which stay the same as
 /// long as names and policy do.
 pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     if names.state != NamesState::Known {

@@ -111,7 +111,7 @@ pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
     holds(bucket, &words, now_ns)
 }
 
-/// Puts an address where another one was, or none.
+/// Replaces an address, or stores one in a free place.
 fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     let [set, high, low] = words;
     let number = bucket.number.load(Ordering::Relaxed);

@@ -34,7 +34,7 @@ struct WideInterval {
     value: u32,
 }
 
-/// Where to search: of the values with the same (value - base) >> shift, the intervals that begin
+/// Search index: for the values with the same (value - base) >> shift, the intervals that begin
 /// there are starts[n] to starts[n + 1].
 #[derive(Clone, Debug)]
 struct Buckets {

@@ -191,7 +191,7 @@ pub fn record<R: DecideRecorder>(
         depth: walk.way,
         why,
         may,
-        // Which is asked for before the first statement.
+        // This condition is checked before the first statement.
         missing: Some(Field::MetaL4proto),
         values_count: 0,
         values: [0; KEY_FIELDS_MAX],

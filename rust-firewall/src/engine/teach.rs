@@ -26,7 +26,7 @@ const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 /// Length field of a message over TCP.
 const LENGTH_BYTES: u32 = 2;
-/// Where a header of TCP has its length, and one of UDP that of all.
+/// Offsets of the header length in TCP and of the datagram length in UDP.
 const TCP_LENGTH: usize = 12;
 const UDP_LENGTH: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;

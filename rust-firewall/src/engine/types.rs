@@ -66,7 +66,7 @@ pub struct DecideInput<'a> {
     pub ct_mark: Option<u32>,
     /// Names that its client has sent; none = the packet has no names.
     pub names: Option<&'a Names>,
-    /// Of names' host among the policy's, and of the protocols it offers, as `hostnames::resolve` gives them.
+    /// Numbers of the host among the policy's names and of the offered protocols, as `hostnames::resolve` gives them.
     pub host_number: u32,
     pub alpn_bits: u32,
     /// The policy has refused its connection: it is dropped, and no rule looks at it.
@@ -152,14 +152,14 @@ pub struct DecideStep {
     /// Jumps and gotos taken on the way here.
     pub depth: u32,
     pub why: DecideWhy,
-    /// What is not known decides whether the rule holds, or whether the packet comes to it.
+    /// An unknown value decides whether the rule holds or the packet reaches it.
     pub may: bool,
     /// With `Missing`, `Beyond` and `Unknown`.
     pub missing: Option<Field>,
     /// With `Differs`.
     pub values_count: u32,
     pub values: [u128; KEY_FIELDS_MAX],
-    /// What the rule ended with (of its own, of its vmap); `Drop` for a reject.
+    /// Verdict of the rule or of its vmap; `Drop` for a reject.
     pub verdict: Option<Leads>,
 }
 

@@ -17,7 +17,7 @@ use crate::engine::ways;
 use crate::packet::verdict::Verdict;
 use crate::policy::{Verdict as Leads, FIELDS_OF_NAMES};
 
-/// Looks on in a rule that reads a field beyond the captured bytes or a name that is not known, for a
+/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, to find a
 /// match that does not hold whatever that field is, as long as nothing has an effect.
 /// - statement: that reads it; becomes the one that does not hold.
 /// - why: `Beyond` or `Unknown`.

@@ -253,7 +253,7 @@ fn fall_asleep(shared: &Shared) -> bool {
     found
 }
 
-/// Waits for records, for somebody who wakes, for sinks, or for a time; none = without end.
+/// Waits for records, a wake-up, sinks, or for a time; none = without end.
 fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
     let stdout = io::stdout();
     let bell = shared.bell.event.as_fd();
@@ -264,7 +264,7 @@ fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
             _ => events::sink::fd(sink),
         };
         let flags = events::sink::events(sink);
-        // A sink that is watched for nothing would be told of all the same, if its other end is gone.
+        // A sink that is watched for no event is reported nevertheless if its other end is closed.
         if let Some(fd) = fd.filter(|_| !flags.is_empty()) {
             polled.push(PollFd::new(fd, flags));
         }

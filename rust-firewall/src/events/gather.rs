@@ -210,7 +210,7 @@ fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count:
     let classes = event::classes(event.status, event.truncated, &event.outcome);
     let is_packet = log == log_count;
     let (mut plain, mut full) = (None, None);
-    // What only passed is for those who follow.
+    // Accepted packets are for followers alone.
     if gather.lines.is_some()
         && (!is_packet || classes & (DROP | REJECT | ANOMALY) != 0)
         && take_token(gather)

@@ -92,7 +92,7 @@ pub fn has_room(lines: &EventsLines, line: &[u8]) -> bool {
     line.len() <= lines.room.saturating_sub(lines.pending.len())
 }
 
-/// Gives what is pending for what has been written. Returns how many lines found no room so far.
+/// Swaps the pending lines with the written ones. Returns the number of lines dropped so far.
 pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     if let Some(written) = written {
         written.clear();
@@ -120,7 +120,7 @@ fn end_last_line(folder: &OwnedFd, name: &str, fd: &OwnedFd) {
     }
 }
 
-/// Opens a file, or makes it, as who runs this; a link that others could have made is not followed.
+/// Opens or creates a file as the program's user; a link that others could have made is not followed.
 fn open_file(path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_WRONLY
         | OFlag::O_APPEND
@@ -210,7 +210,7 @@ pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failu
     if sink.fd.is_none() {
         match reopen(&sink) {
             Ok(fd) => sink.fd = Some(fd),
-            // Who reads may come later.
+            // A reader may come later.
             Err(error) if kind == EventsSinkKind::Unix || error == Errno::ENXIO => {
                 begin_trouble(&mut sink, &reason(error));
             }
@@ -368,7 +368,7 @@ fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
     sink.fd.is_some()
 }
 
-/// Takes what is pending over, if all that was taken before has been written. swap: `swap`, under
+/// Takes over the pending lines if all earlier ones have been written. swap: `swap`, under
 /// the lock. Returns whether there is something to write.
 fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64) -> bool {
     if sink.written < sink.writing.len() {
@@ -439,7 +439,7 @@ pub fn look(sink: &mut EventsSink, now_ns: u64) {
     let Some(fd) = sink.fd.as_ref().filter(|_| is_socket(sink)) else {
         return;
     };
-    // What it says does not matter.
+    // Its content does not matter.
     let mut said = [0; 256];
     match recv(fd.as_raw_fd(), &mut said, MsgFlags::MSG_DONTWAIT) {
         Ok(0) => fail(sink, Errno::EPIPE, now_ns),

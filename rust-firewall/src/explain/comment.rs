@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a capture's comment tells of a packet, as `fwctl record` writes it: `twinwall: verdict=drop by=rule
+//! Facts in a capture's comment on a packet, as `fwctl record` writes it: `twinwall: verdict=drop by=rule
 //! rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`. Fields have one space before them and a value without
 //! spaces; percent signs and what is not printed stand in it as %XX. Fields that are not known are left alone.
 

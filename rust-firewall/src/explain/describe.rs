@@ -25,7 +25,7 @@ pub fn statement(policy: &Policy, place: CompilePlace) -> Option<&Statement> {
     rule.statements.get(place.statement as usize)
 }
 
-/// Where a rule stands: "FILE:LINE". place: of the rule or one of its statements.
+/// Position of a rule: "FILE:LINE". place: of the rule or one of its statements.
 pub fn place(policy: &Policy, place: CompilePlace) -> String {
     let text = rule(policy, place).map(|rule| rule.place);
     let file = text.and_then(|text| policy.files.get(text.file as usize));

@@ -213,7 +213,7 @@ fn watch(guarding: &mut Guarding) -> bool {
         match word {
             Word::Says(guard::BYE) => return true,
             Word::HangsUp => return !began,
-            // What was seen long ago says nothing of what was answered meanwhile.
+            // An old observation says nothing about packets answered meanwhile.
             Word::Says(word) => {
                 held = word == guard::HOLD;
                 began = began || !held;

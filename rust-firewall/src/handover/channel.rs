@@ -217,7 +217,7 @@ fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
     }
 }
 
-/// Where the first line that is there begins and ends, without its end. looked: how much of it is
+/// Start and end of the first line, without its line end. looked: how much of it is
 /// known to have no end; brought up to date.
 fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize, usize)> {
     let begin = channel.begin;

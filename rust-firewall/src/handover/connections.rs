@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a worker knows of the connections of its queue, for the worker that takes the queue over.
+//! Transfer of a worker's connections to the worker that takes its queue over.
 //!
 //! Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has them, by lists, in
 //! each list from the oldest on; of each connection that was forgotten lately place, tag and age in seconds (32

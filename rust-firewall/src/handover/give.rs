@@ -138,7 +138,7 @@ fn tell(
     let inner = state::lock(state);
     let channel = &mut giving.channel;
     let due_ns = handover::channel::due_ns(channel);
-    // Who does not read keeps the main thread for no longer than in the pause.
+    // A client that does not read blocks the main thread no longer than in the pause.
     handover::channel::extend(channel, PAUSE_MS);
     handover::channel::send(
         channel,

@@ -413,7 +413,7 @@ fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> b
     !reading.cut && are_names(names, is_udp)
 }
 
-/// Takes how far requests are read. Returns whether it is as it should be.
+/// Reads the state of a request reader. Returns whether it is valid.
 fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
     requests.next = number(reading, 8);
     let Some(&awaited) = AWAITED.get(number(reading, 1) as usize) else {

@@ -25,7 +25,7 @@ const NO_COMMENT: u32 = u32::MAX;
 /// The rules that are written at a time, which takes some milliseconds.
 const AT_A_TIME: u32 = 2048;
 
-/// Rules that are being written, a part at a time, as whoever writes them has other things to do.
+/// Rules that are being written, a part at a time, since the writer has other work.
 pub struct HandoverRules {
     pub memory: HandoverMemory,
     at: MigrationPlace,

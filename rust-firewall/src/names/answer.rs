@@ -46,7 +46,7 @@ pub struct Answer {
     pub id: u16,
     /// True for an answer, false for a query.
     pub is_answer: bool,
-    /// Of the question.
+    /// Name and type of the question.
     pub dns_type: u16,
     pub class: u16,
     pub host: AnswerHost,

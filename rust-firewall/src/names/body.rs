@@ -21,7 +21,7 @@ const BODILESS: [&[u8]; 5] = [b"CONNECT", b"GET", b"HEAD", b"OPTIONS", b"TRACE"]
 /// Kind of body after a header. The default is none: no field has announced one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesBody {
-    /// Of the request up to there, with what stands before it.
+    /// Bytes of the request up to there, with those before it.
     pub header_bytes: u32,
     pub has_length: bool,
     pub is_chunked: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers and parts of a message, taken one after another. Who takes more than there is gets nothing, then and later on, and
-//! asks at the end.
+//! Reader of numbers and parts of a message, one after another. Reading past the end gives nothing, then and later on; the
+//! caller checks for it at the end.
 #![deny(clippy::indexing_slicing)]
 
 /// Rest of a message.

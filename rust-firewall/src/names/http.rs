@@ -157,7 +157,7 @@ fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word.starts_with(b"*") || word.windows(2).any(|bytes| bytes == b":/")
 }
 
-/// What a first line, which begins with a word and a blank, is. A request has HTTP's version, in whatever case, as its last
+/// Kind of a first line that begins with a word and a blank. A request has HTTP's version, in whatever case, as its last
 /// word, or a method as its first and not another protocol's version, as RTSP and SIP have, as its last. Perhaps it is one if
 /// it has such a version or a target: there are servers that know other methods without a version (HTTP/0.9), and such that
 /// read RTSP.

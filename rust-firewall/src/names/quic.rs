@@ -97,7 +97,7 @@ pub struct QuicHeader {
     pub connection_bytes: u8,
     /// Offset of the packet number; for Initial.
     pub number: u32,
-    /// Where the packet ends, and the next one of the datagram may begin. Of Bad, Short and Unknown, and Retry, the datagram's
+    /// End of the packet, where the next one of the datagram may begin. For Bad, Short and Unknown, and Retry, the datagram's
     /// end.
     pub end: u32,
 }

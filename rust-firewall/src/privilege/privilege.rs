@@ -183,7 +183,7 @@ fn stay(kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
     }
-    // Where it can't be changed, it means nothing any more without new privileges.
+    // If it can't be changed, it has no effect without new privileges.
     let _ = caps::clear(None, CapSet::Bounding);
     set_capabilities(chosen).map_err(|_| failure_set_start("capset", Errno::last()))
 }
@@ -227,7 +227,7 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
     }
-    // What is executed later gets no more rights than the program has.
+    // A program executed later gets no more rights than this one.
     set_no_new_privs().map_err(|error| failure_set_start("prctl", error))?;
     let version = landlock(kept.options, kept.policy)?;
     let calls = seccomp(kept.list)?;

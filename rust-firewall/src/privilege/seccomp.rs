@@ -20,7 +20,7 @@ use crate::base::log::{self, failure_set_start, Failure, LogLevel};
 
 include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 
-// What the standard library and the C library call of their own accord: memory, threads and their
+// System calls of the standard library and the C library: memory, threads and their
 // locks, signals, the end, and clocks where the kernel has no vDSO for them; a call that newer ones
 // prefer (fstat). Then the line on stderr.
 

@@ -7,7 +7,7 @@
 //! that it took; what comes from then on waits in the socket, and the new process, which was given a
 //! descriptor of it (SCM_RIGHTS), goes on where the old one ended.
 //!
-//! What the new process wants of the kernel differently (copy range, flags, length) it asks for when
+//! The new process requests changed settings of the queue (copy range, flags, length) when
 //! nothing can fail any more, without waiting for answers, since those would stand behind all packets
 //! that wait: what the kernel would refuse was found out before, by `queue::probe`. Packets that wait
 //! have been copied for the old process. If that is less than the new one asks for, each is sent
@@ -152,7 +152,7 @@ fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Res
     queue::raw::send_whole(queue, buffer.get(..length).unwrap_or_default())
 }
 
-/// Asks for how packets are to be copied. The last request is acknowledged if somebody looks
+/// Requests a copy mode. The last request is acknowledged if the caller checks
 /// for it.
 fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Flags, false)?;

@@ -45,7 +45,7 @@ struct nfnl_handle {
     _unused: [u8; 0],
 }
 
-// What libnetfilter_queue has no function for itself.
+// Requests without a function in libnetfilter_queue.
 #[link(name = "netfilter_queue")]
 unsafe extern "C" {
     fn nfq_nfnlh(handle: *mut nfq_handle) -> *mut nfnl_handle;

@@ -93,7 +93,7 @@ impl Serialize for EventFigures {
     }
 }
 
-// What the members mean stands in docs/EVENTS.md.
+// docs/EVENTS.md describes the members.
 
 /// Each line.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -26,7 +26,7 @@ pub enum Type {
     /// NFPROTO_IPV4 2, NFPROTO_IPV6 10.
     NfProto,
     Integer,
-    /// What exthdr compares with: exists 1, missing 0.
+    /// Operand of exthdr: exists 1, missing 0.
     Boolean,
     /// Its value in a policy is a number of Hostnames; later one of the engine.
     Hostname,
@@ -66,7 +66,7 @@ pub enum Part {
     CtState,
     /// The connection, which the kernel tells if it is asked.
     CtMark,
-    /// What a client shows of the host it wants, which takes the packets of its connection.
+    /// Host name sent by the client, read from the packets of its connection.
     Names,
 }
 
@@ -274,7 +274,7 @@ pub const FIELDS_OF_OWNER: u64 = 1 << Field::MetaSkuid as u64 | 1 << Field::Meta
 pub const FIELDS_OF_CT_STATE: u64 = 1 << Field::CtState as u64;
 /// The fields of the connection, which the kernel tells if it is asked, as bits 1 << Field.
 pub const FIELDS_OF_CT_MARK: u64 = 1 << Field::CtMark as u64;
-/// The fields of what a client shows of the host it wants, which takes the packets of its connection, as bits 1 << Field.
+/// The fields of host name sent by the client, read from the packets of its connection, as bits 1 << Field.
 pub const FIELDS_OF_NAMES: u64 = 1 << Field::TlsSni as u64
     | 1 << Field::TlsSniExists as u64
     | 1 << Field::TlsAlpn as u64

@@ -94,7 +94,7 @@ pub struct Family {
     pub kind: MetricType,
     pub help: &'static str,
     pub labels: &'static [&'static str],
-    /// Of the last label, if they stand nowhere else.
+    /// Values of the last label, if they stand nowhere else.
     pub values: &'static [&'static str],
     /// Without a sample where the kernel's figures are not known.
     pub kernel: bool,

@@ -25,7 +25,7 @@ pub struct CommandFacts {
     pub name: &'static str,
     /// That follow.
     pub words: usize,
-    /// What they are.
+    /// Unit and meaning.
     pub needs: &'static str,
 }
 
@@ -242,7 +242,7 @@ pub struct OptionFacts {
     pub max: u32,
     /// A number may also be 0.
     pub zero: bool,
-    /// Of a text, at most.
+    /// Maximum length of a text.
     pub bytes: usize,
     /// By profile: a number, or the place of a choice.
     pub defaults: [u32; PROFILE_COUNT],

@@ -166,7 +166,7 @@ fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Gives a packet its verdict.
+/// Decides a packet and sends its verdict.
 fn give_verdict(own: &mut Own, packet: &QueuePacket) {
     if packet.nameless {
         verdict::batch_skip(&mut own.batch);
@@ -180,7 +180,7 @@ fn give_verdict(own: &mut Own, packet: &QueuePacket) {
     }
 }
 
-/// Gives every packet its verdict.
+/// Decides every packet and sends its verdict.
 fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     verdict::batch_clear(&mut own.batch);
     own.verdicts = [0; verdict::COUNT];

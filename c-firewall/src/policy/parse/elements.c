@@ -157,7 +157,7 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
     return false;
 }
 
-/// Takes what an element of a map stands for, into the place behind those that are counted.
+/// Parses the value of a map's element into the place behind those that are counted.
 static int mapped(struct parser *parser, enum policy_maps_to maps_to,
                   struct policy_elements *elements) {
     enum policy_verdict verdict;
@@ -210,7 +210,7 @@ int parse_elements_room(struct parser *parser, enum policy_maps_to maps_to,
     return 0;
 }
 
-/// Takes one element. ranged: set to whether it was written with a range, prefix or `*`.
+/// Parses one element. ranged: set to whether it was written with a range, prefix or `*`.
 static int element(struct parser *parser, const struct parse_shape *shape,
                    struct policy_elements *elements, bool *ranged) {
     const struct token first = *lexer_peek(&parser->lexer, 0);

@@ -106,7 +106,7 @@ static void vectors_parse_as_expected(void **state) {
     assert_true(vectors > 500);
 }
 
-/// What is printed is the same policy, and nothing else than it.
+/// The printed text is the same policy and nothing else.
 static void prints_parse_to_the_same(void **state) {
     FILE *file = vectors_open("parse.txt");
     char line[LINE_BYTES], expected[LINE_BYTES], text[TEXT_BYTES];

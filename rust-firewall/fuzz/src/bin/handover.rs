@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// What is taken is printed, and that is taken again.
+/// An accepted input is printed, and the text is accepted again.
 fn fuzz_line(line: &[u8]) {
     let (mut told, mut again) = (Handover::default(), Handover::default());
     match handover::state::parse(line, &mut told) {
@@ -90,7 +90,7 @@ fn places(count: u8) -> Vec<Option<usize>> {
     (0..count % PLACES_MAX).map(place).collect()
 }
 
-/// What is taken lies within its bounds.
+/// Accepted values lie within their bounds.
 fn fuzz_states(input: &[u8]) {
     let Some(([counts, stats, queues, limits, quotas], rest)) = input.split_first_chunk() else {
         return;
@@ -136,7 +136,7 @@ fn again(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(handover::memory::read(&sealed).expect("bytes"))
 }
 
-/// What is taken is written, and that is taken again as the same bytes.
+/// An accepted input is written, and reading that gives the same bytes.
 fn fuzz_connections(bytes: &[u8]) {
     if let Some(first) = again(bytes) {
         assert_eq!(again(&first), Some(first));
@@ -165,7 +165,7 @@ fn make_learning() -> Compiled {
     compiled
 }
 
-/// What is taken is known, and what is written of it is taken again.
+/// An accepted input is stored, and its written form is accepted again.
 fn fuzz_learned(bytes: &[u8]) {
     thread_local! {
         static COMPILED: Compiled = make_learning();

@@ -37,10 +37,10 @@ const RULES: &str = include_str!("../../../../tests/corpus/vectors/printed.nft")
 
 const ICMPX_CODES: u8 = 4;
 
-/// What is left of an input.
+/// Rest of an input.
 struct Facts<'a>(&'a [u8]);
 
-/// Takes a little-endian number; bytes that are not there are 0.
+/// Reads a little-endian number; missing bytes are 0.
 fn take(facts: &mut Facts, bytes: usize) -> u64 {
     let count = bytes.min(facts.0.len());
     let (taken, left) = facts.0.split_at(count);
@@ -65,7 +65,7 @@ fn take_interface(facts: &mut Facts) -> Vec<u8> {
         .to_vec()
 }
 
-/// What is known of the packet at hand, besides what the rules are told.
+/// Facts of the current packet besides the rules' input.
 #[derive(Default)]
 struct Known {
     time_ns: u64,
@@ -160,7 +160,7 @@ fn verdict_of(accepts: bool) -> Verdict {
     }
 }
 
-/// Takes what the options say and what is known at all.
+/// Reads the options and the facts of all packets.
 fn take_options<'a>(
     facts: &mut Facts,
     parsed: &'a Packet<'a>,
@@ -206,7 +206,7 @@ fn take_options<'a>(
     (settings, input, known)
 }
 
-/// Takes what the kernel tells of a packet.
+/// Reads a packet's kernel metadata.
 fn take_packet(
     facts: &mut Facts,
     explain: &mut Explain,
@@ -241,7 +241,7 @@ fn take_packet(
     known.number = take(facts, 4);
 }
 
-/// Takes an outcome that no rule need have come to. logs: the log statements that there are.
+/// Reads an arbitrary outcome. logs: number of log statements.
 fn take_outcome(facts: &mut Facts, logs: u32) -> DecideOutcome {
     const VERDICTS: [Verdict; 3] = [Verdict::Accept, Verdict::Drop, Verdict::Reject];
     const BY: [DecideBy; 6] = [

@@ -26,7 +26,7 @@ const UDP: u8 = 17;
 const CLIENT: u8 = 1;
 const SERVER: u8 = 2;
 
-/// What a packet is made of.
+/// Parts of a packet.
 struct Step<'a> {
     from_client: bool,
     flags: &'a str,
@@ -205,7 +205,7 @@ fn names_text(known: &Names) -> String {
     }
 }
 
-/// What is told of a packet, in the words of the script.
+/// Names of a packet, in the words of the script.
 fn told(connections: &Connections, followed: &Followed) -> String {
     match followed.kind {
         FollowedKind::None => "none".to_owned(),
@@ -243,7 +243,7 @@ fn listed_text(page: &Page) -> String {
     listed.join(", ") + &next
 }
 
-/// What was counted, without what is 0.
+/// Counters that are not 0.
 fn counts_text(counts: &ConnectionCounts) -> String {
     let lists = [
         "opening",
@@ -303,7 +303,7 @@ fn made(settings: &ConnectionSettings) -> Connections {
 /// A script as far as it was played.
 struct Play {
     settings: ConnectionSettings,
-    /// Of the blank-separated script: made with its first packet.
+    /// Connections of the script, made with its first packet.
     connections: Option<Connections>,
     last: Followed,
     /// The sequence number that the receiver of the last packet expects.
@@ -390,7 +390,7 @@ impl Play {
         listed_text(&page)
     }
 
-    /// Sends a step's packet. Returns what is told of it.
+    /// Sends a step's packet. Returns its names.
     fn send(&mut self, step: &Step) -> String {
         let bytes = packet_of(step);
         let captured = bytes.len() - step.option("cut", 0) as usize;

@@ -15,13 +15,13 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     hello_timeout_ns: 10_000_000_000,
     undecided_bytes: 8192,
 };
-/// What all of it may take.
+/// Limit of the total.
 const MEMORY_BYTES: usize = 300 << 20;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const PARTS: [&[u8]; 2] = [b"GET / HTTP/1.1\r\nHost: a.exa", b"mple\r\n\r\n"];
 
-/// Lets a client, or the server with its answer, send a packet. Returns what the client has shown then.
+/// Sends a packet of a client, or the server's answer. Returns the client's names then.
 fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[u8]) -> NamesState {
     let is_answer = flags == SYN | ACK;
     let [_, high, middle, low] = client.to_be_bytes();
@@ -51,7 +51,7 @@ fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[
     follow::names(connections, &followed).state
 }
 
-/// What is allocated for connections; all of it, be it touched or not.
+/// Bytes allocated for connections, touched or not.
 fn memory_bytes(connections: &Connections) -> usize {
     let (table, pool) = (&connections.table, &connections.pool);
     let slots = table.slots.capacity() * size_of_val(&table.spare);

@@ -14,7 +14,7 @@ const QUERY_BYTES: usize = 34;
 const QUERIES: usize = 2000;
 /// Bytes of a packet.
 const PART_BYTES: usize = 100;
-/// Of these the server has not said yet that it has them.
+/// Bytes that the server has not acknowledged.
 const LATE_BYTES: usize = 9000;
 /// Sequence numbers of the client's first byte, and of the server's.
 const FIRST: u32 = 1000;
@@ -41,7 +41,7 @@ fn make_queries(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Lets the client or the server send a packet.
+/// Sends a packet of the client or the server.
 fn send(
     connections: &mut Connections,
     from_client: bool,

@@ -19,7 +19,7 @@ fn runs(there: &[bool]) -> usize {
     (0..there.len()).filter(begins).count()
 }
 
-/// Puts pieces until one is refused; returns whether one conflicted.
+/// Stores pieces until one is refused; returns whether one conflicted.
 fn play(random: &mut Random, pool: &mut rust_firewall::connection::Pool, reach: u32) -> bool {
     let mut stream = stream::make(0);
     let mut there = vec![false; BYTES_MAX as usize];

@@ -22,7 +22,7 @@ fn name_of(command: ControlCommand) -> &'static str {
     }
 }
 
-/// What became of a line, as the vectors tell it.
+/// Result of a line, in the words of the vectors.
 fn describe(line: &[u8]) -> String {
     match control::request::parse(line) {
         Err(failure) => format!("error {}", failure.text),

@@ -231,7 +231,7 @@ fn what_is_cut_cannot_be_decided_by_a_rule_that_reads_it() {
     let sample = self::sample("ipv6-extension-uncopied");
     let (packet6, status6) = sample.parse();
     assert_eq!(status6, PacketStatus::BeyondCopy);
-    // What another family reads does not matter.
+    // The fields of another family don't matter.
     let icmp = engine(&policy_of("inet", "icmp type 1 drop"), false);
     let outcome = decide(&icmp, &settings, &input(&packet6, status6));
     assert_eq!(describe(&icmp, &outcome), "accept policy");
@@ -262,7 +262,7 @@ fn chains_see_their_hook_and_family() {
     }
 }
 
-/// Notes which chains and rules are told of.
+/// Records the chains and rules of a walk.
 #[derive(Default)]
 struct Notes {
     chains: Vec<(CompilePlace, u32)>,

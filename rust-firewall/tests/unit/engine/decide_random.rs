@@ -14,7 +14,7 @@ use rust_firewall::packet::{self, Packet};
 
 const POLICIES: usize = 60;
 const PACKETS: usize = 400;
-/// What both twins make of the numbers from seed 1 on.
+/// Results of both twins for the numbers from seed 1 on.
 const DIGEST: u64 = 0x94b9_2399_67da_7d2c;
 
 const SETTINGS: DecideSettings = DecideSettings {
@@ -77,7 +77,7 @@ fn captured_of(random: &mut Random, count: u32) -> u32 {
     }
 }
 
-/// What is decided of a part of a packet must be what is decided of the whole.
+/// The verdict for a part of a packet must be that for the whole.
 fn assert_as_whole(text: &str, bytes: &[u8], input: &DecideInput) {
     let (of_part, of_whole) = (engine(text, false), engine(text, false));
     let mut packet = Packet::default();

@@ -140,7 +140,7 @@ fn names_have_as_many_labels_as_fit() {
     };
     assert_eq!(found(&longest), patterns[0]);
     assert_eq!(found(&above), patterns[1]);
-    // What is no name, but may be asked for.
+    // Texts that are no names but may be looked up.
     assert_eq!(found(&".".repeat(253)), "-");
     assert_eq!(found(&format!("{}a", ".".repeat(252))), patterns[1]);
 }
@@ -167,7 +167,7 @@ fn what_lies_inside_is_kept() {
     assert_eq!(ranges, expected);
 }
 
-/// What a client has shown, as a line of the vectors says.
+/// Names of a client, from a line of the vectors.
 fn names_of(words: &[&str]) -> Names {
     let [state, protocol, host, alpn, version, ech, method, kind] = *words else {
         panic!("eight words: {words:?}");

@@ -42,7 +42,7 @@ fn who_ends_first_makes_room() {
     assert!(learned::add(&learned, 1, 8, 500, 0));
     assert!(!learned::find(&learned, 1, 0, 0));
     assert!((1..9).all(|address| learned::find(&learned, 1, address, 0)));
-    // What is over makes room, too.
+    // An expired entry makes room, too.
     assert!(!learned::add(&learned, 1, 9, 500, 101));
     assert!(!learned::find(&learned, 1, 1, 0));
     for address in 0..MORE {

@@ -7,7 +7,7 @@ use rust_firewall::engine::lookup::{self, LookupRange};
 const RANGES_MAX: u32 = 40;
 const ROUNDS: usize = 2000;
 
-/// What the parted ranges say, one by one.
+/// Contents of the parted ranges, one by one.
 fn expected(ranges: &[LookupRange], value: u128) -> Option<u32> {
     let mut holding = ranges
         .iter()

@@ -64,7 +64,7 @@ fn holds(element: &[Range], fields: &Fields) -> bool {
     })
 }
 
-/// What is found holds, and something is found if any element holds.
+/// A found element holds, and one is found if any holds.
 fn check(set: &Set, ranges: &[Range], fields: &Fields) -> bool {
     let mut words = [0; KEY_WORDS_MAX];
     let count = fields::words(fields, &KEY, &mut words);

@@ -114,7 +114,7 @@ impl Made {
     }
 }
 
-/// What was noted under a policy is told by it, until it is forgotten by a drain.
+/// An event noted under a policy is described by it, until a drain forgets it.
 #[test]
 fn records_are_told_by_the_policy_that_decided() {
     let mut made = Made::new("events-policy", &[]);

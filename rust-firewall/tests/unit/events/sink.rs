@@ -54,7 +54,7 @@ impl Made {
     }
 }
 
-/// What can be read at once.
+/// Bytes that can be read at once.
 fn read_all(from: &mut impl Read, bytes: &mut Vec<u8>) -> usize {
     let before = bytes.len();
     match from.read_to_end(bytes) {

@@ -41,7 +41,7 @@ fn rules() -> (Policy, Compiled) {
     (policy, compiled)
 }
 
-/// What a block's `with` tells.
+/// Facts in a block's `with`.
 struct With {
     hook: u8,
     ethertype: u16,

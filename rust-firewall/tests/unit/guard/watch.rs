@@ -13,7 +13,7 @@ fn figures(offered: u32, waiting: u32) -> QueueFigures {
     }
 }
 
-/// Looks so often at the same figures. Returns what is due at the last look; before it nothing is.
+/// Observes the same figures so often. Returns the action due at the last time; before that none is.
 fn due_at_last(watch: &mut GuardWatch, found: &QueueFigures, looks: usize) -> Option<u32> {
     for _ in 1..looks {
         assert_eq!(look(watch, found, None), None);

@@ -86,7 +86,7 @@ const LEARNING: &str = "table inet t {
 }
 ";
 
-/// What is written of what sets have learnt.
+/// Written form of learned addresses.
 fn learned_written(compiled: &Compiled) -> Vec<u8> {
     let mut made = handover::memory::make().expect("memory");
     handover::learned::write(&mut made, compiled, NOW_NS).expect("room");

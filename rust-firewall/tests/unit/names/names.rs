@@ -31,7 +31,7 @@ fn every_vector_gives_what_it_expects() {
     }
 }
 
-/// What a stream's first bytes are known by never changes when more come.
+/// The protocol of a stream's first bytes never changes when more arrive.
 #[test]
 fn what_is_decided_stays_decided() {
     let mut cuts = 0;

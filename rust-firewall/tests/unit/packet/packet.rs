@@ -5,7 +5,7 @@ use crate::support::vectors;
 use crate::support::vectors::{number, Block};
 use rust_firewall::packet::{self, Packet};
 
-/// What the parser says of a block, in the words of its `expect` line.
+/// Result of the parser for a block, in the words of its `expect` line.
 fn parse(block: &Block) -> String {
     let bytes = block.bytes();
     let original = block.value("original").map_or(bytes.len() as u32, number);
@@ -57,7 +57,7 @@ fn every_vector_gives_what_it_expects() {
     }
 }
 
-/// What nf_tables sees of a block's packet, in the words of its `expect` line.
+/// Fields of a block's packet as nf_tables sees them, in the words of its `expect` line.
 fn transport(block: &Block) -> String {
     let bytes = block.bytes();
     let original = block.value("original").map_or(bytes.len() as u32, number);

@@ -141,7 +141,7 @@ fn an_earlier_id_begins_a_run() {
     );
 }
 
-/// What the next verdict would cover is answered before it, and no run goes over it.
+/// Ids that the next verdict would cover are answered before it, and no run goes beyond it.
 #[test]
 fn a_gap_gets_a_verdict_of_its_own() {
     let mut batch = new_batch();
@@ -216,7 +216,7 @@ fn what_has_no_id_is_answered_at_the_end() {
     assert_eq!((batch.count, batch.gap_ids), (1, 0));
 }
 
-/// Where a queue was taken over everything that waits before the first id is answered with it.
+/// In a queue that was taken over, all packets before the first id are answered with it.
 #[test]
 fn an_unknown_beginning_is_a_gap() {
     let mut batch = new_batch();

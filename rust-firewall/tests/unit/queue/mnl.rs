@@ -8,7 +8,7 @@ use rust_firewall::packet::verdict::{batch_add, Verdict, VerdictBatch, PACKETS_M
 use rust_firewall::queue;
 use rust_firewall::queue::{QueuePacket, QueueParsed, VERDICT_BYTES};
 
-/// What a parser makes of a message; the packet only counts if there is one.
+/// Result of a parser for a message; the packet only counts if there is one.
 fn parsed(parse: messages::Parse, bytes: &[u8]) -> (QueueParsed, Option<QueuePacket>) {
     let mut packet = QueuePacket::default();
     let parsed = parse(bytes, &mut packet);

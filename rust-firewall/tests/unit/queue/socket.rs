@@ -147,7 +147,7 @@ fn an_arena_of_4_gib_costs_nothing_until_it_is_touched() {
     assert!(resident_kib() < before + 1024);
 }
 
-/// What this process has in memory.
+/// Resident memory of this process.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

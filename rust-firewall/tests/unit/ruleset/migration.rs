@@ -35,7 +35,7 @@ fn chain(rules: &str) -> String {
     format!("table inet t {{\n chain c {{\n{rules} }}\n}}\n")
 }
 
-/// Lets a policy take the place of another whose counters stand at 1, 2, 3, …, and its logs too.
+/// Replaces a policy whose counters and logs stand at 1, 2, 3, … by another.
 fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     let began = load::began(old).clone();
     let count = |number| FlowCounter {
@@ -226,7 +226,7 @@ fn what_goes_over_outlives_the_old_policy() {
     assert_eq!(Arc::strong_count(&new.flow.quotas[0]), 1);
 }
 
-/// Lets a policy take the place of another process' of which a limit has so many tokens.
+/// Replaces another process's policy, one of whose limits has so many tokens, by a policy.
 fn refill(old: &Loaded, new: &Loaded, tokens: i64, used: u64) {
     let states = MigrationStates {
         tokens: vec![tokens],

@@ -93,7 +93,7 @@ pub fn engine(text: &str, linear: bool) -> Engine {
     }
 }
 
-/// What a packet on the hook input comes with, all else absent.
+/// Metadata of a packet on the hook input, all else absent.
 pub fn input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a> {
     DecideInput {
         packet,
@@ -131,7 +131,7 @@ const ADDRESSES: u32 = 48;
 const MARKS: u32 = 6;
 const CHAINS: u32 = 4;
 
-/// What the matches of one rule may need, so that they do not exclude each other.
+/// Requirements of one rule's matches, which must not exclude each other.
 #[derive(Clone, Copy)]
 struct Kind {
     ipv6: bool,

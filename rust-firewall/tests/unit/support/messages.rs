@@ -25,7 +25,7 @@ fn known(is_known: bool, value: u32) -> String {
     }
 }
 
-/// What a parser says of a message, in the words of an `expect` line.
+/// Result of a parser for a message, in the words of an `expect` line.
 pub fn told(parse: Parse, bytes: &[u8]) -> String {
     let mut packet = QueuePacket::default();
     match parse(bytes, &mut packet) {

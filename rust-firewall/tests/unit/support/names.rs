@@ -7,7 +7,7 @@ use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use rust_firewall::names::{client, dns, hello, host, http, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 
-/// What can be asked of bytes.
+/// Queries on bytes.
 pub const ASKS: [&str; 12] = [
     "fold",
     "hello",
@@ -254,7 +254,7 @@ fn chunk(bytes: &[u8]) -> String {
     format!("{{\"state\":\"{state}\",\"head\":{head},\"bytes\":{behind}}}")
 }
 
-/// What the parsers say of bytes. what: one of ASKS.
+/// Results of the parsers for bytes. what: one of ASKS.
 pub fn ask(what: &str, bytes: &[u8]) -> String {
     let mut names = Names::default();
     let mut scratch = [0; hello::BYTES_MAX];

@@ -200,7 +200,7 @@ fn a_full_ring_keeps_what_it_has_and_counts() {
     assert_eq!(made.records.pop().unwrap().mark, 1);
 }
 
-/// What comes out is whole and in order, and what doesn't was counted.
+/// Events arrive whole and in order, and lost ones are counted.
 #[test]
 fn both_ends_at_once() {
     let Made {

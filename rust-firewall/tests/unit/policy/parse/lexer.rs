@@ -30,7 +30,7 @@ fn kind_name(kind: TokenKind) -> &'static str {
     }
 }
 
-/// Reads a text as the parser would, and tells of each token as the vectors do.
+/// Tokens of a text, in the form of the vectors.
 fn read_lines(text: &[u8], braces: bool) -> Vec<String> {
     let mut told = Vec::new();
     if let Err(failure) = read_into(text, braces, &mut told) {

@@ -67,7 +67,7 @@ fn vectors_parse_as_expected() {
     assert!(vectors.len() > 500);
 }
 
-/// What is printed is the same policy, and nothing else than it.
+/// The printed text is the same policy and nothing else.
 #[test]
 fn prints_parse_to_the_same() {
     let mut policies = 0;
