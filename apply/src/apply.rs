@@ -9,18 +9,18 @@ use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
 use crate::{clock, confirm, conntrack, expectations, lists, marks, nft, queue_rules, timer, undo};
 
-/// What to apply, and how.
+/// Parameters of an apply.
 pub struct Request {
     pub source: Source,
     /// The firewall, if the policy has names.
     pub wanted: Wanted,
-    /// Who applies it, for the history.
+    /// User who applies it, for the history.
     pub by: String,
     /// Seconds until it is reverted; None: it is confirmed at once.
     pub confirm_seconds: Option<u32>,
 }
 
-/// What was applied.
+/// Applied generation.
 pub struct Applied {
     pub number: u64,
     /// To tell of the policy: "FILE:LINE: …".

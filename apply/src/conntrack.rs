@@ -28,7 +28,7 @@ const HEAD: usize = HEADER + 4;
 const ATTRIBUTE: usize = 4;
 const PATIENCE_S: i64 = 5;
 const ANSWER_BYTES: usize = 1 << 16;
-/// Looks at all connections, while others are made and the table may grow.
+/// Visits all connections, while others are created and the table may grow.
 const LOOKS: usize = 5;
 
 /// A connection: how the kernel finds it, and its mark.
@@ -39,7 +39,7 @@ struct Connection {
     mark: u32,
 }
 
-/// What the kernel lists of connections.
+/// Part of the kernel's connection listing.
 struct Listing {
     connections: Vec<Connection>,
     /// Connections may be missing: the table changed meanwhile.

@@ -14,7 +14,7 @@ use crate::failure::{system, Result};
 use crate::store::{self, Host, Store};
 use crate::{clock, undo};
 
-/// What the process says when it waits.
+/// Line of the process once it waits.
 pub const ARMED: &str = "armed";
 
 /// The deadline of a generation in ms of boot time, or None if it is not pending any more.

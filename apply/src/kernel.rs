@@ -16,7 +16,7 @@ pub struct Wanted {
     pub twin: Twin,
     /// Its options, but for its policy, its mask and its control socket.
     pub options: Vec<String>,
-    /// What these options mean for the kernel's text. The kind of queue and the generation are filled in here.
+    /// Settings of the kernel's text that follow from these options. The kind of queue and the generation are filled in here.
     pub split: Options,
     /// These options for the decision of expectations.
     pub expect: expect::Settings,

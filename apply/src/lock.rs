@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub struct Lock(Flock<File>);
 
 impl Lock {
-    /// Lets programs that are started from now on hold the lock, too, or not.
+    /// Sets whether programs started from now on inherit the lock.
     pub fn set_inherited(&self, is_inherited: bool) -> Result<()> {
         let flags = match is_inherited {
             true => FdFlags::empty(),
@@ -77,7 +77,7 @@ fn holders(path: &Path) -> Vec<Pid> {
     found
 }
 
-/// Takes the lock, and ends who holds it: an operation that was stopped has had its time.
+/// Acquires the lock, and ends the process that holds it: a stopped operation has had its time.
 pub fn seize(path: &Path) -> Result<Lock> {
     let begun = Instant::now();
     let mut file = open(path)?;

@@ -8,7 +8,7 @@ use crate::failure::{policy, system, Failure, Result};
 use crate::program;
 use crate::source::Table;
 
-/// What nft calls its standard input in messages.
+/// Name of standard input in nft's messages.
 const STDIN: &str = "/dev/stdin";
 /// The table whose comment names the generation that the kernel holds.
 const OWN_FAMILY: &str = "inet";

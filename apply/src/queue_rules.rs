@@ -16,7 +16,7 @@ const TABLE: &str = "mangle";
 /// Tools, and the families of their tables.
 const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 
-/// What was made of rules.
+/// Rules, tables and chains that were created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
     /// "FORWARD -m mark …", once for both tools.

@@ -27,7 +27,7 @@ pub enum Outcome {
 pub struct Generation {
     pub number: u64,
     pub outcome: Outcome,
-    /// Who applied it, e.g. "anna (sudo)".
+    /// User who applied it, e.g. "anna (sudo)".
     pub by: String,
     /// When it was applied (ms since 1970).
     pub applied_ms: u64,
@@ -39,7 +39,7 @@ pub struct Generation {
     pub digest: String,
     /// The tables of the policy.
     pub tables: Vec<Table>,
-    /// What its names need.
+    /// Data for its names.
     #[serde(default)]
     pub naming: Option<Naming>,
     /// Why it was reverted.

@@ -17,7 +17,7 @@ use crate::nft;
 use crate::source::{self, Source};
 use crate::state::State;
 
-/// Where the state lies unless the command line says otherwise.
+/// Default folder of the state.
 pub const FOLDER: &str = "/var/lib/twinwall/apply";
 /// The texts of a generation.
 pub const POLICY: &str = "policy.nft";
@@ -34,7 +34,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const PRIVATE: u32 = 0o600;
 const READABLE: u32 = 0o644;
 
-/// What generations change: their folder, and the firewall of those with names.
+/// Resources of generations: their folder, and the firewall of those with names.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     pub folder: &'a Path,

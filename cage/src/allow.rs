@@ -8,7 +8,7 @@ use std::str::FromStr;
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// Who is at the other end.
+/// Peer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// In lower case; `*.example.org` is every name below `example.org`.
@@ -61,7 +61,7 @@ fn name(text: &str) -> Option<Host> {
     let text = text.strip_suffix('.').unwrap_or(text);
     let labels = text.strip_prefix("*.").unwrap_or(text);
     let is_name = text.len() <= NAME_MAX && labels.split('.').all(is_label);
-    // What looks like an address and is none, as 10.0.0.256, is no name.
+    // An invalid address such as 10.0.0.256 is not a name.
     let is_number = labels
         .rsplit('.')
         .next()

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a message.
 const MESSAGE_MAX: usize = 1 << 20;
 
-/// What fwctl tells the stage.
+/// Message from fwctl to the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// First, with the command's stdin.
@@ -29,13 +29,13 @@ pub enum Order {
     Run,
 }
 
-/// What the stage needs to know of the outside.
+/// Facts of the outside for the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,
     /// The private folder of the outer mount namespace, which the command does not see.
     pub place: PathBuf,
-    /// What resolv.conf says in the cage.
+    /// Content of resolv.conf in the cage.
     pub resolv_conf: String,
     /// Sockets of the host to cover.
     pub covered: Vec<PathBuf>,
@@ -44,7 +44,7 @@ pub struct Inside {
     pub is_root: bool,
 }
 
-/// What the stage tells.
+/// Message from the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
     /// It is in its user namespace; the kernel tells its process.

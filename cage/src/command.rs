@@ -21,7 +21,7 @@ const SIGNALS: [i32; 9] = [
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 ];
 
-/// Tells of signals that somebody sent to this process.
+/// Reports signals that other processes sent to this one.
 pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     let mut signals = SignalsInfo::<WithOrigin>::new(SIGNALS).map_err(Failure::at("signals"))?;
     thread::spawn(move || {

@@ -12,7 +12,7 @@ use rustix::process::{getpid, pidfd_getfd, pidfd_open, PidfdFlags, PidfdGetfdFla
 use crate::failure::Failure;
 
 const OWN: &str = "/proc/self/fd";
-/// The standard streams, which whoever starts the command chose.
+/// The standard streams, which the caller of the command chose.
 const STREAMS: i32 = 2;
 
 /// The family of a socket that this process has under this number.

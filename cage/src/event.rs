@@ -38,7 +38,7 @@ struct Line {
     twinwall: Own,
 }
 
-/// Who is at the other end, and by what the firewall knows it.
+/// Peer, with the evidence for its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer {
     /// "tls sni", "quic sni", "http host", "dns name", or the protocol where there is no name.
@@ -63,7 +63,7 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// What happened to a packet.
+/// Verdict of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Denied {
@@ -134,7 +134,7 @@ fn why(own: &Own) -> String {
 }
 
 impl Event {
-    /// None: a line that tells of neither.
+    /// None: a line about neither.
     pub fn read(line: &str) -> Option<Event> {
         let line: Line = serde_json::from_str(line).ok()?;
         let is_denied = matches!(line.twinwall.verdict.as_deref(), Some("drop" | "reject"));

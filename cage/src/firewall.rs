@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CLOSED: &str = "closed";
 const LOOKING_ON: &str = "unknown=open,malformed=open,truncated=open";
 
-/// What the firewall is started with.
+/// Start parameters of the firewall.
 pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
     let (queue, settled) = (QUEUE.to_string(), format!("{SETTLED:#x}"));
     let words = [

@@ -210,7 +210,7 @@ fn start(channel: &OwnedFd, command: &[OsString]) -> Result<Pid, Failure> {
     Ok(pid)
 }
 
-/// Takes the ends of all processes in here, whose parents may have gone, until the command's.
+/// Reaps all processes in here, whose parents may have ended, until the command.
 fn reap(command: Pid) -> Report {
     loop {
         match wait(WaitOptions::empty()) {

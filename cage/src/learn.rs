@@ -52,14 +52,14 @@ impl Lookup {
         }
     }
 
-    /// What was found, when the last answer has come.
+    /// Addresses found, after the last answer.
     pub fn finish(self) -> Names {
         drop(self.to);
         self.names.join().unwrap_or_default()
     }
 }
 
-/// What would have to be allowed for a connection to this peer. None: nothing, as for a question of DNS.
+/// Rule that would allow a connection to this peer. None: none needed, as for a DNS query.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
     if port == DNS {

@@ -14,7 +14,7 @@ use nix::unistd::{getegid, geteuid};
 use crate::failure::Failure;
 use crate::{refused, stage};
 
-/// Who the caller is inside and outside.
+/// Identity of the caller inside and outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub uid: u32,
@@ -82,7 +82,7 @@ fn start_mapper() -> io::Result<Child> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// What the mapper does when its stdin says so.
+/// Work of the mapper, when its stdin says so.
 pub fn map(pid: &str) -> Result<(), Failure> {
     let told = io::stdin().read(&mut [0]).map_err(Failure::at("mapping"))?;
     if told == 0 {
@@ -120,7 +120,7 @@ pub fn enter(caller: &Caller) -> Result<(), Failure> {
     };
     mapped.map_err(refused::maps)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(refused::namespaces)?;
-    // What is mounted from here on is nobody else's.
+    // Mounts from here on are private.
     mount(
         None::<&str>,
         "/",
@@ -146,7 +146,7 @@ pub fn mount_private(place: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Where the private folder can be: a folder that is there and has none of these paths in it.
+/// Place of the private folder: an existing folder that contains none of these paths.
 pub fn place(paths: &[&Path]) -> Result<&'static Path, Failure> {
     let places = ["/mnt", "/media", "/srv", "/opt", "/dev/shm"].map(Path::new);
     let is_free =

@@ -19,7 +19,7 @@ const HTTPS: u16 = 443;
 /// Questions of DNS about names under a wildcard, which could carry data in their labels.
 const QUESTIONS: &str = "limit rate over 100/second burst 400 packets";
 
-/// What is allowed at one port; None stands for the ports of HTTP and HTTPS.
+/// Allowed names and addresses at one port; None stands for the ports of HTTP and HTTPS.
 type Groups = BTreeMap<Option<u16>, BTreeSet<String>>;
 
 fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
@@ -79,7 +79,7 @@ fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
     }
 }
 
-/// Which of the group's connections may be opened: by address alone, before the client has shown anything.
+/// Connections of the group that may be opened by address alone, before the client has shown anything.
 fn write_opening(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     let (ports, way) = match port {
         None => (format!("{{ {HTTP}, {HTTPS} }}"), "jump named"),
@@ -140,7 +140,7 @@ fn write_questions(text: &mut String, groups: &Groups) {
     *text += "\t\treject comment \"question not allowed\"\n\t}\n";
 }
 
-/// What `--allow` becomes. `resolver` is the only one that the command may ask.
+/// Policy for `--allow`. `resolver` is the only DNS server that the command may ask.
 pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     let mut groups = Groups::new();
     let mut nets = Vec::new();
@@ -186,11 +186,11 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     text + INPUT
 }
 
-/// Lets the firewall see the answers.
+/// Makes the firewall see the answers.
 const INPUT: &str =
     "\tchain input {\n\t\ttype filter hook input priority filter; policy accept;\n\t}\n}\n";
 
-/// What looks on: all passes, names are read, and each question of DNS is an event.
+/// Observing policy: everything passes, names are read, and each DNS query is an event.
 pub fn of_learning() -> String {
     let accept = accept();
     let rules = format!(

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use crate::failure::{words, Failure};
 
-/// What the system says of user namespaces. A figure is None where it has none.
+/// The system's settings of user namespaces. None = the system has no such setting.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     apparmor: Option<u64>,

@@ -50,7 +50,7 @@ impl Ended {
     }
 }
 
-/// What the main thread waits for.
+/// Event for which the main thread waits.
 pub enum Happened {
     Signal(i32),
     Stage(Option<Received<Said>>),
@@ -71,7 +71,7 @@ fn watch_stage(channel: &OwnedFd, to: Sender<Happened>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Passes the firewall's lines on, then tells of its end.
+/// Forwards the firewall's lines, then reports its end.
 fn watch_firewall(mut firewall: Firewall, to: Sender<Happened>) -> JoinHandle<()> {
     firewall.pass_on();
     let Firewall { mut process, lines } = firewall;
@@ -92,7 +92,7 @@ fn watch_uplink(mut uplink: Child, to: Sender<Happened>) {
     });
 }
 
-/// What the main thread knows.
+/// State of the main thread.
 struct Running<'a> {
     settings: &'a Settings,
     report: Report,
@@ -161,7 +161,7 @@ impl Running<'_> {
         }
     }
 
-    /// Takes one message of the stage; gives how the command ended when it has.
+    /// Handles one message of the stage; returns the command's end status once it has ended.
     fn stage(&mut self, got: Option<Received<Said>>) -> Result<Option<Ended>, Failure> {
         let got = got.ok_or_else(|| {
             Failure::new("a stage of the cage ended: the command has been killed")

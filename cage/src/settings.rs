@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::allow::Allowed;
 use crate::uplink::UplinkKind;
 
-/// Where the policy comes from.
+/// Source of the policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A file in the policy language.
@@ -27,7 +27,7 @@ pub struct Settings {
     pub uplink: Option<UplinkKind>,
     /// Print a line for each denied connection.
     pub verbose: bool,
-    /// Where to write the report, as JSON.
+    /// Destination of the report, as JSON.
     pub report: Option<PathBuf>,
     /// The command may connect to the host's loopback addresses.
     pub host_loopback: bool,

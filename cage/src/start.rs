@@ -30,7 +30,7 @@ pub struct Cage {
     pub control: PathBuf,
 }
 
-/// What is known before anything is started.
+/// Facts known before any process is started.
 pub struct Plan {
     pub caller: Caller,
     pub uplink: Uplink,
@@ -92,13 +92,13 @@ impl Plan {
     }
 }
 
-/// What is started in the new network namespace.
+/// Processes started in the new network namespace.
 struct Networked {
     hold: Child,
     firewall: Firewall,
 }
 
-/// What the uplink needs: the network namespace, and the pid namespace in which it is to end.
+/// Namespaces of the uplink: the network namespace, and the pid namespace with which it ends.
 struct Made {
     network: File,
     processes: File,

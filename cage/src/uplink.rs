@@ -14,7 +14,7 @@ use crate::programs;
 
 /// The interface inside.
 pub const INTERFACE: &str = "uplink";
-/// Where pasta answers questions of DNS. Link-local, so that it is nobody's.
+/// Address at which pasta answers DNS queries. Link-local, so that it is nobody's.
 const PASTA_RESOLVER: &str = "169.254.53.53";
 /// The same, as slirp4netns has it.
 const SLIRP_RESOLVER: &str = "10.0.2.3";

@@ -20,7 +20,7 @@ use crate::twinring;
 gone, or a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
 )]
 pub struct Arguments {
-    /// What to capture from; several are recorded side by side; any means all of them
+    /// Interfaces to capture from; several are recorded side by side; any means all of them
     #[arg(short, long, value_name = "NAME", required_unless_present = "nflog", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Vec<String>,
 
@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(long)]
     pub zstd: bool,
 
-    /// What a full disk does: packets are not written until there is room, or the capture ends
+    /// Action on a full disk: packets are not written until there is room, or the capture ends
     #[arg(long, value_name = "WHAT", default_value = "go-on")]
     pub on_full: OnFull,
 

@@ -54,7 +54,7 @@ pub struct PagesArguments {
 #[derive(Debug, Parser)]
 #[command(name = "capture bench", max_term_width = 100)]
 pub struct BenchArguments {
-    /// What to read from
+    /// Interface to read from
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub interface: String,
 
@@ -91,7 +91,7 @@ pub struct BenchArguments {
 #[derive(Debug, Parser)]
 #[command(name = "capture cost", max_term_width = 100)]
 pub struct CostArguments {
-    /// What to read from
+    /// Interface to read from
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub interface: String,
 

@@ -250,7 +250,7 @@ impl<'a> Judge<'a> {
         decide::packet(&self.settings, Some(&policy), &input)
     }
 
-    /// Takes a packet through the hooks of its way, up to the first that does not accept it.
+    /// Sends a packet through the hooks of its way, up to the first that does not accept it.
     fn walk(&self, expected: &Expected, packet: &Packet, way: Way) -> Decision {
         let (mut mark, mut accepted) = (expected.mark, None);
         for &hook in hooks(way) {

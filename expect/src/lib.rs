@@ -84,7 +84,7 @@ mod tests {
 }
 ";
 
-    /// What is said of a policy with expectations behind it.
+    /// Statistics of a policy with expectations.
     fn said(policy: &str, expectations: &str) -> Vec<String> {
         let source = stage::text("p.nft", &format!("{policy}{expectations}")).unwrap();
         let (_, broken) = hold(&source, &settings());

@@ -44,7 +44,7 @@ pub struct Shown {
 pub struct Expected {
     pub way: Option<Way>,
     pub protocol: Protocol,
-    /// Of icmp and icmpv6.
+    /// Type of icmp and icmpv6.
     pub kind: u8,
     pub source: End,
     pub destination: End,
@@ -58,7 +58,7 @@ pub struct Expected {
     pub verdict: Verdict,
 }
 
-/// What the words have said so far.
+/// State of the parser.
 #[derive(Default)]
 struct Reader {
     way: Option<Way>,
@@ -170,7 +170,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes a word, and those that belong to it.
+    /// Parses a word and its arguments.
     fn take(&mut self, word: &str, words: Words) -> Result<(), String> {
         match word {
             "in" => self.way = Some(Way::In),

@@ -22,7 +22,7 @@ const CONFIG: &str = "/etc/twinwall/twinwall.conf";
 
 const EVERYWHERE: &str = "Options of all commands";
 
-/// Looks after a running rust-firewall or c-firewall (docs/RUN.md).
+/// Manages a running rust-firewall or c-firewall (docs/RUN.md).
 ///
 /// The firewall needs a control socket: the systemd units give it one, others
 /// start it with --control PATH. The only one in /run/twinwall is found.
@@ -161,7 +161,7 @@ pub enum Command {
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
     },
-    /// What `run` starts in the cage's namespaces
+    /// Started by `run` in the cage's namespaces
     #[command(hide = true)]
     CageStage {
         name: String,
@@ -183,7 +183,7 @@ pub enum Command {
     Unapply(StatePlace),
     /// List the last ten generations: when, by whom, and what became of them
     History(StatePlace),
-    /// What `apply` starts where there is no systemd, to become the firewall
+    /// Started by `apply` without systemd, to become the firewall
     #[command(hide = true)]
     StartFirewall {
         #[arg(long)]
@@ -199,7 +199,7 @@ pub enum Command {
     /// One policy for many hosts, by etcd or a folder (docs/FLEET.md)
     #[command(subcommand)]
     Fleet(Box<Fleet>),
-    /// What a unit's ExecReload runs: reloads the policy, or starts another
+    /// Run by a unit's ExecReload: reloads the policy, or starts another
     /// program in the unit if `upgrade` has asked for it
     #[command(hide = true)]
     UnitReload {
@@ -208,7 +208,7 @@ pub enum Command {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// What `upgrade` starts, to become the new firewall: its orders come on
+    /// Started by `upgrade`, to become the new firewall: its orders come on
     /// stdin, a socket
     #[command(hide = true)]
     Launch {
@@ -221,7 +221,7 @@ pub enum Command {
     },
 }
 
-/// Where `apply` keeps its generations.
+/// Folder of the generations of `apply`.
 #[derive(Args)]
 pub struct StatePlace {
     /// The folder of the generations, which only root may change
@@ -266,7 +266,7 @@ pub struct Revert {
     /// Keep it without a confirmation
     #[arg(long, conflicts_with = "confirm", requires = "generation")]
     pub now: bool,
-    /// What the timer runs at the deadline
+    /// Run by the timer at the deadline
     #[arg(long, hide = true)]
     pub pending: bool,
     /// The process that waits for the deadline where there is no systemd
@@ -346,7 +346,7 @@ pub struct Diff {
     pub lacks: Lacks,
 }
 
-/// What a capture does not tell: as explain takes it.
+/// Facts that a capture lacks, as in explain.
 #[derive(Args)]
 #[command(next_help_heading = "What a capture lacks (as for explain)")]
 pub struct Lacks {
@@ -421,11 +421,11 @@ pub struct Record {
 
 #[derive(Args)]
 pub struct Drops {
-    /// For how long; Ctrl-C ends it earlier
+    /// Duration; Ctrl-C ends it earlier
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
     pub seconds: u32,
-    /// Stop a drop monitor that somebody left running, and use it
+    /// Stop a drop monitor that was left running, and use it
     #[arg(long)]
     pub take: bool,
 }
@@ -468,7 +468,7 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-/// What may be reached.
+/// Allowed destinations.
 #[derive(Args)]
 pub struct Source {
     /// A policy (docs/POLICY.md); the command asks DNS at 169.254.53.53
@@ -526,7 +526,7 @@ pub struct Split {
     /// --policy), stage (its --stage), and iptables.rules where they are needed
     #[arg(long, value_name = "FOLDER", conflicts_with = "explain")]
     pub write: Option<PathBuf>,
-    /// What leads packets to the firewall
+    /// Kind of queue rules
     #[arg(long, value_enum, value_name = "nft|iptables", default_value = "nft")]
     pub queue: SplitQueue,
     /// The firewall's queues, N or N:M
@@ -544,7 +544,7 @@ pub struct Split {
     /// Bits of marks that may be used, as 0x hexadecimal or decimal
     #[arg(long, value_name = "MASK", default_value = "0xffffffff", value_parser = mask)]
     pub marks: u32,
-    /// Which policy in a row this is: each is another generation of classes
+    /// Number of this policy in a sequence: each is another generation of classes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub generation: u32,
 }

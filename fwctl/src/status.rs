@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
         Some(false) => Exit::Findings,
         _ => Exit::Fine,
     };
-    // What is applied needs no firewall, or was said to lack one.
+    // The applied policy needs no firewall, or its absence was reported.
     if is_held.is_some() && !arguments.socket.exists() {
         return Ok(of_applied);
     }

@@ -109,7 +109,7 @@ fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
         .collect()
 }
 
-/// Keeps all loads without a policy and only the worst load with a policy.
+/// Selects all loads without a policy and only the worst load with a policy.
 fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
     let (growing, mut kept): (Vec<_>, Vec<_>) = found
         .into_iter()

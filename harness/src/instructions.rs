@@ -41,7 +41,7 @@ pub struct InstructionsArguments {
     /// The micro-benchmark of the C twin
     #[arg(long, value_name = "PATH", default_value = "build/c/micro")]
     c: PathBuf,
-    /// What the counts are held against
+    /// Limits for the counts
     #[arg(long, value_name = "PATH", default_value = "harness/instructions.toml")]
     file: PathBuf,
     /// Write the file instead

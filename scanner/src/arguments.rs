@@ -168,7 +168,7 @@ pub struct Speed {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=256))]
     pub rings: Option<u64>,
 
-    /// What carries the sockets; auto is io_uring where it works
+    /// Mechanism of the sockets; auto is io_uring where it works
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: EngineName,
 }

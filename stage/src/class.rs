@@ -18,7 +18,7 @@ const HOLDING_MAX: usize = 20;
 pub struct Classes {
     /// The texts of all matches, each once.
     pub asks: Vec<String>,
-    /// Of class 1, 2, …: which matches hold.
+    /// Matches that hold, for class 1, 2, ….
     pub vectors: Vec<Vector>,
 }
 

@@ -18,7 +18,7 @@ pub fn policy(
     generation: u32,
 ) -> String {
     let mut numbers: Vec<u32> = (1..).take(classes.vectors.len()).collect();
-    // Where all matches of one class hold for another, too, the other comes first.
+    // If all matches of one class also hold for another, the other comes first.
     numbers.sort_by_key(|number| Reverse(classes.holding(*number).len()));
     let generation = layout.generation(generation);
     let mut text = format!("# Made by fwctl split: the classes of names.\n{sets}table inet names {{\n\tchain classes {{\n");

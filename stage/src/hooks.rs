@@ -30,10 +30,10 @@ pub struct Hook {
 /// Hooks of a table, by their names.
 pub type Hooks = BTreeMap<&'static str, Hook>;
 
-/// Of each table that asks for names, by its number.
+/// Hooks of each table with names, by its number.
 pub type Tables = BTreeMap<usize, Hooks>;
 
-/// What is looked through.
+/// Policy under analysis.
 struct Finder<'a> {
     ways: &'a Ways<'a>,
     options: &'a Options,
@@ -64,7 +64,7 @@ impl Finder<'_> {
         };
         let is_dns = Self::asks_dns_only(rule);
         let is_transport = !is_dns && way.matches.iter().filter(is_kept).any(Match::is_transport);
-        // What says less of a packet than a port does, nft would not take beside it.
+        // nft would refuse a match that implies less of a packet than a port does beside it.
         let is_said = |found: &&Match| {
             !(is_dns && found.is_of_transport() || is_transport && found.is_protocol())
         };

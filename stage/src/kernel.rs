@@ -17,7 +17,7 @@ const KEEP_BEFORE: i32 = 2;
 /// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
 const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
 
-/// What the text is made of.
+/// Parts of the text.
 pub struct Kernel<'a> {
     pub ways: &'a Ways<'a>,
     pub tables: &'a Tables,
@@ -28,7 +28,7 @@ pub struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// What a rule does with a connection whose name is not known yet; none: the rule is passed over.
+    /// Action of a rule for a connection with an unknown name; none: the rule is skipped.
     fn undecided(&self, rule: &NameRule) -> Option<&'static str> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let may_accept = |range: &Range<usize>| range.clone().any(|at| tokens.get(at) == "accept");
@@ -279,7 +279,7 @@ impl Kernel<'_> {
             for place in places {
                 let asks: Vec<&Ask> = rule.asks.iter().filter(|ask| ask.place == place).collect();
                 let test = self.test(rule, &asks);
-                // Where a name stands there, the test takes its place.
+                // The test replaces a name there.
                 let is_here = |ask: &&Ask| ask.tokens.end == place;
                 let (here, others): (Vec<&Ask>, Vec<&Ask>) = asks.into_iter().partition(is_here);
                 edits.extend(others.iter().map(|ask| (bytes(&ask.tokens), String::new())));

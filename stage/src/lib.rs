@@ -31,7 +31,7 @@ use reach::Ways;
 pub use source::{file, text, Place, Source};
 use token::Tokens;
 
-/// What leads packets to the firewall.
+/// Kind of queue rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// nft's statement `queue`.
@@ -216,7 +216,7 @@ fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
     numbers.map(class).collect()
 }
 
-/// Room in marks for the classes, or who takes it.
+/// Bits of marks for the classes, or the rules that occupy them.
 fn find_layout(
     tokens: &Tokens,
     tree: &tree::Tree,
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(split.classes.len(), 4);
         assert_eq!(split.rules[0].classes.len(), 1);
         assert_eq!(split.rules[1].classes.len(), 2);
-        // What may be accepted once the name is known is accepted before.
+        // A packet that may be accepted once the name is known is accepted before.
         assert!(!split.rules[0].tests[0].contains("0x00000000 : "));
         assert!(split.rules[1].tests[0].contains("0x00000000 : accept"));
     }
@@ -421,7 +421,7 @@ mod tests {
             split.mask
         );
         assert_eq!(flow, want);
-        // Where each class is meant, none leaves.
+        // If every class is meant, none leaves.
         let split =
             in_forward("flow add @t\ntls sni @b drop\ntls sni != @b accept\ntls sni missing drop")
                 .unwrap();

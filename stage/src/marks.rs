@@ -121,7 +121,7 @@ const ENDS: [&str; 15] = [
     "reject", "queue", "meta", "ct", "tcp",
 ];
 
-/// What is said of a mark: from behind its word to where something else begins.
+/// Use of a mark: from after its word to the next statement.
 fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     let mut at = start;
     while at < end && !(ENDS.contains(&tokens.get(at)) && at > start + 1) {
@@ -133,7 +133,7 @@ fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     start..at.min(end)
 }
 
-/// What a use of a mark by `@NAME` can find there: the numbers of the set or map.
+/// Possible values of a mark compared with `@NAME`: the numbers of the set or map.
 fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     let names = said
         .clone()

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::token::{Kind, Tokens};
 use crate::tree::{self, Tree};
 
-/// What becomes of a match when the ends of a packet are exchanged.
+/// Form of a match for the opposite direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mirror {
     /// The words of the field that the answer has instead.
@@ -17,7 +17,7 @@ enum Mirror {
     None,
 }
 
-/// What a field is about, so that fields are found that no packet has together.
+/// Subject of a field, for finding fields that no packet has together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     Ip,
@@ -75,7 +75,7 @@ pub struct Match {
     pub field: &'static str,
     pub layer: Layer,
     mirror: Mirror,
-    /// What stands behind the field's words.
+    /// Text after the field's words.
     rest: Range<usize>,
 }
 
@@ -99,7 +99,7 @@ fn is_value(tokens: &Tokens, at: usize) -> bool {
     is_kind && !NO_VALUES.contains(&tokens.get(at))
 }
 
-/// Where the right side of a comparison ends: `[OP] VALUE[-VALUE][,VALUE]...`, `[OP] @SET`, `[OP] {…}`. None if it is
+/// End of the right side of a comparison: `[OP] VALUE[-VALUE][,VALUE]...`, `[OP] @SET`, `[OP] {…}`. None if it is
 /// something else.
 pub fn right_end(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     let mut at = start + usize::from(OPERATORS.contains(&tokens.get(start)));

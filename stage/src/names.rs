@@ -23,7 +23,7 @@ pub struct Ask {
     pub field: String,
     /// As the firewalls' language has it, with its sets' names as `Names::sets` has them.
     pub text: String,
-    /// Where the test of the class belongs: behind the matches that follow, before anything has an effect.
+    /// Position of the class's test: after the following matches, before any statement with an effect.
     pub place: usize,
 }
 
@@ -60,7 +60,7 @@ fn is_asked(tokens: &Tokens, at: usize) -> bool {
     tokens.kind(at) == Kind::Word && is_field(tokens.get(at), tokens.get(at + 1))
 }
 
-/// What a set is of.
+/// Element type of a set.
 enum SetKind {
     Names,
     NamesWithOthers,
@@ -168,7 +168,7 @@ fn read_ask(
     })
 }
 
-/// Puts the tests of classes behind the matches that follow their names.
+/// Inserts the tests of classes after the matches that follow their names.
 fn place_asks(tokens: &Tokens, asks: &mut [Ask], end: usize) {
     for number in 0..asks.len() {
         let mut at = asks[number].tokens.end;

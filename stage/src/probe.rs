@@ -17,9 +17,9 @@ use rust_firewall::packet::{Packet, PacketStatus};
 use rust_firewall::policy::hostname;
 use rust_firewall::policy::{parse, Hook, Policy};
 
-/// Of a vector: the match with this number holds.
+/// Bit of a vector for the match with this number.
 pub type Vector = Vec<bool>;
-/// What a text of the firewalls' language fails with: line and cause.
+/// Error of a text in the firewalls' language: line and cause.
 pub type Wrong = (usize, String);
 
 /// Protocols of ALPN of which all combinations are tried.
@@ -61,7 +61,7 @@ const SETTINGS: DecideSettings = DecideSettings {
     unknown_open: false,
 };
 
-/// Takes `names:LINE:COLUMN: ` off a message.
+/// Removes `names:LINE:COLUMN: ` from a message.
 fn split_message(text: &str) -> Wrong {
     let rest = text.strip_prefix(&format!("{NAME}:")).unwrap_or(text);
     let (line, rest) = rest.split_once(':').unwrap_or(("0", rest));
@@ -128,7 +128,7 @@ fn blank(protocol: NamesProtocol) -> Names {
 }
 
 impl Probe {
-    /// Which matches hold for names.
+    /// Matches that hold for names.
     fn ask(&self, names: &Names) -> Vector {
         let (host_number, alpn_bits) = hostnames::resolve(&self.compiled.hosts, names);
         let packet = Packet::default();
@@ -164,7 +164,7 @@ impl Probe {
         held.0
     }
 
-    /// Which matches hold for names: the vectors that are possible when one field takes all its values.
+    /// Matches that hold for names: the vectors that are possible when one field takes all its values.
     fn vary(&self, field: &str, names: impl IntoIterator<Item = Names>) -> BTreeSet<Vector> {
         let keep = |vector: Vector| -> Vector {
             let own = self.fields.iter().map(|known| known == field);

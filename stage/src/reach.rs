@@ -24,7 +24,7 @@ pub struct Way {
     pub matches: Vec<Match>,
 }
 
-/// What can be read of a policy's ways.
+/// Facts about a policy's ways.
 pub struct Ways<'a> {
     pub tokens: &'a Tokens,
     pub tree: &'a Tree,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::token;
 
-/// Nested files, as nft allows.
+/// Maximum depth of included files, as in nft.
 const DEPTH_MAX: usize = 16;
 
 /// A place of a policy: FILE:LINE, from 1.
@@ -28,7 +28,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub text: String,
-    /// Of each line of the text: a file, and the line in it.
+    /// File and line of each line of the text.
     lines: Vec<(usize, usize)>,
     files: Vec<PathBuf>,
 }
@@ -94,7 +94,7 @@ fn read(path: &Path) -> io::Result<String> {
     text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// What a line includes, if that is what it does.
+/// File that a line includes, if any.
 fn included(line: &str) -> Option<String> {
     let tokens = token::tokens(line);
     let name = tokens.get(1).strip_prefix('"')?.strip_suffix('"')?;
@@ -111,7 +111,7 @@ fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found.flatten().collect())
 }
 
-/// Takes a text that `name` stands for; includes are relative to its folder. Fails if one can't be read.
+/// Reads a text named `name`; includes are relative to its folder. Fails if one can't be read.
 pub fn text(name: &str, text: &str) -> io::Result<Source> {
     let mut source = Source::default();
     source.add_text(Path::new(name), text, 1)?;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A name, number, address, `@set` or `$define`.
@@ -42,13 +42,13 @@ impl Tokens {
         self.list.get(at).map_or(Kind::End, |token| token.kind)
     }
 
-    /// Where a token begins in the text.
+    /// Offset of a token in the text.
     pub fn start(&self, at: usize) -> usize {
         let token = self.list.get(at);
         token.map_or(self.text.len(), |token| token.span.start)
     }
 
-    /// Where the token before this one ends.
+    /// End of the previous token.
     pub fn end_before(&self, at: usize) -> usize {
         let token = at.checked_sub(1).and_then(|at| self.list.get(at));
         token.map_or(0, |token| token.span.end)

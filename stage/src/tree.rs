@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::token::{Kind, Tokens};
 
-/// Where a base chain is hooked in.
+/// Hook of a base chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     /// `filter`, `nat` or `route`.
@@ -60,13 +60,13 @@ pub struct Tree {
     pub rules: Vec<Rule>,
     /// Also what `add element` adds: a set of no type.
     pub sets: Vec<Set>,
-    /// What `define` gave names, without `$`.
+    /// Definitions by `define`, by name without `$`.
     pub defines: HashMap<String, Range<usize>>,
     /// The text begins with `flush ruleset`.
     pub flushes: bool,
 }
 
-/// What is being read.
+/// Parser state.
 struct Reader<'a> {
     tokens: &'a Tokens,
     tree: Tree,

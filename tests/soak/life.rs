@@ -81,7 +81,7 @@ fn second(
     Ok(())
 }
 
-/// Lets a firewall live for so long. Gives it back, or what it said if it ended.
+/// Keeps a firewall running for so long. Returns it, or its output if it ended.
 fn live(
     place: &Place,
     twin: Twin,

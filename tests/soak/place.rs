@@ -63,7 +63,7 @@ impl Place {
         words.map(str::to_owned).to_vec()
     }
 
-    /// Puts the policy of a generation in place, whole: some rules stay, others come and go, so many at a time.
+    /// Writes the policy of a generation, whole: some rules stay, others come and go, so many at a time.
     pub fn write_policy(&self, generation: u64) -> anyhow::Result<()> {
         let first = 10_000 + generation % 50;
         let ports: Vec<String> = (first..first + 40)

@@ -30,7 +30,7 @@ impl Traffic {
         let stop = Arc::new(AtomicBool::new(false));
         let connections = Arc::new(AtomicU64::new(0));
         let flood = udp_client(namespace, LOCALHOST)?;
-        // What is not sent, because a firewall drops it, is part of the traffic.
+        // Packets not sent because a firewall drops them are part of the traffic.
         let flooding = repeat(&stop, PAUSE, move || {
             for length in 0..BURST {
                 let _ = flood.send(&vec![0x55; 1 + length % 8 * 64]);

@@ -15,7 +15,7 @@ use super::trust;
 use crate::arguments::mask;
 use crate::failure::{Exit, Failure};
 
-/// What the file says.
+/// Content of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub twin: Option<Twin>,
@@ -104,7 +104,7 @@ fn parsed(words: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// What the firewall's options mean for the kernel's text.
+/// Settings of the kernel's text that follow from the firewall's options.
 fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failure> {
     let is_open = |situation: OptionsSituation| options.fail_open[situation as usize];
     let bypass = is_open(OptionsSituation::Crash);

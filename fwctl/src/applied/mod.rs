@@ -23,7 +23,7 @@ mod trust;
 
 use firewall::HostFirewall;
 
-/// What /proc/self/loginuid says of a process that no login began.
+/// /proc/self/loginuid of a process without a login.
 const NO_LOGIN: u32 = u32::MAX;
 
 impl From<apply::failure::Failure> for Failure {
@@ -41,7 +41,7 @@ fn name_of(uid: u32) -> String {
     user.map_or(uid.to_string(), |user| user.name)
 }
 
-/// Who runs the command: the user of the login if the kernel knows one, else of the process.
+/// User who runs the command: of the login if the kernel knows one, otherwise of the process.
 fn who() -> String {
     let login = std::fs::read_to_string("/proc/self/loginuid").ok();
     let login = login.and_then(|text| text.trim().parse().ok());
@@ -185,7 +185,7 @@ pub fn revert(asked: &Revert) -> Result<Exit, Failure> {
     if asked.at_deadline {
         on_host(place, |host| Ok(apply::guard::run(host)?))?;
     } else if asked.pending {
-        // What systemd's timer starts. Who confirmed a moment before has won.
+        // Started by systemd's timer. An earlier confirmation takes precedence.
         let _ = on_host(place, |host| {
             revert_pending(host, true, "not confirmed in time")
         });

@@ -8,7 +8,7 @@ use super::ruleset::QueueRule;
 use super::Patient;
 use crate::upgrade::unit;
 
-/// What nftables.service loads.
+/// File that nftables.service loads.
 const CONF: &str = "/etc/nftables.conf";
 const SERVICE: &str = "nftables.service";
 

@@ -233,7 +233,7 @@ fn namespace(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// What the firewall told of a crash at its start, against what is so now.
+/// Contract for a crash as of the firewall's start, against the present.
 fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     if contract::guard_has_ended(status) {
         findings.warning(

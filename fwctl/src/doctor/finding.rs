@@ -15,7 +15,7 @@ pub enum Severity {
     Warning,
     /// Good to know; no finding.
     Note,
-    /// What could not be seen, and why; no finding.
+    /// Facts that could not be read, and why; no finding.
     Unseen,
     Ok,
 }

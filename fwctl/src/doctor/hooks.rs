@@ -67,7 +67,7 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
     }
 }
 
-/// Whether anybody is bound to a queue; what can't be seen counts as served.
+/// Whether a process is bound to a queue; an unreadable queue counts as served.
 fn is_served(queue: u16) -> bool {
     queue::proc::figures(queue) != Err(nix::errno::Errno::ENOENT)
 }

@@ -24,7 +24,7 @@ fn read<T: FromStr>(path: &str) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// What the firewall would get with net.core.rmem_max only.
+/// Buffer that the firewall would get with net.core.rmem_max only.
 fn receive_buffer(patient: &Patient, findings: &mut Findings) {
     let asked = patient.receive_buffer();
     if asked == 0 || !rights::has_net_admin() {

@@ -35,11 +35,11 @@ use crate::running;
 
 use finding::Findings;
 
-/// What is looked at.
+/// Host under examination.
 pub struct Patient {
     /// None: no firewall answered.
     status: Option<Status>,
-    /// Who answered, by the kernel's word.
+    /// Process that answered, as the kernel reports it.
     writer: Option<UnixCredentials>,
     /// The options of the running firewall.
     options: Option<Options>,

@@ -22,7 +22,7 @@ pub fn has_net_admin() -> bool {
     effective() & 1 << CAP_NET_ADMIN != 0
 }
 
-/// Whether a file gives CAP_NET_ADMIN to who runs it.
+/// Whether a file gives CAP_NET_ADMIN to its user.
 fn gives_net_admin(path: &Path) -> bool {
     let mut value = [0; 64];
     let read = rustix::fs::getxattr(path, "security.capability", &mut value[..]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine's packet rules, as far as they lead packets to queues or past them.
 
-/// Where a rule leads.
+/// Target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Accept,
@@ -100,7 +100,7 @@ impl Walk<'_> {
         let Some(chain) = table.chains.iter().find(|chain| chain.name == name) else {
             return;
         };
-        // What accepts everything before in this chain does so for those only who got here.
+        // A rule that accepts everything earlier in this chain does so only for packets that reach it.
         for (number, rule) in (1..).zip(&chain.rules) {
             match &rule.target {
                 Target::Accept => self.accept(rule, conditional),

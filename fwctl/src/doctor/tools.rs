@@ -25,7 +25,7 @@ const SAVES: [(&str, &str, Option<&str>); 4] = [
 /// Tables that iptables makes in nf_tables.
 const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
 
-/// What a program prints; nothing if it is not there or fails.
+/// Output of a program; empty if it is missing or fails.
 pub fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new(program)

@@ -40,7 +40,7 @@ fn words_of(texts: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, String
     words.map_err(|_| "a word of the command line has a NUL byte".to_owned())
 }
 
-/// Keeps a descriptor open in the program, and returns its number.
+/// Makes the program inherit a descriptor, and returns its number.
 fn leave(fd: BorrowedFd) -> Result<String, String> {
     fcntl_setfd(fd, FdFlags::empty()).map_err(because("fcntl"))?;
     Ok(fd.as_raw_fd().to_string())

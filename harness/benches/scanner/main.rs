@@ -21,7 +21,7 @@ struct Arguments {
     /// The scanner's program
     #[arg(long)]
     scanner: String,
-    /// Where results go
+    /// Folder of the results
     #[arg(long)]
     out: PathBuf,
     /// Runs of each subject and workload

@@ -23,7 +23,7 @@ const BEHIND_MOST: Duration = Duration::from_millis(10);
 /// `harness load frames`
 #[derive(Args, Clone, Debug)]
 pub struct FramesArguments {
-    /// Where frames go out
+    /// Outgoing interface of frames
     #[arg(long, value_name = "NAME")]
     pub interface: String,
     /// Frames a second; 0: as fast as it goes

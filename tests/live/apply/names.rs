@@ -50,7 +50,7 @@ const OTHER_NAMES: &str = r#"table inet host {
 }
 "#;
 
-/// What comes at all comes within this time.
+/// Time limit of an arrival.
 const SOON: Duration = Duration::from_millis(500);
 
 /// The rules without their counts, which go on while packets pass.

@@ -14,7 +14,7 @@ use testbed::wait::{until, PATIENCE};
 /// Name, limit in seconds and body of a case.
 pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
 
-/// What another program has loaded.
+/// Rules loaded by another program.
 const FOREIGN: &str = "table inet docker {
 	chain forward {
 		type filter hook forward priority filter; policy drop;

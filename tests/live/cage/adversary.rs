@@ -55,7 +55,7 @@ fn ways(said: &Said) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(lines.map(split).collect())
 }
 
-/// What the host has that a command should not reach.
+/// Resources of the host that a command must not reach.
 struct Lures {
     _abstract: UnixListener,
     _path: UnixListener,
@@ -174,7 +174,7 @@ fn root(twin: Twin) -> anyhow::Result<()> {
     try_both(twin, true)
 }
 
-/// What the caller opens is open.
+/// The caller's options open what they name.
 fn host_loopback(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let lures = Lures::new(&scene)?;
@@ -263,7 +263,7 @@ fn tunnels(twin: Twin) -> anyhow::Result<()> {
         "it came out: {asked}"
     );
     ensure!(asked.contains("data0000"), "no question came out");
-    // What --ech lets pass is what the option says.
+    // --ech lets pass what the option says.
     let said = scene.run(&[&["--ech"], &options[..]].concat())?;
     ensure!(
         said.code(0)?.contains("hello with ECH: answered\n"),

@@ -92,7 +92,7 @@ fn end(mut child: Child) -> anyhow::Result<Said> {
     Ok(Said::of(child.wait_with_output()?))
 }
 
-/// What is sent to fwctl comes to the command.
+/// Signals to fwctl reach the command.
 fn signals(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     for (signal, code) in [
@@ -300,7 +300,7 @@ fn end_of_uplink(twin: Twin) -> anyhow::Result<()> {
     end_of(twin, "--netns /proc/self/fd/0", "the uplink")
 }
 
-/// What a command leaves running is in the cage, and ends with it.
+/// Processes that a command leaves running are in the cage and end with it.
 fn daemons(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let file = scene.folder.file("home/daemon");

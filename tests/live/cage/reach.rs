@@ -117,7 +117,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         &curl(&format!("-g http://[{}]/", SHARED[1])),
     )?;
     said.code(0)?;
-    // Of a wildcard the names below; a port of its own by the address alone.
+    // A wildcard allows the names below it; a port of its own is by the address alone.
     let said = scene.shell(
         &["--allow", "*.wild.example"],
         &curl("https://a.wild.example/"),
@@ -199,7 +199,7 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     let said = scene.shell(&options, &curl("-4 https://bad.example/"))?;
     said.code(35)?;
     said.says("denied: tls sni bad.example (203.0.113.11:443): by build.nft:4\n")?;
-    // What is wrong with a policy is said by its place, and the command is not run.
+    // An error in a policy is reported with its place, and the command is not run.
     let wrong = scene
         .folder
         .write("wrong.nft", "table inet a {\n\tchain b { acept; }\n}\n")?;
@@ -306,7 +306,7 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a command reached is enough for it the next time, and for nothing else.
+/// The learned policy is enough for the command the next time, and for nothing else.
 fn learn(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let learnt = scene.folder.file("learnt.nft");

@@ -303,7 +303,7 @@ impl Scene {
         self.run(&[options, &["--", "sh", "-c", lines]].concat())
     }
 
-    /// What the resolver was asked so far.
+    /// Queries to the resolver so far.
     pub fn asked(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.folder.file("dnsmasq.log"))?)
     }

@@ -34,7 +34,7 @@ pub enum Step {
 /// A segment, by what differs from a plain one.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Where its bytes stand in the client's stream; the first is 0.
+    /// Offset of its bytes in the client's stream; the first is 0.
     pub offset: i64,
     pub bytes: Vec<u8>,
     pub flags: u8,
@@ -42,7 +42,7 @@ pub struct Segment {
     /// Added to the acknowledgement that the server expects.
     pub ack_off: u32,
     pub wrong_checksum: bool,
-    /// Which of its bytes is urgent, counted from 1; 0 = none. The server's program doesn't get it.
+    /// Urgent byte, counted from 1; 0 = none. The server's program doesn't get it.
     pub urgent: u16,
     /// Options of TCP, a multiple of 4 bytes.
     pub options: Vec<u8>,
@@ -68,7 +68,7 @@ impl Segment {
     }
 }
 
-/// What a client does.
+/// Step of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// Segments before the SYN, and SYNs of others: their offset counts from the true first sequence number.

@@ -18,7 +18,7 @@ use super::tried::{self, all_completed, none_completed, patience, Tried};
 use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
-/// What a query has in its header: flags, and one question.
+/// Header of a query: flags, and one question.
 const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
 /// With these as its first two bytes, no flags and more than 255 questions a message begins as a packet of QUIC 1.
@@ -192,7 +192,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Who asks for an allowed name comes through.
+/// A client with an allowed name is let through.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let mut ways = ways(ALLOWED, DENIED);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a client says first: a ClientHello (RFC 8446, section 4.1.2) that a server of today answers, and a request of HTTP.
 
-/// What the client says, and what stands where.
+/// Bytes of the client, with offsets of their parts.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub bytes: Vec<u8>,
-    /// Where the host's name begins.
+    /// Offset of the host's name.
     pub name_at: usize,
     /// Bytes in front of the name that say nothing.
     pub padding: usize,
     pub port: u16,
-    /// What the server's answer begins with when it has read all.
+    /// Start of the server's answer after it has read everything.
     pub answer: &'static [u8],
 }
 
@@ -83,7 +83,7 @@ pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
     }
 }
 
-/// Where the name stands in the handshake, for the cuts of records.
+/// Offset of the name in the handshake, for the cuts of records.
 pub fn name_in_handshake(host: &str, padding: usize) -> usize {
     let message = handshake(host, padding);
     let mut parts = message.windows(host.len());

@@ -94,7 +94,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// What a client with a name says: TLS, TLS with the name far behind as a post-quantum share moves it, and HTTP.
+/// Bytes of a client with a name: TLS, TLS with the name far behind as a post-quantum share moves it, and HTTP.
 fn openings(host: &str) -> [(&'static str, Opening); 3] {
     [
         ("TLS", hello::tls(host, 0)),
@@ -231,7 +231,7 @@ fn is_honest(strategy: &Strategy) -> bool {
     strategy.honest
 }
 
-/// Whoever asks for another name comes through, however his network cuts what he says.
+/// A client with another name is let through, however the network cuts its bytes.
 pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {

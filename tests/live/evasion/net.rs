@@ -26,12 +26,12 @@ pub const HOPS: u8 = 3;
 /// Two times a server's first timer, of which the second is twice the first (RFC 6298; Linux begins with 200 ms), and some more.
 const LATENESS: Duration = Duration::from_secs(2);
 
-/// What of the traffic the firewall sees.
+/// Part of the traffic that the firewall sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// What both ends send.
+    /// Packets of both ends.
     Both,
-    /// What the client sends.
+    /// Packets of the client.
     Client,
 }
 

@@ -19,7 +19,7 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 pub const PORT: u16 = 53;
-/// Of a message: its header.
+/// Bytes of a message's header.
 const HEADER_BYTES: usize = 12;
 /// Allowed questions that are asked in one segment before the denied one.
 const MANY: usize = 30;
@@ -285,7 +285,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
 /// Another name than those of the first question, so that it is told apart.
 const OTHER: &str = "xyz.amused.example";
 
-/// Who asks for allowed names only comes through.
+/// A client with allowed names only is let through.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {

@@ -282,7 +282,7 @@ fn hold(twin: Twin, version: Version, text: &str) -> anyhow::Result<()> {
 /// Another host than that of the first request, so that it is told apart.
 const OTHER: &str = "xyz.amused.example";
 
-/// Who asks for allowed hosts only comes through.
+/// A client with allowed hosts only is let through.
 fn honest(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {

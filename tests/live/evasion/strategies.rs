@@ -144,7 +144,7 @@ fn timestamps(segment: &mut Segment) {
     segment.options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
 }
 
-/// What does not come to the server.
+/// Packets that don't reach the server.
 fn dies_early() -> Outside {
     Outside {
         ttl: HOPS - 1,
@@ -162,7 +162,7 @@ fn syn(offset: i64) -> Segment {
     }
 }
 
-/// Puts records around a hello anew: they end at so many bytes of the handshake.
+/// Splits a hello into records anew: they end at so many bytes of the handshake.
 fn in_records(opening: &Opening, cuts: &[usize]) -> Option<Vec<u8>> {
     let host = host_of(opening)?;
     Some(tls_records(&host, opening.padding, cuts).bytes)
@@ -174,7 +174,7 @@ fn host_of(opening: &Opening) -> Option<String> {
     (opening.port == 443).then(|| String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
-/// What is said with the name in upper case.
+/// Bytes with the name in upper case.
 fn in_upper_case(opening: &Opening) -> Vec<u8> {
     let mut bytes = opening.bytes.clone();
     let name = bytes[opening.name_at..].iter_mut();

@@ -15,7 +15,7 @@ use crate::names::ends::Heard;
 
 /// Clients at once: most of the time they wait.
 const CLIENTS: usize = 8;
-/// Of a client whose packets may get lost.
+/// Settings of a client whose packets may get lost.
 const TRIES: usize = 5;
 /// For an answer that must come.
 const ANSWERED: Duration = Duration::from_secs(8);
@@ -33,11 +33,11 @@ pub fn patience(answered: bool) -> Duration {
     }
 }
 
-/// What came of a way with an opening.
+/// Result of a way with an opening.
 pub struct Tried {
     pub way: String,
     pub opening: &'static str,
-    /// Of its tries, each of which is a connection.
+    /// Numbers of its tries, each of which is a connection.
     pub ports: Vec<u16>,
     pub completed: bool,
 }
@@ -124,7 +124,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     }
 }
 
-/// What the server heard of late counts, too.
+/// A late arrival at the server counts, too.
 pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     for one in tried {
         let late = one.ports.iter().any(|port| has_heard(heard, *port, host));

@@ -22,7 +22,7 @@ pub enum Version {
     V6,
 }
 
-/// What stands around what a packet carries.
+/// Headers around a packet's payload.
 #[derive(Clone, Debug)]
 pub struct Outside {
     pub ttl: u8,
@@ -126,7 +126,7 @@ fn ipv6_fragment(id: u16, at: usize, more: bool, next: u8, part: &[u8]) -> Vec<u
     [&[next, 0][..], &place, &id, part].concat()
 }
 
-/// Puts extension headers before what a packet carries. Gives the type of the first.
+/// Inserts extension headers before a packet's payload. Returns the type of the first.
 fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Vec<u8>) {
     let start = (protocol, payload.to_vec());
     extensions
@@ -170,7 +170,7 @@ pub fn packets(
     packets
 }
 
-/// What a packet from the server to a port of the client carries, if it is that, without options or extension headers.
+/// Payload of a packet from the server to a port of the client, if it is one, without options or extension headers.
 pub fn carried(packet: &[u8], version: Version, protocol: u8, ports: (u16, u16)) -> Option<&[u8]> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let (_, server) = version.ends();

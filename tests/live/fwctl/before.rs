@@ -73,7 +73,7 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
     check_has(status.code(0)?, "reconciled, lost 0 in the queues")
 }
 
-/// What the doctor finds while datagrams are sent to the group.
+/// Findings of doctor while datagrams are sent to the group.
 fn with_traffic(place: &Place) -> anyhow::Result<Found> {
     let (done, namespace) = (AtomicBool::new(false), &place.namespace);
     thread::scope(|scope| {

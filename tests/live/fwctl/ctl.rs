@@ -15,7 +15,7 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
-/// What the policy accepts, drops, and has no rule for.
+/// Packets that the policy accepts, drops, and has no rule for.
 pub const ACCEPTED: u16 = 9001;
 pub const DROPPED: u16 = 9002;
 pub const OTHER: u16 = 9003;
@@ -126,7 +126,7 @@ impl Place {
         Place::under(folder, twin, &[], policy, arguments)
     }
 
-    /// With a /proc that tells of processes only.
+    /// With a /proc that shows processes only.
     pub fn hidden(twin: Twin, policy: &str, arguments: &[&str]) -> anyhow::Result<Place> {
         let wrapper = [
             "unshare",

@@ -94,7 +94,7 @@ fn explain(twin: Twin) -> anyhow::Result<()> {
         .fwctl(&["explain", &place.policy])?
         .error(2, "neither pcap nor pcapng")?;
 
-    // What is on the disk is not what runs any more.
+    // The text on disk is no longer the running policy.
     std::thread::sleep(std::time::Duration::from_millis(20));
     place.folder.write("web.nft", TURNED)?;
     let said = place.fwctl(&["explain", &pcap])?;
@@ -270,7 +270,7 @@ fn diff_live(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the queues don't give can't be compared live.
+/// Facts that the queues lack can't be compared live.
 fn diff_lacks(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let new = TURNED.replace("udp dport 9001", "meta skuid 0 udp dport 9001");

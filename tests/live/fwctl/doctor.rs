@@ -39,7 +39,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("doctor-without-root", 60, without_root),
 ];
 
-/// What was found, by what is said of it.
+/// Findings by their text.
 pub struct Found(Vec<Value>);
 
 impl Found {
@@ -306,7 +306,7 @@ fn bypass(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a cure as somebody would who copies it.
+/// Runs a cure as a user who copies it.
 pub fn cured(namespace: &Namespace, cure: &str) -> anyhow::Result<()> {
     let command = cure.strip_prefix("sudo ").context(cure.to_owned())?;
     run(namespace, "sh", &["-c", command]).map(drop)

@@ -111,7 +111,7 @@ fn one_of_several(twin: Twin) -> anyhow::Result<()> {
     run.check_reaches(&["-i", "mail"], &mail)
 }
 
-/// What was killed leaves its socket.
+/// A killed firewall leaves its socket.
 fn beside_a_killed_one(twin: Twin) -> anyhow::Result<()> {
     let run = Run::new()?;
     let killed = run.start(twin, "rust-web", "0")?;

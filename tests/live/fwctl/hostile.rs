@@ -26,7 +26,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
 const ESCAPES: &str =
     "\u{1b}]0;title\u{7}\u{1b}[31m\u{9b}31m\u{202e}\u{200b}\u{8}\u{7f}\r\nERROR forged";
 
-/// Puts the escapes behind every text and key of a value.
+/// Appends the escapes to every text and key of a value.
 fn spoil(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(format!("{text}{ESCAPES}")),
@@ -41,7 +41,7 @@ fn spoil(value: &Value) -> Value {
     }
 }
 
-/// What answers every command, and is an event as well.
+/// Answer to every command, and an event as well.
 fn everything() -> Value {
     let mut all = standin::status("/usr/sbin/c-firewall", &["--queue", "0"]);
     let more = json!({

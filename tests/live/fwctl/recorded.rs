@@ -61,7 +61,7 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     check_has(said.code(0)?, " bytes, name denied.example, ")
 }
 
-/// What was decided by a name is decided so again, and another way, in both directions of both connections, by a policy that
+/// A decision by a name is repeated, and changed by another policy, in both directions of both connections, by a policy that
 /// denies another name.
 fn record(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, &policy(DENIED), &[])?;

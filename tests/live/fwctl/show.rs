@@ -317,7 +317,7 @@ fn record(twin: Twin) -> anyhow::Result<()> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let age = now.as_secs_f64() - year.parse::<f64>()?;
     ensure!((-1.0..3600.0).contains(&age), "{age} s ago");
-    // What the same policy does with them is what was done.
+    // The same policy gives the recorded verdicts.
     let explained = place.fwctl(&["explain", &file])?;
     check_has(explained.code(0)?, "2 dropped")?;
     // It replaces no file.

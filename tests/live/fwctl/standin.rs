@@ -17,7 +17,7 @@ pub const NOBODY: u32 = 65534;
 /// The name of a copy of this program that tells.
 pub const TELLING: &str = "telling";
 
-/// Where the player listens, and what it says.
+/// Socket of the player, and its answer.
 const SOCKET: &str = "TWINWALL_STAND_IN";
 const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 
@@ -112,7 +112,7 @@ fn tell() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What this program is to be in place of the tests, if something.
+/// Role of this program in place of the tests, if any.
 pub fn run() -> Option<ExitCode> {
     let name = std::env::args().next().unwrap_or_default();
     let played = match std::env::var(SOCKET) {

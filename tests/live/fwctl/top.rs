@@ -125,7 +125,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("stdout is piped")?).lines();
-    // What comes while its first sample is taken may be in half of it: the first line ends that.
+    // Packets during its first sample may be in half of it: the first line ends that.
     lines.next().context("no first line")??;
     place.until_followed(1)?;
     place.send(ACCEPTED, 40)?;
@@ -225,7 +225,7 @@ fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// Tells the terminal, the program on it and our screen of a new size.
+/// Sets a new size for the terminal, the program on it and our screen.
 fn set_size(terminal: &Terminal, size: &Winsize) -> anyhow::Result<()> {
     use std::os::fd::AsRawFd;
     let mut parser = terminal.screen.lock().expect("no reader panics");
@@ -256,7 +256,7 @@ fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None)?;
-    // Else top would hold the other end itself. A clone is closed in what is started.
+    // Otherwise top would hold the other end itself. A clone is closed in the started program.
     let mut other_end = File::from(pty.master.try_clone()?);
     drop(pty.master);
     let end = || anyhow::Ok(Stdio::from(pty.slave.try_clone()?));

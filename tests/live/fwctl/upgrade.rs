@@ -46,7 +46,7 @@ fn other(twin: Twin) -> Twin {
     }
 }
 
-/// What an upgrade has brought in.
+/// Program that an upgrade has started.
 fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     let object = said.object()?;
     let pid = object["is"]["pid"].as_u64().context("a pid")?;
@@ -109,7 +109,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
     );
     let has = rights(first.0)?;
     ensure!(has == had, "it was {had:?}, and is {has:?}");
-    // What it prints goes where the old one's went.
+    // Its output goes where the old one's went.
     until("its start line comes", PATIENCE, || {
         let line = place.firewall.line()?;
         Ok(line.contains("\"event\":\"start\"") && line.contains(other(twin).program()))
@@ -288,7 +288,7 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     fs::set_permissions(&script, Permissions::from_mode(0o755))?;
     upgrade(&script)?.error(4, "is it a firewall for this machine?")?;
 
-    // What the new one says of the policy is told.
+    // The new one's message about the policy is passed on.
     let binary = installed(&place.folder, twin)?;
     fs::write(&place.policy, "nonsense")?;
     upgrade(&binary)?.error(4, &format!("goes on: {}:1:1: ", place.policy))?;
@@ -300,7 +300,7 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     check_has(place.fwctl(&["status"])?.code(0)?, "reconciled")
 }
 
-/// A program that somebody else could have made or changed is not run.
+/// A program that another user could have created or changed is not run.
 fn others_program(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let upgrade = |binary: &str| place.fwctl(&["upgrade", binary]);
@@ -420,10 +420,10 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What only root may read.
+/// File that only root may read.
 const SECRET: &str = "root's own words\n";
 
-/// Looks for what the dynamic linker would write as root by the stand-in's environment, and for what its program leaves.
+/// Searches for files that the dynamic linker would write as root by the stand-in's environment, and for what its program leaves.
 fn check_home(home: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir(home)?.flatten() {
         let (name, owner) = (entry.file_name(), entry.metadata()?.uid());

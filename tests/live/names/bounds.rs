@@ -30,13 +30,13 @@ pub const ROWS: &[Row] = &[
 const PACKETS: u32 = 400_000;
 /// So many are sent before it is waited until all have verdicts: the flood is of connections, not of packets that wait.
 const BURST: u32 = 20_000;
-/// What a process may grow by for other reasons.
+/// Growth of a process for other reasons.
 const GROWTH_MIB: f64 = 4.0;
 /// Nobody is there.
 const NOBODY: [u8; 4] = [203, 0, 113, 1];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Of a SYN without options, with and without the first half of a hello behind it; their checksum is set for each.
+/// SYN without options, with and without the first half of a hello after it; their checksum is set for each.
 const SYN: [u8; 20] = [
     0, 0, 1, 187, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xfa, 0xf0, 0, 0, 0, 0,
 ];

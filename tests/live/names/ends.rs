@@ -20,13 +20,13 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::evasion::net::Net;
 
-/// Where quinn serves, of UDP, and rustls, of TCP.
+/// Ports of quinn (UDP) and rustls (TCP).
 pub const QUIC_PORT: u16 = 443;
 pub const TLS_PORT: u16 = 8443;
-/// What servers speak inside.
+/// Application protocol of the servers.
 pub const SPOKEN: &str = "spoken";
 
-/// What makes a hello short or long.
+/// Options of a short or long hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
@@ -168,7 +168,7 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
 /// The names that a server was asked for, each with the port of its client: from the moment on when a hello is whole.
 pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
 
-/// Takes a client of QUIC in.
+/// Accepts a QUIC client.
 async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     let port = incoming.remote_address().port();
     let mut connecting = incoming.accept().ok()?;

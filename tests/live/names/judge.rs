@@ -36,7 +36,7 @@ table inet filter {
 	}
 }
 "#;
-/// What tshark is asked of each packet.
+/// Fields that tshark prints for each packet.
 const FIELDS: [&str; 7] = [
     "frame.number",
     "tcp.stream",
@@ -54,7 +54,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What a connection shows: its protocol, as in a policy, and the name.
+/// Names of a connection: its protocol, as in a policy, and the name.
 type Shown = BTreeMap<String, BTreeSet<(&'static str, String)>>;
 
 /// Sends each datagram and segment by itself: packets that are several in one have no beginning that tshark could read.
@@ -68,7 +68,7 @@ fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// What tshark reads, and the connection of each packet by its number. The first request of HTTP counts.
+/// Names that tshark reads, and the connection of each packet by its number. The first request of HTTP counts.
 fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)> {
     let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
     let output = Command::new("tshark")
@@ -110,7 +110,7 @@ fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)>
     Ok((shown, connections))
 }
 
-/// What `explain` of a twin reads.
+/// Names that a twin's `explain` reads.
 fn read_by_twin(
     twin: Twin,
     policy: &str,
@@ -150,7 +150,7 @@ fn read_by_twin(
     Ok(shown)
 }
 
-/// Where tshark is wrong in a capture: lines `CAPTURE: WHAT: reason`.
+/// Errors of tshark in a capture: lines `CAPTURE: WHAT: reason`.
 fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
     let of_capture = text.lines().filter_map(|line| {

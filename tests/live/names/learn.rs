@@ -141,7 +141,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     )?;
     reload(&net, &firewall, 3)?;
     ensure!(!is_reached(&net, HOSTS.start)?, "another set has them");
-    // Not `finish`: it has told of the reloads.
+    // Not `finish`: it has reported the reloads.
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     Ok(())

@@ -188,7 +188,7 @@ impl Drop for Resolver {
     }
 }
 
-/// Of dnsmasq: one address for every name.
+/// Configuration of dnsmasq: one address for every name.
 pub const EVERY_NAME: &str = "--address=/#/192.0.2.77";
 
 /// Starts dnsmasq with more options.
@@ -251,7 +251,7 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     })
 }
 
-/// Lets clients try behind a firewall with each backend in turn, which they end.
+/// Runs clients behind a firewall with each backend in turn, which they end.
 fn behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -300,7 +300,7 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
 
 /// For a handshake that must not be.
 const REFUSED: Duration = Duration::from_millis(1_500);
-/// Of a datagram of QUIC before its path is known to take more (RFC 9000, section 14.1).
+/// Bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
 
 /// All hellos at once, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a protocol that no one may speak.

@@ -26,18 +26,18 @@ pub const ROWS: &[Row] = &[
     ("chromium", 300, chromium),
 ];
 
-/// Where servers listen.
+/// Ports of the servers.
 const NGINX_PORT: u16 = 443;
 const OWN_PORT: u16 = 9443;
 const AIOQUIC_PORT: u16 = 4434;
-/// Of data in a segment over IPv4 on Ethernet, with timestamps.
+/// Bytes of data in a segment over IPv4 on Ethernet, with timestamps.
 const SEGMENT_BYTES: usize = 1_448;
 /// For a browser to start and ask for everything, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);
 /// Between two looks at what came of it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Lets clients try behind each backend. Each of the policy's first counters must have counted then.
+/// Runs clients behind each backend. Each of the policy's first counters must have counted then.
 fn counted_behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -77,7 +77,7 @@ fn questions(ways: &[&'static str], port: u16) -> Vec<Question> {
     questions
 }
 
-/// Who asks for an allowed name completes a handshake, and nobody else. Gives what the program says of those that do.
+/// A client with an allowed name completes a handshake, and no other. Gives what the program says of those that do.
 fn ask_all(
     net: &Net,
     program: &str,

@@ -91,7 +91,7 @@ pub fn serve_tls(net: &Net, program: &str, port: u16) -> anyhow::Result<Server> 
     serve(net, program, port, &[], |_| {})
 }
 
-/// What a server of QUIC tells of its clients: names from the moment on when a hello is whole, and when a handshake is.
+/// Output of a QUIC server about its clients: names from the moment on when a hello is whole, and when a handshake is.
 #[derive(Clone, Default)]
 pub struct Told {
     pub hellos: Heard,

@@ -20,7 +20,7 @@ use crate::evasion::queries::question;
 
 pub const ROWS: &[Row] = &[("several-questions", 120, several)];
 
-/// What dnsmasq answers to every question.
+/// Answer of dnsmasq to every query.
 const ADDRESS: &str = "192.0.2.77";
 /// For an answer that should not come.
 const QUIET: Duration = Duration::from_millis(500);
@@ -108,7 +108,7 @@ fn ask_all(net: &Net) -> anyhow::Result<()> {
         let mut asker = Asker::start(net)?;
         let (before, rest) = pair.split_at(at);
         asker.say(before, 0)?;
-        // What comes before the denied question is whole is answered.
+        // Queries before the denied one is complete are answered.
         let most = usize::from(at > 0);
         let heard = asker.hears(most, PATIENCE)?;
         ensure!(heard == most, "cut at {at}: {heard} answers");

@@ -195,7 +195,7 @@ fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is rejected for other reasons than its name is answered as its rule says: the server hears nothing of it.
+/// A packet rejected for other reasons than its name is answered as its rule says: the server hears nothing of it.
 fn without_names(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;

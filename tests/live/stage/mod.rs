@@ -113,7 +113,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Puts another policy in the place of the first one: the firewall's first, which the kernel does not believe before it has its own.
+    /// Replaces the first policy by another: the firewall's first, which the kernel does not believe before it has its own.
     fn reload(&self, net: &Net, text: &str, generation: u32) -> anyhow::Result<()> {
         let split = split(text, generation)?;
         self.folder.replace("names.nft", &split.daemon)?;

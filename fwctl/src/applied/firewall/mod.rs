@@ -27,7 +27,7 @@ mod unit;
 
 /// The name of the instance.
 const INSTANCE: &str = "twinwall";
-/// Where runtime folders lie; systemd's units know no other place.
+/// Parent of the runtime folders; systemd's units know no other one.
 pub const RUN: &str = "/run/twinwall";
 
 impl From<Failure> for Failed {

@@ -23,7 +23,7 @@ use crate::failure::{words, Exit, Failure};
 use crate::upgrade::peer::{open_process, Peer};
 use crate::upgrade::program::Program;
 
-/// Where the firewall looks for nft and iptables-save.
+/// Search path of the firewall for nft and iptables-save.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How long a start may take: a policy with millions of names is read.
 const STARTED: Duration = Duration::from_secs(120);
@@ -43,7 +43,7 @@ fn start_time(pid: i32) -> Option<String> {
     rest.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// What `fwctl start-firewall` does: becomes the firewall, when its pid is written.
+/// `fwctl start-firewall`: becomes the firewall once its pid is written.
 pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Failure> {
     let failed = |error: io::Error| refused(format_args!("start-firewall: {}", words(&error)));
     setsid().map_err(|error| failed(error.into()))?;

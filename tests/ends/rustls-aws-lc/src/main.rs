@@ -23,7 +23,7 @@ use rustls::{
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Takes whatever a server shows.
+/// Accepts any certificate of a server.
 #[derive(Debug)]
 struct Trusting;
 
@@ -83,7 +83,7 @@ fn serve(port: &str, certificate: &str, key: &str) -> Fallible<()> {
     Ok(())
 }
 
-/// What is to be said of a question.
+/// Answer to a query.
 fn ask(question: &str) -> Fallible<String> {
     let words: Vec<&str> = question.split(' ').collect();
     let [way, host, port, name, seconds] = words[..] else {

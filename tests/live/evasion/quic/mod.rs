@@ -31,7 +31,7 @@ use crate::names::programs::{self, Server, Told};
 
 /// From a client's port to its other one.
 const OTHER_PORT: u16 = 20_000;
-/// Where the server asks each client by Retry.
+/// Port of the server that validates each client by Retry.
 const RETRY_PORT: u16 = 4433;
 
 pub const ALLOW_LIST: &str = r#"
@@ -287,7 +287,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Whoever asks for another name comes through.
+/// A client with another name is let through.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {

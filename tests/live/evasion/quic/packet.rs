@@ -12,9 +12,9 @@ pub const VERSION_2: u32 = 0x6b33_43cf;
 /// Drafts 29 and 34, which servers still take: the first has other keys and another extension for the transport parameters.
 pub const DRAFT_29: u32 = 0xff00_001d;
 pub const DRAFT_34: u32 = 0xff00_0022;
-/// What a client pads its first datagrams to (RFC 9000, section 14.1).
+/// Padded size of a client's first datagrams (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
-/// Of a packet's number as it is sent here.
+/// Bytes of a packet number as sent here.
 const NUMBER_BYTES: usize = 2;
 const SAMPLE_OFFSET: usize = 4;
 const TAG_BYTES: usize = 16;
@@ -26,7 +26,7 @@ const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 const TYPE_SHIFT: u8 = 4;
 const TYPE_MASK: u8 = 3;
-/// What of it says what packet it is.
+/// Bits of it with the packet's type.
 const KNOWN: u8 = LONG | TYPE_MASK << TYPE_SHIFT;
 const INITIAL: u8 = 0;
 const ZERO_RTT: u8 = 1;
@@ -44,7 +44,7 @@ pub fn version_of(number: u32) -> Version {
     }
 }
 
-/// Of a long header: its form, and its type as version 1 numbers it. Version 2 numbers them one higher (RFC 9369, section 3.2).
+/// Form bit of a long header, and its type as version 1 numbers it. Version 2 numbers them one higher (RFC 9369, section 3.2).
 fn first_byte(version: u32, packet_type: u8) -> u8 {
     let more = u8::from(version == VERSION_2);
     LONG | ((packet_type + more) & TYPE_MASK) << TYPE_SHIFT
@@ -74,7 +74,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Of a client, by what no other one has.
+    /// Identity of a client.
     pub fn new(port: u16) -> Ids {
         let id = |last: u8| [&port.to_be_bytes()[..], &[7; 5], &[last]].concat();
         Ids {
@@ -186,7 +186,7 @@ pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
     .concat()
 }
 
-/// What Retry says (RFC 9000, section 17.2.5): the id that the server wants to be called by, and its token.
+/// Content of Retry (RFC 9000, section 17.2.5): the id that the server wants to be called by, and its token.
 pub fn retry(datagram: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (&first, rest) = datagram.split_first()?;
     let (version, rest) = rest.split_first_chunk()?;

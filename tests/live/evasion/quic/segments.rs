@@ -37,7 +37,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// What stands before the true datagrams, as long as each of these.
+/// Segment before the true datagrams, of their length.
 struct Way {
     name: &'static str,
     honest: bool,
@@ -126,7 +126,7 @@ fn try_all(
                 .map(|one| packet::datagram(&ids, &one.packets, &[]));
             let sealed = sealed.collect::<anyhow::Result<Vec<_>>>()?;
             let bytes = sealed.iter().map(Vec::len).max().unwrap_or(0);
-            // What is behind a packet with a long header and begins with 0 is none.
+            // Bytes after a packet with a long header that begin with 0 are not a packet.
             let even = sealed.into_iter().map(|mut one| {
                 one.resize(bytes, 0);
                 one

@@ -18,7 +18,7 @@ pub enum Setting {
 
 use Setting::{AioquicV4, QuinnV4, QuinnV6};
 
-/// What a client says.
+/// Bytes of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub what: &'static str,

@@ -11,7 +11,7 @@ use crate::evasion::wire::Outside;
 pub const ROOM: usize = 1_000;
 const PING: u8 = 1;
 
-/// What a client says, and what it could say instead.
+/// Bytes of a client, and alternatives.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub what: &'static str,
@@ -19,7 +19,7 @@ pub struct Opening {
     /// Another one that the server knows, too.
     pub other_version: Option<u32>,
     pub bytes: Vec<u8>,
-    /// Where the name begins, and its bytes.
+    /// Offset and length of the name.
     pub name_at: usize,
     pub name_bytes: usize,
     /// The same with another name.
@@ -28,11 +28,11 @@ pub struct Opening {
     pub other: Vec<u8>,
 }
 
-/// What stands behind the packets of a datagram, or in their place.
+/// Bytes after the packets of a datagram, or in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     Nothing,
-    /// What could be a packet with a short header.
+    /// Bytes that could be a packet with a short header.
     Short,
     /// No packet, but a header of a version that nobody knows.
     UnknownVersion,
