@@ -62,29 +62,6 @@ static void put_rules(FILE *out, const struct policy *policy) {
         putc('\n', out);
 }
 
-/// Says what was read of a file of names.
-static void put_file(FILE *out, const struct policy *policy,
-                     const struct policy_listed_file *file) {
-    const char *name = policy->files[file->file];
-
-    fprintf(out, "%s: lines %u, names %u", name, file->lines, file->names);
-    if (file->left_out > 0)
-        fprintf(out, ", left out %u, the first at %s:%u", file->left_out, name,
-                file->first_left_out);
-    putc('\n', out);
-}
-
-/// Says what was read of files of names.
-static void put_files(FILE *out, const struct policy *policy) {
-    for (uint32_t i = 0; i < policy->table_count; i++)
-        for (uint32_t j = 0; j < policy->tables[i].set_count; j++) {
-            const struct policy_listed *listed = &policy->tables[i].sets[j].listed;
-
-            for (uint32_t k = 0; k < listed->file_count; k++)
-                put_file(out, policy, &listed->files[k]);
-        }
-}
-
 /// Summary of a valid policy; to be freed. NULL: no memory.
 static char *summary(const struct policy *policy) {
     char *text = NULL;
@@ -95,7 +72,6 @@ static char *summary(const struct policy *policy) {
         return NULL;
     fputs("ok\n", out);
     put_rules(out, policy);
-    put_files(out, policy);
     if (fclose(out) == 0)
         return text;
     free(text);
@@ -113,6 +89,8 @@ static int print(char *text, struct failure *failure) {
     return 0;
 }
 
+static void put_line(const char *text) { puts(text); }
+
 static void warn(const char *text) { log_warn("%s", text); }
 
 int check_run(const struct options *options) {
@@ -126,8 +104,11 @@ int check_run(const struct options *options) {
         result = compile_policy(&policy, &settings, &compiled, &failure);
     if (result == 0)
         result = print(options->print ? print_policy(&policy) : summary(&policy), &failure);
-    if (result == 0 && !options->print)
+    if (result == 0 && !options->print) {
+        advice_report(&policy, put_line);
+        fflush(stdout);
         advice_advise(&policy, warn);
+    }
     compile_free(compiled);
     policy_free(&policy);
     return result < 0 ? log_fail(&failure) : LOG_EXIT_STOPPED;

@@ -231,6 +231,32 @@ static void tell_file(const struct policy *policy, const struct policy_listed_fi
     tell(text);
 }
 
+/// Reports how much was read of a file of names.
+static void report_file(const struct policy *policy, const struct policy_listed_file *file,
+                        void (*tell)(const char *text)) {
+    const char *name = file_of(policy, file->file);
+    char local[64] = "", first[TEXT_BYTES] = "", text[TEXT_BYTES * 2];
+
+    if (file->local > 0)
+        snprintf(local, sizeof local, ", names of this machine skipped %u", file->local);
+    if (file->left_out > 0)
+        snprintf(first, sizeof first, ", left out %u, the first at %s:%u", file->left_out, name,
+                 file->first_left_out);
+    snprintf(text, sizeof text, "%s: lines %u, names %u%s%s", name, file->lines, file->names, local,
+             first);
+    tell(text);
+}
+
+void advice_report(const struct policy *policy, void (*tell)(const char *text)) {
+    for (uint32_t i = 0; i < policy->table_count; i++)
+        for (uint32_t j = 0; j < policy->tables[i].set_count; j++) {
+            const struct policy_listed *listed = &policy->tables[i].sets[j].listed;
+
+            for (uint32_t k = 0; k < listed->file_count; k++)
+                report_file(policy, &listed->files[k], tell);
+        }
+}
+
 void advice_advise(const struct policy *policy, void (*tell)(const char *text)) {
     for (uint32_t i = 0; i < policy->table_count; i++) {
         const struct policy_table *table = &policy->tables[i];

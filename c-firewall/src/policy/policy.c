@@ -97,7 +97,8 @@ static bool equal_listed(const struct both *both, const struct policy_listed *a,
     if (a->file_count != b->file_count || a->count != b->count)
         return false;
     for (uint32_t i = 0; i < a->file_count; i++)
-        if (!equal_text(a->files[i].path, b->files[i].path))
+        if (!equal_text(a->files[i].path, b->files[i].path) ||
+            a->files[i].with_parents != b->files[i].with_parents)
             return false;
     for (uint32_t i = 0; i < a->count; i++)
         if (!equal_name(both, a->ids[i], b->ids[i]))

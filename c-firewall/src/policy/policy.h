@@ -92,10 +92,12 @@ enum policy_maps_to { POLICY_SET, POLICY_VERDICT_MAP, POLICY_MARK_MAP };
 
 /// A file of names of hosts, as it was read.
 struct policy_listed_file {
-    char *path;    // as the policy's first file would write it
-    uint32_t file; // index into policy.files
+    char *path;        // as the policy's first file would write it
+    uint32_t file;     // index into policy.files
+    bool with_parents; // `*.x` stands for x, too
     uint32_t lines;
     uint32_t names;          // that were taken
+    uint32_t local;          // names of the machine itself, which were skipped
     uint32_t left_out;       // lines that are none of names
     uint32_t first_left_out; // the first of them, from 1; 0 = none
 };

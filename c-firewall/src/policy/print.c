@@ -312,7 +312,8 @@ static void print_set(FILE *out, const struct hostnames *hostnames, const struct
     if (set->auto_merge)
         fputs("\t\tauto-merge\n", out);
     for (uint32_t i = 0; i < set->listed.file_count; i++)
-        fprintf(out, "\t\tfile \"%s\"\n", set->listed.files[i].path);
+        fprintf(out, "\t\tfile \"%s\"%s\n", set->listed.files[i].path,
+                set->listed.files[i].with_parents ? " with parents" : "");
     if (policy_set_learns(set))
         print_learned(out, hostnames, &set->learned);
     if (set->elements.count > 0) {

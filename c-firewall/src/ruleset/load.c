@@ -66,6 +66,8 @@ int load_learn(struct loaded *loaded, const struct options *options, const struc
     return -ENOMEM;
 }
 
+static void inform(const char *text) { log_info("%s", text); }
+
 static void warn(const char *text) { log_warn("%s", text); }
 
 int load(struct loaded *loaded, const struct options *options, struct failure *failure) {
@@ -81,10 +83,12 @@ int load(struct loaded *loaded, const struct options *options, struct failure *f
         result = compile(loaded, failure);
     if (result == 0)
         result = options_require(options, load_requirement(loaded), failure);
-    if (result < 0)
+    if (result < 0) {
         load_free(loaded);
-    else
-        advice_advise(&loaded->policy, warn);
+        return result;
+    }
+    advice_report(&loaded->policy, inform);
+    advice_advise(&loaded->policy, warn);
     return result;
 }
 

@@ -10,8 +10,8 @@ use crate::policy::advice;
 use crate::policy::parse;
 use crate::policy::print;
 use crate::policy::{
-    field_facts, set_learns, Chain, Field, ListedFile, Part, Policy, Right, Rule, Statement,
-    StatementKind, Table,
+    field_facts, set_learns, Chain, Field, Part, Policy, Right, Rule, Statement, StatementKind,
+    Table,
 };
 
 /// Places of rules that are named at most.
@@ -70,34 +70,10 @@ fn put_rules(out: &mut String, policy: &Policy) {
     }
 }
 
-/// Says what was read of a file of names.
-fn put_file(out: &mut String, policy: &Policy, file: &ListedFile) {
-    let name = policy.files.get(file.file as usize);
-    let name = name.map_or("", String::as_str);
-    let ListedFile { lines, names, .. } = file;
-    out.push_str(&format!("{name}: lines {lines}, names {names}"));
-    if file.left_out > 0 {
-        let (left_out, first) = (file.left_out, file.first_left_out);
-        out.push_str(&format!(
-            ", left out {left_out}, the first at {name}:{first}"
-        ));
-    }
-    out.push('\n');
-}
-
-/// Says what was read of files of names.
-fn put_files(out: &mut String, policy: &Policy) {
-    let sets = policy.tables.iter().flat_map(|table| &table.sets);
-    for file in sets.flat_map(|set| &set.listed.files) {
-        put_file(out, policy, file);
-    }
-}
-
 /// Report on a sound policy.
 fn summary(policy: &Policy) -> String {
     let mut out = String::from("ok\n");
     put_rules(&mut out, policy);
-    put_files(&mut out, policy);
     out
 }
 
@@ -115,6 +91,7 @@ fn check(options: &Options) -> Result<(), Failure> {
         return Ok(());
     }
     output::print(&summary(&policy));
+    advice::report(&policy, &mut |text| output::print(&format!("{text}\n")));
     advice::advise(&policy, &mut |text| log::warn(text));
     Ok(())
 }

@@ -23,10 +23,14 @@ struct Search<'a> {
     steps: u32,
 }
 
+fn file_of(policy: &Policy, file: u32) -> &str {
+    let name = policy.files.get(file as usize);
+    name.map_or("", String::as_str)
+}
+
 /// A place: "FILE:LINE".
 fn shown(policy: &Policy, place: Place) -> String {
-    let file = policy.files.get(place.file as usize);
-    format!("{}:{}", file.map_or("", String::as_str), place.line)
+    format!("{}:{}", file_of(policy, place.file), place.line)
 }
 
 fn elements_of<'a>(table: &'a Table, right: &'a Right) -> Option<&'a Elements> {
@@ -201,8 +205,7 @@ fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
 
 /// Warns of a file of names most of which was left out.
 fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
-    let name = policy.files.get(file.file as usize);
-    let name = name.map_or("", String::as_str);
+    let name = file_of(policy, file.file);
     if file.names == 0 {
         tell(&format!("{name}: has no names: is it the right file?"));
     } else if u64::from(file.left_out) * u64::from(LEFT_OUT_SHARE) > u64::from(file.lines) {
@@ -210,6 +213,25 @@ fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
             "{name}:{}: {} of {} lines are none that is read and were left out, this one first: see `file` in GRAMMAR.md",
             file.first_left_out, file.left_out, file.lines
         ));
+    }
+}
+
+/// Reports, a line a file, how much was read of the files of names.
+pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
+    let sets = policy.tables.iter().flat_map(|table| &table.sets);
+    for file in sets.flat_map(|set| &set.listed.files) {
+        let name = file_of(policy, file.file);
+        let mut text = format!("{name}: lines {}, names {}", file.lines, file.names);
+        if file.local > 0 {
+            let of_machine = ", names of this machine skipped";
+            text.push_str(&format!("{of_machine} {}", file.local));
+        }
+        if file.left_out > 0 {
+            let (left_out, first) = (file.left_out, file.first_left_out);
+            let first = format!(", the first at {name}:{first}");
+            text.push_str(&format!(", left out {left_out}{first}"));
+        }
+        tell(&text);
     }
 }
 

@@ -142,9 +142,13 @@ pub struct ListedFile {
     pub path: String,
     /// Index into `Policy::files`.
     pub file: u32,
+    /// `*.x` stands for x, too.
+    pub with_parents: bool,
     pub lines: u32,
     /// That were taken.
     pub names: u32,
+    /// Names of the machine itself, which were skipped.
+    pub local: u32,
     /// Lines that are none of names.
     pub left_out: u32,
     /// The first of them, from 1; 0 = none.
@@ -425,7 +429,9 @@ fn equal_elements(both: &Both, types: &[Type], a: &Elements, b: &Elements) -> bo
 
 fn equal_listed(both: &Both, a: &Listed, b: &Listed) -> bool {
     let same_name = |a: &u32, b: &u32| hostname::get(both.0, *a) == hostname::get(both.1, *b);
-    equal_all(&a.files, &b.files, |a, b| a.path == b.path) && equal_all(&a.ids, &b.ids, same_name)
+    let same_file =
+        |a: &ListedFile, b: &ListedFile| (&a.path, a.with_parents) == (&b.path, b.with_parents);
+    equal_all(&a.files, &b.files, same_file) && equal_all(&a.ids, &b.ids, same_name)
 }
 
 fn equal_set(both: &Both, a: &Set, b: &Set) -> bool {

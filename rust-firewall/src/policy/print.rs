@@ -316,7 +316,12 @@ fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
         out.push_str("\t\tauto-merge\n");
     }
     for file in &set.listed.files {
-        put(out, format_args!("\t\tfile \"{}\"\n", file.path));
+        let parents = if file.with_parents {
+            " with parents"
+        } else {
+            ""
+        };
+        put(out, format_args!("\t\tfile \"{}\"{parents}\n", file.path));
     }
     if set_learns(set) {
         print_learned(out, hostnames, &set.learned);

@@ -98,6 +98,7 @@ pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let policy = parse::file(path)?;
     let compiled = compile(&policy)?;
     options::require(options, compile::requirement(&compiled))?;
+    advice::report(&policy, &mut |text| log::info(text));
     advice::advise(&policy, &mut |text| log::warn(text));
     Ok(Some(make_state(policy, compiled, loaded_ms)))
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "policy/parse/directive.h"
 #include "policy/parse/source.h"
@@ -15,6 +16,16 @@
 /// Types of unbound's local-zone that answer no question for the name.
 static const char *const ZONE_TYPES[] = {
     "always_null", "always_nxdomain", "always_refuse", "deny", "redirect", "refuse", "static",
+};
+
+/// Targets of a CNAME in a response policy zone that refuse the name.
+static const char *const REFUSING_TARGETS[] = {".", "*.", "rpz-drop."};
+
+/// Names that a hosts file gives to the machine itself.
+static const char *const LOCAL_NAMES[] = {
+    "0.0.0.0",         "broadcasthost", "ip6-allhosts", "ip6-allnodes",
+    "ip6-allrouters",  "ip6-localhost", "ip6-localnet", "ip6-loopback",
+    "ip6-mcastprefix", "local",         "localhost",    "localhost.localdomain",
 };
 
 /// A part of a text.
@@ -36,7 +47,7 @@ static struct piece without_comment(struct piece line) {
         line.text++;
         line.length--;
     }
-    if (line.length > 0 && *line.text == '!')
+    if (line.length > 0 && (*line.text == '!' || *line.text == ';'))
         line.length = 0;
     return line;
 }
@@ -59,6 +70,7 @@ static bool is_address(struct piece word) {
 struct target {
     struct parser *parser;
     struct policy_listed *listed;
+    struct policy_listed_file *file;
     int status; // 0, or -errno with the failure told
 };
 
@@ -87,7 +99,25 @@ static bool add(struct target *target, struct piece word, bool children_too) {
     add_id(target, &name, name.wildcard);
     if (children_too && target->status == 0)
         add_id(target, &name, true);
+    if (name.wildcard && target->file->with_parents && target->status == 0)
+        add_id(target, &name, false);
     return true;
+}
+
+/// Whether a word is one of some texts.
+static bool is_one(struct piece word, const char *const texts[], size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(texts[i]) == word.length && memcmp(texts[i], word.text, word.length) == 0)
+            return true;
+    return false;
+}
+
+/// Adds a name of a hosts file, or skips one of the machine itself. Whether it is either.
+static bool add_host(struct target *target, struct piece word) {
+    const bool is_local = is_one(word, LOCAL_NAMES, sizeof LOCAL_NAMES / sizeof *LOCAL_NAMES);
+
+    target->file->local += is_local;
+    return is_local || add(target, word, false);
 }
 
 /// The next word of a line, which is taken off it; empty at its end.
@@ -153,16 +183,47 @@ static bool take_zone(struct target *target, struct piece rest) {
         name.length--;
     if (next_word(&rest).length > 0)
         return false;
-    for (size_t i = 0; i < sizeof ZONE_TYPES / sizeof *ZONE_TYPES; i++)
-        if (strlen(ZONE_TYPES[i]) == type.length &&
-            memcmp(ZONE_TYPES[i], type.text, type.length) == 0)
-            return add(target, name, true);
-    return false;
+    return is_one(type, ZONE_TYPES, sizeof ZONE_TYPES / sizeof *ZONE_TYPES) &&
+           add(target, name, true);
+}
+
+/// Whether a word is a text, in any case.
+static bool is_word(struct piece word, const char *text) {
+    return strlen(text) == word.length && strncasecmp(text, word.text, word.length) == 0;
+}
+
+static bool is_number(struct piece word) {
+    for (size_t i = 0; i < word.length; i++)
+        if (word.text[i] < '0' || word.text[i] > '9')
+            return false;
+    return word.length > 0;
+}
+
+/// Adds the name of `NAME [TTL] [IN] CNAME TARGET` of a response policy zone, if the target refuses
+/// it. Whether it does.
+/// - rest: what stands behind the name
+static bool take_record(struct target *target, struct piece name, struct piece rest) {
+    const char *dot = memrchr(name.text, '.', name.length);
+    struct piece label = name, kind, refusal, more;
+
+    do
+        kind = next_word(&rest);
+    while (is_number(kind) || is_word(kind, "in"));
+    refusal = next_word(&rest);
+    more = next_word(&rest);
+    if (!is_word(kind, "cname") ||
+        !is_one(refusal, REFUSING_TARGETS, sizeof REFUSING_TARGETS / sizeof *REFUSING_TARGETS) ||
+        (more.length > 0 && *more.text != ';'))
+        return false;
+    if (dot)
+        label = (struct piece){dot + 1, (size_t)(name.text + name.length - dot - 1)};
+    // "24.0.2.0.192.rpz-ip" is an address
+    return !take_prefix(&label, "rpz-") && add(target, name, false);
 }
 
 /// Adds the names of a line that is not empty. Whether all of it is such.
 static bool take_line(struct target *target, struct piece line) {
-    struct piece first, word;
+    struct piece first, rest, word;
     bool good = true;
 
     if (source_check((const uint8_t *)line.text, line.length) < line.length)
@@ -174,19 +235,20 @@ static bool take_line(struct target *target, struct piece line) {
     if (take_prefix(&line, "local-zone: "))
         return take_zone(target, line);
     first = next_word(&line);
+    rest = line;
     word = next_word(&line);
     if (!is_address(first))
-        return word.length == 0 && add(target, first, false);
+        return word.length == 0 ? add(target, first, false) : take_record(target, first, rest);
     if (word.length == 0)
         return false;
     for (; word.length > 0 && target->status == 0; word = next_word(&line))
-        good = add(target, word, false) && good;
+        good = add_host(target, word) && good;
     return good;
 }
 
 /// Adds the names of a file's text, and counts what is read and what is not.
-static void take_text(struct target *target, const struct source *source,
-                      struct policy_listed_file *file) {
+static void take_text(struct target *target, const struct source *source) {
+    struct policy_listed_file *file = target->file;
     const uint32_t before = target->listed->count;
     const char *at = source->text, *end = at + source->bytes;
     bool ended = false;
@@ -265,10 +327,15 @@ int parse_listed_read(struct parser *parser, struct policy_listed *listed) {
     if (!parser->policy.hostnames)
         parser->policy.hostnames = hostname_make();
     file = add_file(parser, listed, name, source.bytes);
-    if (file && parser->policy.hostnames)
-        take_text(&target, &source, file);
-    else
+    target.file = file;
+    if (!file || !parser->policy.hostnames)
         target.status = parse_no_memory(parser);
+    else if (lexer_take_word(&parser->lexer, "with")) {
+        target.status = parse_word(parser, "parents", "parents");
+        file->with_parents = true;
+    }
+    if (target.status == 0)
+        take_text(&target, &source);
     free(source.text);
     if (target.status != 0)
         return target.status;

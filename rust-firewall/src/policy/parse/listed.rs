@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files of names of hosts, as block lists come: hosts files, plain lists, `||name^` of ad blockers, and what dnsmasq and unbound read.
+//! Files of names of hosts, as block lists come: hosts files, plain lists, `||name^` of ad blockers, response policy zones, and what dnsmasq and unbound read.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::base::log::Failure;
-use crate::policy::hostname::{self, Hostnames};
+use crate::policy::hostname::{self, Hostname, Hostnames};
 use crate::policy::parse::directive;
 use crate::policy::parse::lexer::TOO_LARGE;
 use crate::policy::parse::source::{self, reason};
@@ -23,6 +23,23 @@ const ZONE_TYPES: [&str; 7] = [
     "refuse",
     "static",
 ];
+/// Targets of a CNAME in a response policy zone that refuse the name.
+const REFUSING_TARGETS: [&str; 3] = [".", "*.", "rpz-drop."];
+/// Names that a hosts file gives to the machine itself.
+const LOCAL_NAMES: [&str; 12] = [
+    "0.0.0.0",
+    "broadcasthost",
+    "ip6-allhosts",
+    "ip6-allnodes",
+    "ip6-allrouters",
+    "ip6-localhost",
+    "ip6-localnet",
+    "ip6-loopback",
+    "ip6-mcastprefix",
+    "local",
+    "localhost",
+    "localhost.localdomain",
+];
 /// Byte order mark with which some editors begin UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -35,7 +52,7 @@ fn without_comment(line: &[u8]) -> &[u8] {
     let hash = (0..line.len()).find(|&at| line[at] == b'#' && (at == 0 || is_blank(line[at - 1])));
     let line = line[..hash.unwrap_or(line.len())].trim_ascii();
     match line.first() {
-        Some(b'!') => &[],
+        Some(b'!' | b';') => &[],
         _ => line,
     }
 }
@@ -50,6 +67,12 @@ fn is_address(word: &str) -> bool {
 struct Target<'a> {
     hostnames: &'a mut Hostnames,
     ids: &'a mut Vec<u32>,
+    file: &'a mut ListedFile,
+}
+
+fn add_id(target: &mut Target, name: &Hostname, wildcard: bool) {
+    let id = hostname::add(target.hostnames, &name.bytes[..name.length], wildcard);
+    target.ids.push(id);
 }
 
 /// Adds a name. Whether it is one.
@@ -57,17 +80,24 @@ fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     let Ok(name) = hostname::read(word) else {
         return false;
     };
-    let bytes = &name.bytes[..name.length];
     if children_too && name.wildcard {
         return false;
     }
-    let id = hostname::add(target.hostnames, bytes, name.wildcard);
-    target.ids.push(id);
+    add_id(target, &name, name.wildcard);
     if children_too {
-        let id = hostname::add(target.hostnames, bytes, true);
-        target.ids.push(id);
+        add_id(target, &name, true);
+    }
+    if name.wildcard && target.file.with_parents {
+        add_id(target, &name, false);
     }
     true
+}
+
+/// Adds a name of a hosts file, or skips one of the machine itself. Whether it is either.
+fn add_host(target: &mut Target, word: &str) -> bool {
+    let is_local = LOCAL_NAMES.contains(&word);
+    target.file.local += u32::from(is_local);
+    is_local || add(target, word, false)
 }
 
 /// Adds the names of `address=/NAME/…/ADDRESS` of dnsmasq, each with its children. Whether all of it is such.
@@ -92,6 +122,21 @@ fn take_zone(target: &mut Target, rest: &str) -> bool {
     }
 }
 
+/// Adds the name of `NAME [TTL] [IN] CNAME TARGET` of a response policy zone, if the target refuses it. Whether it does.
+/// - rest: words behind the name
+fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_before = |word: &&&str| is_number(word) || word.eq_ignore_ascii_case("in");
+    let mut words = rest.iter().skip_while(is_before);
+    let (kind, refusal, more) = (words.next(), words.next(), words.next());
+    let is_alias = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("cname"));
+    let refuses = refusal.is_some_and(|refusal| REFUSING_TARGETS.contains(refusal));
+    let ended = more.is_none_or(|more| more.starts_with(';'));
+    // "24.0.2.0.192.rpz-ip" is an address
+    let is_trigger = name.rsplit('.').next().unwrap_or(name).starts_with("rpz-");
+    is_alias && refuses && ended && !is_trigger && add(target, name, false)
+}
+
 /// Adds the names of a line that is not empty. Whether all of it is such.
 fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).ok();
@@ -114,31 +159,32 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let rest: Vec<&str> = words.collect();
     match (is_address(first), rest.len()) {
         (false, 0) => add(target, first, false),
-        (false, _) | (true, 0) => false,
+        (false, _) => take_record(target, first, &rest),
+        (true, 0) => false,
         (true, _) => {
-            let taken = rest.iter().filter(|word| add(target, word, false));
+            let taken = rest.iter().filter(|word| add_host(target, word));
             taken.count() == rest.len()
         }
     }
 }
 
 /// Adds the names of a file's text, and counts what is read and what is not.
-fn take_text(target: &mut Target, bytes: &[u8], file: &mut ListedFile) {
+fn take_text(target: &mut Target, bytes: &[u8]) {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let before = target.ids.len();
     for line in bytes.split(|byte| *byte == b'\n') {
-        file.lines += 1;
+        target.file.lines += 1;
         let line = without_comment(line);
         if line.is_empty() || take_line(target, line) {
             continue;
         }
-        file.left_out += 1;
-        if file.first_left_out == 0 {
-            file.first_left_out = file.lines;
+        target.file.left_out += 1;
+        if target.file.first_left_out == 0 {
+            target.file.first_left_out = target.file.lines;
         }
     }
-    file.names = (target.ids.len() - before) as u32;
+    target.file.names = (target.ids.len() - before) as u32;
 }
 
 /// A path as the policy's first file would write it.
@@ -147,7 +193,7 @@ fn as_written(first: &str, name: &str) -> String {
     name.strip_prefix(folder).unwrap_or(name).to_owned()
 }
 
-/// After `file` was taken: takes STRING END and reads the file's names.
+/// After `file` was taken: takes STRING [`with` `parents`] END and reads the file's names.
 pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
     let path = parser.lexer.take();
     if path.kind != TokenKind::String {
@@ -168,11 +214,16 @@ pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
         file: parser.lexer.add_list(name, source.bytes.len()),
         ..ListedFile::default()
     };
+    if parser.lexer.take_word("with") {
+        parser.word("parents", "parents")?;
+        file.with_parents = true;
+    }
     let mut target = Target {
         hostnames: Arc::make_mut(&mut parser.policy.hostnames),
         ids: &mut listed.ids,
+        file: &mut file,
     };
-    take_text(&mut target, &source.bytes, &mut file);
+    take_text(&mut target, &source.bytes);
     if file.names == 0 && file.left_out > 0 {
         let cause = format!(
             "no line of it is one that is read, the first at line {}: see `file` in GRAMMAR.md",
