@@ -5,13 +5,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::socket::{
-    recv, send, setsockopt, socket, sockopt, AddressFamily, MsgFlags, SockFlag, SockProtocol,
-    SockType,
-};
-use nix::sys::time::{TimeVal, TimeValLike};
+use nix::sys::socket::{recv, send, MsgFlags};
 
 use crate::failure::{system, Failure, Result};
+use crate::netlink;
 
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_CTNETLINK as u16) << 8;
 const MSG_NEW: u16 = SUBSYSTEM;
@@ -26,7 +23,6 @@ const TYPE_MASK: u16 = 0x3fff;
 const HEADER: usize = 16;
 const HEAD: usize = HEADER + 4;
 const ATTRIBUTE: usize = 4;
-const PATIENCE_S: i64 = 5;
 const ANSWER_BYTES: usize = 1 << 16;
 /// Visits all connections, while others are created and the table may grow.
 const LOOKS: usize = 5;
@@ -51,21 +47,6 @@ fn fail(error: Errno) -> Failure {
         "the kernel does not tell of its connections ({}): modprobe nf_conntrack_netlink",
         error.desc()
     ))
-}
-
-fn open() -> nix::Result<OwnedFd> {
-    let socket = socket(
-        AddressFamily::Netlink,
-        SockType::Raw,
-        SockFlag::SOCK_CLOEXEC,
-        SockProtocol::NetlinkNetFilter,
-    )?;
-    setsockopt(
-        &socket,
-        sockopt::ReceiveTimeout,
-        &TimeVal::seconds(PATIENCE_S),
-    )?;
-    Ok(socket)
 }
 
 fn message(kind: u16, flags: i32, family: u8, attributes: &[u8]) -> Vec<u8> {
@@ -177,13 +158,15 @@ fn clear_one(socket: &OwnedFd, connection: &Connection, mask: u32) -> nix::Resul
 
 /// The marks of all connections.
 pub fn marks() -> Result<Vec<u32>> {
-    let listing = open().and_then(|socket| list(&socket)).map_err(fail)?;
+    let listing = netlink::open()
+        .and_then(|socket| list(&socket))
+        .map_err(fail)?;
     Ok(listing.connections.iter().map(|one| one.mark).collect())
 }
 
 /// Clears bits of the marks of all connections.
 pub fn clear(mask: u32) -> Result<()> {
-    let socket = open().map_err(fail)?;
+    let socket = netlink::open().map_err(fail)?;
     for _ in 0..LOOKS {
         let listing = list(&socket).map_err(fail)?;
         for one in listing

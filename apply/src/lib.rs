@@ -28,6 +28,7 @@ pub mod kernel;
 pub mod lists;
 pub mod lock;
 pub mod marks;
+pub mod netlink;
 pub mod nft;
 mod program;
 pub mod queue_rules;

@@ -23,6 +23,7 @@
 #include "state/contract.h"
 #include "state/queue_rules.h"
 #include "state/report.h"
+#include "state/reverse_path.h"
 
 /// Blocks the signals that the main thread reads, in all threads started later, and opens what it
 /// reads them from. Returns 0, or -errno with failure filled in.
@@ -159,6 +160,8 @@ static int start_threads(struct daemon *daemon, struct handover *taken, struct f
         result = handover_take_running(taken, state, failure);
     if (result == 0 && daemon->metrics)
         result = metrics_start(daemon->metrics, state, failure);
+    if (result == 0)
+        result = watchdog_start(&daemon->watchdog, &state->workers, failure);
     if (result == 0 && taken)
         result = handover_taken(taken, failure);
     return result;
@@ -178,6 +181,8 @@ static int start(struct daemon *daemon, struct failure *failure) {
         result = state_load(&daemon->state, options, failure);
     if (result < 0)
         return result;
+    if (options->policy && requirement_reads_names(load_requirement(daemon->state.loaded)))
+        reverse_path_warn();
     queue_rules_read(&queue_rules, options);
     handover_init(&handover);
     if (options->take_over) {
@@ -203,8 +208,10 @@ static int start(struct daemon *daemon, struct failure *failure) {
 
 /// Ends what runs. Returns the first worker whose loop ended by an error, or NULL.
 static const struct worker *stop(struct daemon *daemon) {
-    const struct worker *failed = workers_stop(&daemon->state.workers);
+    const struct worker *failed;
 
+    watchdog_stop(&daemon->watchdog);
+    failed = workers_stop(&daemon->state.workers);
     if (daemon->events) {
         events_tell(daemon->events, EVENTS_STOPPED, NULL);
         events_stop(daemon->events);

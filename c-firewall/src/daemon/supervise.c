@@ -40,7 +40,6 @@ enum {
 /// When something is due, by wait_clock; NEVER.
 struct times {
     uint64_t stats_ns;
-    uint64_t watchdog_ns;
     uint64_t overload_ns;
     uint64_t tracked_ns;
     struct tracked_watch tracked;
@@ -116,11 +115,9 @@ static int act_reload(void *context, struct reload_result *result, struct failur
         reload_refuse(&daemon->state, failure);
         return reloaded;
     }
-    notify_patience(true);
     notify_reloading();
     reloaded = reload(&daemon->state, result, failure);
     supervise_tell_ready(&daemon->state);
-    notify_patience(false);
     return reloaded;
 }
 
@@ -348,10 +345,6 @@ static void keep_times(struct daemon *daemon, struct times *times) {
         supervise_print_ledgers(daemon, REPORT_INTERVAL);
         times->stats_ns += daemon->options->stats_s * NS_PER_SECOND;
     }
-    if (now_ns >= times->watchdog_ns) {
-        notify_watchdog();
-        times->watchdog_ns = now_ns + notify_watchdog_ms() * NS_PER_MS;
-    }
     if (now_ns >= times->overload_ns) {
         look_for_overload(daemon, times);
         times->overload_ns = now_ns + OVERLOAD_LOOK_NS;
@@ -370,8 +363,7 @@ static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static int timeout_of(const struct daemon *daemon, const struct times *times) {
     const uint64_t now_ns = wait_clock();
     const int control_ms = daemon->control ? control_timeout(daemon->control) : -1;
-    uint64_t due_ns =
-        min(min(times->stats_ns, times->watchdog_ns), min(times->overload_ns, times->tracked_ns));
+    uint64_t due_ns = min(times->stats_ns, min(times->overload_ns, times->tracked_ns));
     uint64_t left_ms;
 
     if (daemon->drain_end_ns != NEVER)
@@ -392,7 +384,6 @@ static struct times begin_times(const struct daemon *daemon) {
     const struct workers *workers = &daemon->state.workers;
     struct times times = {
         .stats_ns = options->stats_s > 0 ? now_ns + options->stats_s * NS_PER_SECOND : NEVER,
-        .watchdog_ns = notify_watchdog_ms() > 0 ? now_ns : NEVER,
         .overload_ns = options->events ? now_ns + OVERLOAD_LOOK_NS : NEVER,
         .tracked_ns = now_ns,
     };

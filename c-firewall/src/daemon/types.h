@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "control/control.h"
+#include "daemon/watchdog.h"
 #include "events/events.h"
 #include "guard/guard.h"
 #include "handover/give.h"
@@ -22,9 +23,10 @@ struct daemon {
     struct metrics *metrics; // NULL without --metrics
     struct control *control; // NULL without --control
     struct guard guard;
-    int signals;           // signalfd
-    uint64_t drain_end_ns; // of wait_clock: when a drain ends at the latest; UINT64_MAX = none
-    bool stopped;          // the end has come
+    struct watchdog watchdog; // under a systemd that has one
+    int signals;              // signalfd
+    uint64_t drain_end_ns;    // of wait_clock: when a drain ends at the latest; UINT64_MAX = none
+    bool stopped;             // the end has come
     struct handover_giving *giving; // another firewall prepares to take over; NULL = none does
     bool handed_over;               // all is another firewall's, which takes over or goes on
 };

@@ -11,8 +11,7 @@ enum {
     US_PER_MS = 1000,
     US_PER_SECOND = 1000000,
     NS_PER_US = 1000,
-    PARTS = 2,                        // signs of life within the time that systemd waits for one
-    READING_US = 600 * US_PER_SECOND, // for a policy to be read
+    PARTS = 2, // signs of life within the time that systemd waits for one
 };
 
 void notify_ready(const char *status) { sd_notifyf(0, "READY=1\nSTATUS=%s\n", status); }
@@ -36,13 +35,3 @@ uint64_t notify_watchdog_ms(void) {
 }
 
 void notify_watchdog(void) { sd_notify(0, "WATCHDOG=1\n"); }
-
-void notify_patience(bool reading) {
-    uint64_t us;
-
-    if (sd_watchdog_enabled(0, &us) <= 0)
-        return;
-    if (reading && us < READING_US)
-        us = READING_US;
-    sd_notifyf(0, "WATCHDOG_USEC=%" PRIu64 "\n", us);
-}

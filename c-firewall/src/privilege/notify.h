@@ -3,7 +3,6 @@
 #ifndef PRIVILEGE_NOTIFY_H
 #define PRIVILEGE_NOTIFY_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,11 +23,7 @@ void notify_main_pid(pid_t pid);
 /// never.
 uint64_t notify_watchdog_ms(void);
 
-/// The program is alive.
+/// Packets are decided, still.
 void notify_watchdog(void);
-
-/// Has systemd wait for the next notify_watchdog for ten minutes, or for as long as its unit says
-/// again. Reading a large policy takes long, and the workers decide meanwhile.
-void notify_patience(bool reading);
 
 #endif

@@ -36,6 +36,12 @@ static void look_for_listing(struct worker *worker) {
     __atomic_store_n(&worker->lists, false, __ATOMIC_RELEASE);
 }
 
+/// Shows that the loop turns, if somebody has asked.
+static void show_turn(struct worker *worker) {
+    if (__atomic_load_n(&worker->asked, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&worker->asked, false, __ATOMIC_RELEASE);
+}
+
 /// Notes the call that ended the loop. error: -errno. Returns it.
 static int fail(struct worker *worker, const char *call, int error) {
     worker->failed_call = call;
@@ -243,6 +249,7 @@ static int run_fast(struct worker *worker) {
 
         look_for_swap(worker);
         look_for_listing(worker);
+        show_turn(worker);
         result = run_once(worker, &received);
         if (result == 0 && received.overruns == 0 && !verdict_batch_unsent(&worker->batch))
             result = rest(worker, wait_next(&worker->wait, wait_clock(), received.messages));
@@ -256,8 +263,10 @@ static int run_fast(struct worker *worker) {
 static int run_paper(struct worker *worker) {
     while (goes_on(worker)) {
         struct queue_received received;
-        const int result = run_once(worker, &received);
+        int result;
 
+        show_turn(worker);
+        result = run_once(worker, &received);
         if (result < 0)
             return result;
     }

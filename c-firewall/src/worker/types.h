@@ -47,7 +47,8 @@ struct worker {
     struct evaluation_source *next; // with swap
     bool lists;                     // set by worker_list, cleared when page is filled in; atomic
     struct listing_page page;       // with lists
-    bool started;                   // there is a thread to join
+    bool asked;   // set by worker_ask_turn, cleared by the loop's next turn; atomic
+    bool started; // there is a thread to join
     pthread_t thread;
     bool ended;              // the thread is done, and what follows is valid; atomic
     int error;               // the errno that ended the loop; 0 = it was stopped

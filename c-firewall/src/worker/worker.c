@@ -133,6 +133,15 @@ const struct listing_page *worker_listed(const struct worker *worker) {
     return __atomic_load_n(&worker->lists, __ATOMIC_ACQUIRE) ? NULL : &worker->page;
 }
 
+void worker_ask_turn(struct worker *worker) {
+    __atomic_store_n(&worker->asked, true, __ATOMIC_RELEASE);
+    wake(worker);
+}
+
+bool worker_has_turned(const struct worker *worker) {
+    return !__atomic_load_n(&worker->asked, __ATOMIC_ACQUIRE) || has_ended(worker);
+}
+
 void worker_stop(struct worker *worker, bool keep_open) {
     worker->keep_open = keep_open;
     __atomic_store_n(&worker->stop, true, __ATOMIC_RELEASE);

@@ -59,6 +59,12 @@ int worker_list(struct worker *worker, uint32_t from, bool undecided);
 /// The page that the thread was asked for; NULL as long as it has not answered.
 const struct listing_page *worker_listed(const struct worker *worker);
 
+/// Asks whether the thread's loop turns, for worker_has_turned. Any thread may.
+void worker_ask_turn(struct worker *worker);
+
+/// Whether the thread's loop has turned since it was asked, or has ended.
+bool worker_has_turned(const struct worker *worker);
+
 /// Stops the thread: the packets that it has received get their verdicts first. It unbinds and
 /// closes its queue itself.
 /// - keep_open: it does not; the thread can be started again.

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use rust_firewall::options::OptionsConntrack;
+use rust_firewall::policy::advice;
 use rust_firewall::queue;
 use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
@@ -269,13 +270,18 @@ fn program(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Whether the next reload can read the policy: it is the firewall's user who does.
+/// Whether the next reload can read the policy (it is the firewall's user who does), and what in it does less than it seems to.
 fn policy(patient: &Patient, status: &Status, findings: &mut Findings) {
     if status.policy.is_none() {
         return;
     }
     match running::read(status, patient.writer) {
-        Ok(read) => findings.ok(format!("{} can be loaded anew", read.path.display())),
+        Ok(read) => {
+            findings.ok(format!("{} can be loaded anew", read.path.display()));
+            advice::advise(&read.policy, &mut |text| {
+                findings.warning(text, "fwctl reload  # when mended");
+            });
+        }
         Err(failure) => findings.warning(
             format!("the next reload would fail: {}", failure.text),
             "fwctl reload  # when mended; the firewall's user has to be able to read the file",

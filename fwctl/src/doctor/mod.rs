@@ -144,7 +144,7 @@ pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
     kernel::check(&patient, &mut findings);
     owner::check(&patient, &mut findings);
     hooks::check(&patient, &mut findings);
-    source::check(&mut findings);
+    source::check(&patient, &mut findings);
     limits::check(&patient, &mut findings);
     cpu::check(&patient, &mut findings);
     match arguments.json {

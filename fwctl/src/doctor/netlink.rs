@@ -4,11 +4,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    recv, send, setsockopt, socket, sockopt, AddressFamily, MsgFlags, SockFlag, SockProtocol,
-    SockType,
-};
-use nix::sys::time::{TimeVal, TimeValLike};
+use nix::sys::socket::{recv, send, setsockopt, sockopt, MsgFlags};
 
 /// linux/netfilter/nfnetlink_queue.h
 const MSG_CONFIG: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | 2;
@@ -28,7 +24,6 @@ const MSG_GETGEN: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | 16;
 const HEAD_BYTES: usize = 16 + 4;
 /// Bytes in front of an attribute's value.
 const ATTRIBUTE_BYTES: u16 = 4;
-const PATIENCE_S: i64 = 5;
 
 /// A netlink socket to netfilter.
 pub struct Netfilter(OwnedFd);
@@ -53,18 +48,7 @@ fn put(message: &mut Vec<u8>, kind: u16, value: [u8; 4]) {
 
 impl Netfilter {
     pub fn open() -> Result<Netfilter, Errno> {
-        let socket = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkNetFilter,
-        )?;
-        setsockopt(
-            &socket,
-            sockopt::ReceiveTimeout,
-            &TimeVal::seconds(PATIENCE_S),
-        )?;
-        Ok(Netfilter(socket))
+        apply::netlink::open().map(Netfilter)
     }
 
     /// Sends a request and waits for what the kernel makes of it.

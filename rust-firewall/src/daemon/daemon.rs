@@ -21,12 +21,14 @@ use crate::base::output;
 use crate::control::{self, Control};
 use crate::daemon::supervise;
 use crate::daemon::types::Daemon;
+use crate::daemon::watchdog;
 use crate::events::{self, Events, EventsFacts, EventsKind};
 use crate::guard::{self, Guard};
 use crate::handover;
 use crate::handover::{Handover, HandoverFd};
 use crate::metrics::{self, Metrics};
 use crate::options::{self, Options, PROGRAM};
+use crate::policy::requirement;
 use crate::privilege;
 use crate::privilege::notify;
 use crate::queue;
@@ -34,6 +36,7 @@ use crate::ruleset::load::{self, Loaded};
 use crate::state::contract::{self, ContractFacts};
 use crate::state::queue_rules::{self, QueueRules};
 use crate::state::report::{self, ReportReason};
+use crate::state::reverse_path;
 use crate::state::{self, State};
 use crate::worker::workers;
 use crate::worker::{self, WorkerError};
@@ -141,6 +144,7 @@ fn open_all(
     make_contract(&state, queue_rules);
     let mut daemon = Daemon {
         guard: start_guard(&state)?,
+        watchdog: None,
         state,
         metrics,
         control_listener,
@@ -174,6 +178,7 @@ fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<()
     if let Some(metrics) = &mut daemon.metrics {
         metrics::start(metrics, state)?;
     }
+    daemon.watchdog = watchdog::start(&state::lock(state).workers)?;
     taken.as_mut().map_or(Ok(()), handover::take::taken)
 }
 
@@ -187,6 +192,10 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     }
     if let Some(loaded) = &loaded {
         options::provide(&mut options, load::requirement(loaded));
+    }
+    let requirement = loaded.as_ref().map(load::requirement);
+    if requirement.is_some_and(requirement::reads_names) {
+        reverse_path::warn();
     }
     let queue_rules = queue_rules::read(&options);
     let mut taken = match &options.take_over {
@@ -210,6 +219,9 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
 /// Ends what runs. Returns the error of the first worker whose loop ended by one.
 fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
     let state = &daemon.state;
+    if let Some(watchdog) = daemon.watchdog.take() {
+        watchdog::stop(watchdog);
+    }
     let failed = workers::stop(&mut state::lock(state).workers);
     events::tell(&state.events, EventsKind::Stopped, &EventsFacts::default());
     events::stop(&state.events);

@@ -5,5 +5,6 @@
 mod daemon;
 pub mod supervise;
 pub mod types;
+mod watchdog;
 
 pub use daemon::*;

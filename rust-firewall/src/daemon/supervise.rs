@@ -51,7 +51,6 @@ const NEVER: u64 = u64::MAX;
 /// When something is due, by wait::clock; NEVER.
 struct Times {
     stats_ns: u64,
-    watchdog_ns: u64,
     overload_ns: u64,
     tracked_ns: u64,
     tracked: TrackedWatch,
@@ -140,11 +139,9 @@ impl ControlActions for Daemon {
             reload::refuse(&self.state, &failure);
             return Err(failure);
         }
-        notify::patience(true);
         notify::reloading();
         let result = reload::reload(&self.state);
         tell_ready(&self.state);
-        notify::patience(false);
         result
     }
 
@@ -338,10 +335,6 @@ fn keep_times(daemon: &mut Daemon, times: &mut Times) {
         print_ledgers(daemon, ReportReason::Interval);
         times.stats_ns += u64::from(daemon.state.options.stats_s) * NS_PER_SECOND;
     }
-    if now_ns >= times.watchdog_ns {
-        notify::watchdog();
-        times.watchdog_ns = now_ns + notify::watchdog_ms() * NS_PER_MS;
-    }
     if now_ns >= times.overload_ns {
         look_for_overload(daemon, times);
         times.overload_ns = now_ns + OVERLOAD_LOOK_NS;
@@ -361,8 +354,7 @@ fn keep_times(daemon: &mut Daemon, times: &mut Times) {
 /// How long until something is due, as poll takes it; never too short.
 fn timeout_of(daemon: &Daemon, control: Option<&Control>, times: &Times) -> PollTimeout {
     let now_ns = wait::clock();
-    let mut due_ns = times.stats_ns.min(times.watchdog_ns);
-    due_ns = due_ns.min(times.overload_ns).min(times.tracked_ns);
+    let mut due_ns = times.stats_ns.min(times.overload_ns).min(times.tracked_ns);
     if daemon.drain_end_ns != NEVER {
         due_ns = due_ns.min(now_ns + DRAIN_LOOK_NS);
     }
@@ -388,7 +380,6 @@ fn begin_times(daemon: &Daemon) -> Times {
             options.stats_s > 0,
             now_ns + u64::from(options.stats_s) * NS_PER_SECOND,
         ),
-        watchdog_ns: due(notify::watchdog_ms() > 0, now_ns),
         overload_ns: due(options.events.is_some(), now_ns + OVERLOAD_LOOK_NS),
         tracked_ns: now_ns,
         tracked: TrackedWatch::default(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nix::sys::signalfd::SignalFd;
 
+use crate::daemon::watchdog::Watchdog;
 use crate::guard::Guard;
 use crate::handover::give::HandoverGiving;
 use crate::metrics::Metrics;
@@ -19,6 +20,8 @@ pub struct Daemon {
     /// The control socket, to be handed over.
     pub control_listener: Option<OwnedFd>,
     pub guard: Guard,
+    /// Under a systemd that has a watchdog.
+    pub watchdog: Option<Watchdog>,
     pub signals: SignalFd,
     /// When a drain ends at the latest, by wait::clock; u64::MAX = none.
     pub drain_end_ns: u64,

@@ -9,6 +9,7 @@ pub mod reload;
 pub mod report;
 #[cfg(feature = "daemon")]
 pub mod report_policy;
+pub mod reverse_path;
 #[cfg(feature = "daemon")]
 pub mod snapshot;
 #[cfg(feature = "daemon")]

@@ -51,6 +51,13 @@ fn look_for_listing(own: &mut Own) {
     }
 }
 
+/// Shows that the loop turns, if somebody has asked.
+fn show_turn(own: &Own) {
+    if own.shared.asked.load(Ordering::Acquire) {
+        own.shared.asked.store(false, Ordering::Release);
+    }
+}
+
 /// The call that ended the loop.
 fn fail(failed_call: &'static str, error: Errno) -> WorkerError {
     WorkerError { failed_call, error }
@@ -279,6 +286,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     while goes_on(own) {
         look_for_swap(own);
         look_for_listing(own);
+        show_turn(own);
         let received = run_once(own)?;
         if received.overruns == 0 && !verdict::batch_unsent(&own.batch) {
             let action = wait::next(&mut own.wait, wait::clock(), received.messages);
@@ -291,6 +299,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
 /// The loop of --profile paper, which has no policy: never sleeps.
 fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     while goes_on(own) {
+        show_turn(own);
         run_once(own)?;
     }
     Ok(())

@@ -44,6 +44,8 @@ pub struct Shared {
     pub(super) lists: AtomicBool,
     /// With lists. Its lock is free whenever the worker takes it.
     pub(super) page: Mutex<Page>,
+    /// Set by `ask_turn`, cleared by the loop's next turn.
+    pub(super) asked: AtomicBool,
     /// The thread follows connections.
     pub(super) follows: bool,
     /// How the thread ended, once it has.

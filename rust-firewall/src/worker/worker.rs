@@ -118,6 +118,7 @@ pub fn open(
         next: Mutex::new(None),
         lists: AtomicBool::new(false),
         page: Mutex::new(Page::default()),
+        asked: AtomicBool::new(false),
         follows: evaluation.connections.is_some(),
         ended: Mutex::new(None),
     });
@@ -214,6 +215,17 @@ pub fn list(worker: &Worker, from: u32, undecided: bool) -> Result<(), Errno> {
 pub fn listed(worker: &Worker) -> Option<MutexGuard<'_, Page>> {
     let lists = worker.shared.lists.load(Ordering::Acquire);
     (!lists).then(|| lock::lock(&worker.shared.page))
+}
+
+/// Asks whether the thread's loop turns, for `has_turned`. Any thread may.
+pub fn ask_turn(shared: &Shared) {
+    shared.asked.store(true, Ordering::Release);
+    wake(shared);
+}
+
+/// Whether the thread's loop has turned since it was asked, or has ended.
+pub fn has_turned(shared: &Shared) -> bool {
+    !shared.asked.load(Ordering::Acquire) || has_ended(shared)
 }
 
 /// Stops the thread: the packets that it has received get their verdicts first. It unbinds and closes its queue

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
+use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::owner::Owner;
@@ -24,6 +25,7 @@ pub const ROWS: &[Row] = &[
     ("doctor-of-a-bypass-that-was-not-meant", 60, bypass),
     ("doctor-of-a-failed-reload", 60, failed_reload),
     ("doctor-of-lost-packets", 60, lost),
+    ("doctor-of-names-that-are-no-bar", 60, no_bar),
     ("doctor-of-another-namespace", 60, another_namespace),
 ];
 
@@ -335,6 +337,45 @@ fn two_queues() -> anyhow::Result<()> {
     found
         .cure("note", "nobody serves queues 0 to 1 of ")
         .map(drop)
+}
+
+/// Established connections are accepted before a rule by name, and false source addresses come in: the start and doctor warn.
+fn no_bar(twin: Twin) -> anyhow::Result<()> {
+    let (host, outside) = (namespace()?, namespace()?);
+    Namespace::veth_pair(&host, &outside)?;
+    let open = [
+        "-w",
+        "net.ipv4.conf.all.rp_filter=0",
+        "net.ipv4.conf.veth.rp_filter=2",
+    ];
+    run(&host, "sysctl", &open)?;
+    let folder = Folder::shared()?;
+    let text =
+        "table inet t {\n\tchain c {\n\t\ttype filter hook input priority 0; policy accept;\n\t\t\
+                ct state established accept\n\t\ttls sni \"denied.example\" drop\n\t}\n}\n";
+    let (policy, socket) = (folder.write("p.nft", text)?, folder.file("control"));
+    let given = ["--json", "--policy", &policy, "--control", &socket];
+    let arguments = [&given[..], &["--conntrack", "mark"]].concat();
+    let firewall = Firewall::start_under(&host, &[], twin, &arguments)?;
+    let found = Found::read(&fwctl(&host, &socket, &["doctor", "--json"])?)?;
+    let behind = format!(
+        "{policy}:5: asks for names behind {policy}:4, which accepts established connections"
+    );
+    found.cure("warning", &behind)?;
+    let falsely = "IPv4 packets with false source addresses come in by veth: rp_filter is off or loose there, and IPv6 has none";
+    cured(&host, &found.cure("warning", falsely)?)?;
+    let found = Found::read(&fwctl(&host, &socket, &["doctor", "--json"])?)?;
+    found.cure(
+        "ok",
+        "no IPv4 packet with a false source address comes in (rp_filter)",
+    )?;
+    let warned = firewall.end_by(libc::SIGTERM)?.stderr;
+    check_has(&warned, &format!("warning: {behind}"))?;
+    check_has(&warned, &format!("warning: {falsely}: see `fwctl doctor`"))?;
+    let firewall = Firewall::start_under(&host, &[], twin, &arguments)?;
+    let warned = firewall.end_by(libc::SIGTERM)?.stderr;
+    ensure!(!warned.contains("false source"), "{warned}");
+    Ok(())
 }
 
 fn failed_reload(twin: Twin) -> anyhow::Result<()> {

@@ -70,6 +70,26 @@ fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
+/// A thread that stands still until this is dropped, by the thread that made it.
+pub struct Held(u32);
+
+impl Held {
+    pub fn new(thread: u32) -> anyhow::Result<Held> {
+        request(libc::PTRACE_SEIZE, thread as i32, 0, 0)?;
+        let held = Held(thread);
+        request(libc::PTRACE_INTERRUPT, thread as i32, 0, 0)?;
+        stopped(thread as i32)?;
+        Ok(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The end of a process waits for who traces its threads.
+        let _ = request(libc::PTRACE_DETACH, self.0 as i32, 0, 0);
+    }
+}
+
 /// Stops the thread while it waits in a system call. Returns its registers. A thread that has just started may not have
 /// reached it yet; the bytes before its next instruction are then no call.
 fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {

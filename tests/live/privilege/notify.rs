@@ -4,8 +4,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{ensure, Context};
+use anyhow::{bail, ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::place::namespace;
@@ -14,7 +16,11 @@ use testbed::twin::Twin;
 use testbed::wait::PATIENCE;
 use twinwall_tests::case::Case;
 
+use super::inject::Held;
 use super::running::{of_both, policy};
+
+/// Message to the watchdog.
+const ALIVE: &str = "WATCHDOG=1";
 
 pub fn cases() -> Vec<Case> {
     of_both(
@@ -22,7 +28,7 @@ pub fn cases() -> Vec<Case> {
         &[
             ("a-life", a_life),
             ("watchdog", watchdog),
-            ("patience", patience),
+            ("long-reload", long_reload),
             ("another-main-process", another_main_process),
             ("nobody-listens", nobody_listens),
         ],
@@ -62,7 +68,10 @@ impl Listener {
 
     /// Expects READY with the text of `systemctl status`.
     fn expect_ready(&self, status: &str) -> anyhow::Result<()> {
-        let heard = self.hear()?;
+        let mut heard = self.hear()?;
+        while heard == [ALIVE] {
+            heard = self.hear()?;
+        }
         let expected = ["READY=1".to_owned(), format!("STATUS={status}")];
         ensure!(heard == expected, "{heard:?} and not {expected:?}");
         Ok(())
@@ -104,46 +113,68 @@ fn a_life(twin: Twin) -> anyhow::Result<()> {
     listener.expect("STOPPING=1")
 }
 
-/// Two messages per watchdog time, as long as the main thread works.
-fn watchdog(twin: Twin) -> anyhow::Result<()> {
-    let listener = Listener::new()?;
-    let variable = listener.variable();
-    let wrapper = ["env", &variable, "WATCHDOG_USEC=400000"];
-    let firewall = Firewall::start_under(&namespace()?, &wrapper, twin, &["--json"])?;
-    listener.expect_ready("no policy: --default decides")?;
-    for _ in 0..5 {
-        listener.expect("WATCHDOG=1")?;
-    }
-    proc::stop(firewall.pid)?;
-    while listener.socket.set_nonblocking(true).is_ok() && listener.hear().is_ok() {}
-    std::thread::sleep(std::time::Duration::from_millis(600));
+/// Expects silence on the watchdog for longer than its time.
+fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
+    listener.socket.set_nonblocking(true)?;
+    while listener.hear().is_ok() {}
+    thread::sleep(Duration::from_millis(600));
     ensure!(
         listener.hear().is_err(),
         "a stopped firewall says that it is alive"
     );
+    listener.socket.set_nonblocking(false)?;
+    Ok(())
+}
+
+/// Two messages per watchdog time, as long as all threads work: none while a worker stands still, nor while all do.
+fn watchdog(twin: Twin) -> anyhow::Result<()> {
+    let listener = Listener::new()?;
+    let variable = listener.variable();
+    let wrapper = ["env", &variable, "WATCHDOG_USEC=400000"];
+    let arguments = ["--json", "--queue", "0:1"];
+    let firewall = Firewall::start_under(&namespace()?, &wrapper, twin, &arguments)?;
+    listener.expect_ready("no policy: --default decides")?;
+    for _ in 0..3 {
+        listener.expect(ALIVE)?;
+    }
+    let threads = proc::threads(firewall.pid)?;
+    // The workers' threads are the last but the watchdog's.
+    let [.., worker, _] = threads[..] else {
+        bail!("{threads:?}");
+    };
+    let held = Held::new(worker)?;
+    expect_silence(&listener)?;
+    drop(held);
+    listener.expect(ALIVE)?;
+    proc::stop(firewall.pid)?;
+    expect_silence(&listener)?;
     proc::signal(firewall.pid, libc::SIGCONT);
+    listener.expect(ALIVE)?;
     firewall.stop().map(drop)
 }
 
-/// During a reload, which may take long, systemd waits longer for the next message.
-fn patience(twin: Twin) -> anyhow::Result<()> {
+/// A reload that takes longer than the watchdog's time does not keep its messages back.
+fn long_reload(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
-    let file = listener.folder.write("p.nft", policy(""))?;
+    listener.folder.write("names.txt", "one.example\n")?;
+    let text = "table inet t {\n\tset s {\n\t\ttype hostname\n\t\tfile \"names.txt\"\n\t}\n\tchain c {\n\t\t\
+                type filter hook input priority 0; policy accept;\n\t\ttls sni @s drop\n\t}\n}\n";
+    let file = listener.folder.write("p.nft", text)?;
     let variable = listener.variable();
-    let wrapper = ["env", &variable, "WATCHDOG_USEC=30000000"];
+    let wrapper = ["env", &variable, "WATCHDOG_USEC=40000"];
     let arguments = ["--policy", &file, "--json"];
     let firewall = Firewall::start_under(&namespace()?, &wrapper, twin, &arguments)?;
     listener.expect_ready(&format!("generation 1 of {file}, rules: 1"))?;
-    listener.expect("WATCHDOG=1")?;
-    for generation in [2, 3] {
-        proc::signal(firewall.pid, libc::SIGHUP);
-        listener.expect("WATCHDOG_USEC=600000000")?;
-        ensure!(listener.hear()?[0] == "RELOADING=1");
-        listener.expect_ready(&format!("generation {generation} of {file}, rules: 1"))?;
-        listener.expect("WATCHDOG_USEC=30000000")?;
+    let names: Vec<String> = (0..300_000).map(|at| format!("{at}.example\n")).collect();
+    listener.folder.write("names.txt", names.concat())?;
+    proc::signal(firewall.pid, libc::SIGHUP);
+    while listener.hear()? == [ALIVE] {}
+    let mut alive = 0;
+    while listener.hear()? == [ALIVE] {
+        alive += 1;
     }
-    firewall.end_by(libc::SIGTERM)?;
-    listener.expect("STOPPING=1")
+    ensure!(alive > 1, "{alive} signs of life during a reload");
+    firewall.end_by(libc::SIGTERM).map(drop)
 }
 
 /// The old firewall reports the process that took over.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// seccomp: poll write close
+//! The thread that feeds systemd's watchdog, as long as the loop of each worker turns. The main thread may be busy meanwhile: it
+//! reads large policies, and no packet waits for it.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::base::log::{failure_set_start, Failure};
+use crate::privilege::notify;
+use crate::worker::workers::Workers;
+use crate::worker::{self, Shared};
+
+/// Time between looks whether a worker has turned.
+const LOOK_MS: u64 = 20;
+
+/// The thread.
+pub struct Watchdog {
+    /// Tells it to end.
+    stop_event: Arc<EventFd>,
+    thread: JoinHandle<()>,
+}
+
+/// Waits for a time, or until the thread is to end. Returns whether it is.
+fn ends_within(stop_event: &EventFd, ms: u64) -> bool {
+    let mut sources = [PollFd::new(stop_event.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX);
+    let _ = poll(&mut sources, timeout); // it can't fail: signals are blocked
+    sources[0].any() == Some(true)
+}
+
+/// Feeds the watchdog once a period, after each worker has turned.
+fn run(workers: &[Arc<Shared>], stop_event: &EventFd, period_ms: u64) {
+    while !ends_within(stop_event, period_ms) {
+        for worker in workers {
+            worker::ask_turn(worker);
+        }
+        while !workers.iter().all(|worker| worker::has_turned(worker)) {
+            if ends_within(stop_event, LOOK_MS) {
+                return;
+            }
+        }
+        notify::watchdog();
+    }
+}
+
+/// Starts the thread, if systemd wants to hear of it. None: it doesn't.
+pub fn start(workers: &Workers) -> Result<Option<Watchdog>, Failure> {
+    let period_ms = notify::watchdog_ms();
+    if period_ms == 0 {
+        return Ok(None);
+    }
+    let stop_event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
+        .map_err(|error| failure_set_start("eventfd", error))?;
+    let stop_event = Arc::new(stop_event);
+    let all = workers.all.iter();
+    let shared: Vec<_> = all.map(|worker| Arc::clone(&worker.shared)).collect();
+    let stops = Arc::clone(&stop_event);
+    let thread = thread::Builder::new()
+        .spawn(move || run(&shared, &stops, period_ms))
+        .map_err(|error| {
+            let error = error.raw_os_error().map_or(Errno::EAGAIN, Errno::from_raw);
+            failure_set_start("pthread_create", error)
+        })?;
+    Ok(Some(Watchdog { stop_event, thread }))
+}
+
+/// Ends the thread.
+pub fn stop(watchdog: Watchdog) {
+    let _ = watchdog.stop_event.write(1); // it can't fail: it never comes near its limit
+    let _ = watchdog.thread.join();
+}
