@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command lines of `capture pages`, `capture bench` and `capture cost`.
+//! The command lines of `capture pages`, `capture bench`, `capture cost` and `capture completion`.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{value_parser, Args, Parser};
+use clap_complete::Shell;
 
 use crate::arguments;
 use crate::backend::Kind;
@@ -47,6 +48,13 @@ pub struct PagesArguments {
 
     #[command(flatten)]
     pub ring: RingArguments,
+}
+
+/// Prints what a shell completes.
+#[derive(Debug, Parser)]
+#[command(name = "capture completion", max_term_width = 100)]
+pub struct CompletionArguments {
+    pub shell: Shell,
 }
 
 /// Reads packets as a published experiment did, and tells what is lost: it hashes every byte, and works longer for

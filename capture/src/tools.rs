@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Subcommands that don't record: `capture pages`, `capture bench` and `capture cost`.
+//! Subcommands that don't record: `capture pages`, `capture bench`, `capture cost` and `capture completion`.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::arguments::Arguments;
 use crate::backend::{Backend, Kind};
@@ -18,7 +19,9 @@ use crate::privilege;
 use crate::reader::Opening;
 use crate::sandbox::{self, Needs};
 use crate::source::Source;
-use crate::tool_arguments::{BenchArguments, CostArguments, PagesArguments, RingArguments};
+use crate::tool_arguments::{
+    BenchArguments, CompletionArguments, CostArguments, PagesArguments, RingArguments,
+};
 
 /// Runs the tool that the first word of the command line names, and returns its result; None if it names no tool.
 pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::Error>> {
@@ -28,8 +31,20 @@ pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::E
         "pages" => Some(PagesArguments::try_parse_from(rest()).map(|given| pages(&given))),
         "bench" => Some(BenchArguments::try_parse_from(rest()).map(|given| bench(&given))),
         "cost" => Some(CostArguments::try_parse_from(rest()).map(|given| cost(&given))),
+        "completion" => {
+            Some(CompletionArguments::try_parse_from(rest()).map(|given| completion(&given)))
+        }
         _ => None,
     }
+}
+
+/// Prints what a shell completes; the packages have it.
+fn completion(given: &CompletionArguments) -> Result<()> {
+    let mut text = Vec::new();
+    let mut command = Arguments::command();
+    clap_complete::generate(given.shell, &mut command, "twinwall-capture", &mut text);
+    let written = io::stdout().write_all(&text);
+    written.map_err(|error| Failure::system("stdout", &error))
 }
 
 /// Builds the parameters for opening a ring, as for recording.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use cage::allow::Allowed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 use crate::fleet::arguments::Fleet;
 
@@ -199,6 +200,9 @@ pub enum Command {
     /// One policy for many hosts, by etcd or a folder (docs/FLEET.md)
     #[command(subcommand)]
     Fleet(Box<Fleet>),
+    /// Prints what a shell completes; the packages have it
+    #[command(hide = true)]
+    Completion { shell: Shell },
     /// Run by a unit's ExecReload: reloads the policy, or starts another
     /// program in the unit if `upgrade` has asked for it
     #[command(hide = true)]
@@ -290,7 +294,8 @@ impl Command {
     pub fn asks_firewall(&self) -> bool {
         !matches!(
             self,
-            Command::Launch { .. }
+            Command::Completion { .. }
+                | Command::Launch { .. }
                 | Command::StartFirewall { .. }
                 | Command::Apply(_)
                 | Command::Confirm(_)

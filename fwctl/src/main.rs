@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 mod answer;
 mod applied;
@@ -58,6 +58,13 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             binary,
             arguments: given,
         } => upgrade::run(arguments, binary.as_deref(), given),
+        Command::Completion { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Arguments::command(), "fwctl", &mut text);
+            let text = String::from_utf8_lossy(&text);
+            output::lines(&text.lines().collect::<Vec<_>>());
+            Ok(Exit::Fine)
+        }
         Command::UnitReload { unit, command } => upgrade::unit::run(arguments, unit, command),
         Command::Launch { orphan, detach } => upgrade::launch::run(*orphan, *detach),
         Command::Apply(asked) => applied::apply(asked),

@@ -3,6 +3,7 @@
 
 use clap::builder::{NonEmptyStringValueParser, RangedU64ValueParser};
 use clap::{value_parser, Args, Parser, ValueEnum};
+use clap_complete::Shell;
 
 use crate::failure::{Failure, Result};
 use crate::flight::Settings;
@@ -30,6 +31,10 @@ pub struct Arguments {
     /// Ask from a network namespace: a name of `ip netns`, or a path
     #[arg(long, value_name = "NAMESPACE")]
     pub from: Option<String>,
+
+    /// Print what a shell completes; the packages have it
+    #[arg(long, value_name = "SHELL", hide = true, exclusive = true)]
+    pub completion: Option<Shell>,
 
     #[command(flatten)]
     pub which: Which,

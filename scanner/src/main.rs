@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The program: prints an error as one line on stderr and returns an exit code.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use scanner::arguments::{one_line, Arguments};
 
 fn main() -> ExitCode {
@@ -16,6 +17,16 @@ fn main() -> ExitCode {
             return ExitCode::from(scanner::failure::EXIT_USAGE);
         }
     };
+    if let Some(shell) = arguments.completion {
+        let mut text = Vec::new();
+        clap_complete::generate(
+            shell,
+            &mut Arguments::command(),
+            "twinwall-scanner",
+            &mut text,
+        );
+        return ExitCode::from(u8::from(io::stdout().write_all(&text).is_err()));
+    }
     match scanner::command::run(&arguments) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

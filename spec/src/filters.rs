@@ -52,6 +52,29 @@ fn uncapitalize_first(text: String) -> String {
     first.into_iter().chain(letters).collect()
 }
 
+/// Returns a text's first line.
+fn first_line(text: String) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Escapes a text for single quotes of fish.
+fn in_fish(text: String) -> String {
+    text.replace('\\', "\\\\").replace('\'', "\\'")
+}
+
+/// Escapes a text for the brackets of an option of zsh's _arguments, in single quotes.
+fn in_zsh(text: String) -> String {
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        match letter {
+            '\'' => escaped.push_str("'\\''"),
+            '[' | ']' | ':' | '\\' => escaped.extend(['\\', letter]),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
 /// Wraps words to lines of at most `width` characters.
 pub fn wrap(text: String, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -93,6 +116,9 @@ pub fn add(environment: &mut Environment) {
     environment.add_filter("literal", literal);
     environment.add_filter("capitalize_first", capitalize_first);
     environment.add_filter("uncapitalize_first", uncapitalize_first);
+    environment.add_filter("first_line", first_line);
+    environment.add_filter("in_fish", in_fish);
+    environment.add_filter("in_zsh", in_zsh);
     environment.add_filter("wrap", wrap);
     environment.add_filter("beside", beside);
 }

@@ -57,6 +57,8 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("letter.rs", "rust-firewall/src/spec/letter.rs"),
     ("help.txt", "cli/help.txt"),
     ("completion.bash", "cli/completion.bash"),
+    ("completion.fish", "cli/completion.fish"),
+    ("completion.zsh", "cli/completion.zsh"),
 ];
 
 /// Templates of spec/templates, with the pages that contain their output, between the lines `<!-- spec/generate writes

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("man-pages", 60, man_pages),
         Case::new("completion", 60, completion),
+        Case::new("completion-of-other-shells", 60, other_shells),
         Case::new("install", 60, install),
         Case::new("units", 60, units),
         Case::new("settings", 60, settings),
@@ -143,6 +144,49 @@ fn completion() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Each shell takes the file of each program, and offers the programs' words.
+fn other_shells() -> anyhow::Result<()> {
+    for shell in ["fish", "zsh"] {
+        need(shell)?;
+    }
+    let (build, into) = (build()?, Folder::new()?);
+    installed(&build, &into)?;
+    let share = into.path().join("usr/share");
+    for (program, line, expected) in [
+        ("c-firewall", "c-firewall --backend ", "classic mnl raw"),
+        ("rust-firewall", "rust-firewall check --", "--help --print"),
+        ("fwctl", "fwctl rel", "reload"),
+        ("twinwall-scanner", "twinwall-scanner --vers", "--version"),
+        ("twinwall-capture", "twinwall-capture --zst", "--zstd"),
+    ] {
+        let file = share.join(format!("fish/vendor_completions.d/{program}.fish"));
+        let script = "source $argv[1]; complete --do-complete $argv[2]";
+        let mut fish = Command::new("fish");
+        let offered = done(fish.args(["--no-config", "-c", script]).arg(file).arg(line))?;
+        let offered = String::from_utf8(offered.stdout)?;
+        let words: BTreeSet<&str> = offered
+            .lines()
+            .filter_map(|line| line.split('\t').next())
+            .collect();
+        let words = Vec::from_iter(words).join(" ");
+        ensure!(words == expected, "fish, {line:?}: {words}");
+        let file = share.join(format!("zsh/vendor-completions/_{program}"));
+        done(Command::new("zsh").arg("-n").arg(file))?;
+        let file = share.join(format!("bash-completion/completions/{program}"));
+        done(Command::new("bash").arg("-n").arg(file))?;
+    }
+    let mut zsh = Command::new("zsh");
+    let script = "zmodload zsh/zpty; zpty shell zsh -f; \
+                  zpty -w shell \"fpath=($0 \\$fpath); autoload -U compinit; compinit -u -D; PS1=READY\"; \
+                  zpty -r shell before '*READY*READY*'; zpty -n -w shell $'c-firewall --backend ra\\t'; \
+                  zpty -r shell offered '*raw*' && print $offered";
+    zsh.args(["-f", "-c", script])
+        .arg(share.join("zsh/vendor-completions"));
+    let offered = String::from_utf8_lossy(&done(&mut zsh)?.stdout).into_owned();
+    ensure!(offered.contains("--backend raw"), "zsh: {offered}");
+    Ok(())
+}
+
 /// Returns all files below a folder, as relative paths.
 fn files(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
@@ -243,6 +287,11 @@ fn install() -> anyhow::Result<()> {
         "usr/lib/sysusers.d/twinwall.conf",
         "usr/share/bash-completion/completions/c-firewall",
         "usr/share/bash-completion/completions/rust-firewall",
+        "usr/share/bash-completion/completions/fwctl",
+        "usr/share/fish/vendor_completions.d/c-firewall.fish",
+        "usr/share/fish/vendor_completions.d/twinwall-scanner.fish",
+        "usr/share/zsh/vendor-completions/_rust-firewall",
+        "usr/share/zsh/vendor-completions/_twinwall-capture",
         "usr/share/man/man8/fwctl.8",
         "usr/share/man/man5/twinwall-policy.5",
         "usr/share/twinwall/policy/web-server.nft",
