@@ -49,20 +49,24 @@ pub struct Ended {
     pub stderr: String,
     /// The warning that no rule leads to a queue, which most tests cause.
     pub unfed: Option<String>,
+    /// The warning about interfaces without a strict rp_filter.
+    pub loose: Option<String>,
 }
 
 /// Start of the warning about queues without a rule.
 const UNFED: &str = "warning: no rule leads packets to queue ";
 
-/// Separates that warning from the rest of stderr.
-fn take_unfed(text: &str) -> (String, Option<String>) {
-    let (unfed, stderr): (Vec<&str>, Vec<&str>) = text
+/// Beginning of the warning about interfaces without a strict rp_filter.
+const LOOSE: &str = "warning: IPv4 packets with false source addresses come in by ";
+
+/// Separates the lines of such a warning from the rest of a text, and returns the first.
+fn take_warning(text: &mut String, begin: &str) -> Option<String> {
+    let (taken, rest): (Vec<&str>, Vec<&str>) = text
         .split_inclusive('\n')
-        .partition(|line| line.starts_with(UNFED));
-    (
-        stderr.concat(),
-        unfed.first().map(|line| line.trim_end().to_owned()),
-    )
+        .partition(|line| line.starts_with(begin));
+    let first = taken.first().map(|line| line.trim_end().to_owned());
+    *text = rest.concat();
+    first
 }
 
 impl Firewall {
@@ -244,14 +248,14 @@ impl Firewall {
         use std::os::unix::process::ExitStatusExt;
         let status = wait_within(&mut self.child, PATIENCE).context("the firewall does not end")?;
         let stderr = self.stderr.take().expect("a firewall ends once");
-        let stderr = stderr.join().expect("the reader of stderr does not panic");
-        let (stderr, unfed) = take_unfed(&stderr);
+        let mut stderr = stderr.join().expect("the reader of stderr does not panic");
         Ok(Ended {
             code: status.code(),
             signal: status.signal(),
             lines: self.lines.iter().collect(),
+            unfed: take_warning(&mut stderr, UNFED),
+            loose: take_warning(&mut stderr, LOOSE),
             stderr,
-            unfed,
         })
     }
 }
@@ -292,13 +296,14 @@ pub fn run_to_end<A: AsRef<OsStr>>(
         "{} does not end by itself; stdout: {stdout}",
         twin.program()
     );
-    let (stderr, unfed) = take_unfed(&String::from_utf8_lossy(&output.stderr));
+    let mut stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     Ok(Ended {
         code: output.status.code(),
         signal: output.status.signal(),
         lines: stdout.lines().map(str::to_string).collect(),
+        unfed: take_warning(&mut stderr, UNFED),
+        loose: take_warning(&mut stderr, LOOSE),
         stderr,
-        unfed,
     })
 }
 

@@ -158,7 +158,7 @@ impl Namespace {
     }
 
     /// Runs lines of `ip -batch` inside the namespace.
-    fn ip(&self, lines: &str) -> anyhow::Result<()> {
+    pub fn ip(&self, lines: &str) -> anyhow::Result<()> {
         self.feed("ip", &["-batch", "-"], lines)
     }
 

@@ -15,7 +15,7 @@
 struct watchdog {
     bool started; // there is a thread to join
     pthread_t thread;
-    int stop_fd; // eventfd that tells it to end; with started
+    int stop_fd; // eventfd: request to end; with started
     const struct workers *workers;
     uint64_t period_ms;
 };

@@ -38,6 +38,7 @@ static bool is_known(const struct reverse_path *found, const char *name) {
 void reverse_path_find(struct reverse_path *found, const char *routes,
                        int (*filter)(const char *name)) {
     int all = filter("all");
+    uint32_t kept = 0;
 
     if (all < 0)
         all = STRICT;
@@ -45,17 +46,22 @@ void reverse_path_find(struct reverse_path *found, const char *routes,
     for (const char *line = strchr(routes, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
         const size_t length = strcspn(line + 1, "\t\n");
         char name[IF_NAMESIZE] = "";
-        int own;
 
         if (found->count == REVERSE_PATH_NAMES_MAX || length >= sizeof name)
             continue;
         memcpy(name, line + 1, length);
-        if (strcmp(name, "lo") == 0 || is_known(found, name))
-            continue;
-        own = filter(name);
-        if (own >= 0 && (own > all ? own : all) != STRICT)
+        if (strcmp(name, "lo") != 0 && !is_known(found, name))
             memcpy(found->names[found->count++], name, sizeof name);
     }
+    if (found->count == 1)
+        found->count = 0;
+    for (uint32_t i = 0; i < found->count; i++) {
+        const int own = filter(found->names[i]);
+
+        if (own >= 0 && (own > all ? own : all) != STRICT)
+            memmove(found->names[kept++], found->names[i], sizeof *found->names);
+    }
+    found->count = kept;
 }
 
 int reverse_path_read(struct reverse_path *found) {

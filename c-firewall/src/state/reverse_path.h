@@ -8,7 +8,7 @@
 #include <net/if.h>
 #include <stdint.h>
 
-enum { REVERSE_PATH_NAMES_MAX = 16 }; // interfaces that are named at most
+enum { REVERSE_PATH_NAMES_MAX = 16 }; // interfaces that are looked at, at most
 
 /// Interfaces that were found.
 struct reverse_path {
@@ -17,7 +17,8 @@ struct reverse_path {
 };
 
 /// Finds the interfaces with an IPv4 route whose filter is off or loose: of the interface's value
-/// and that of `all` the higher one counts (Documentation/networking/ip-sysctl.rst).
+/// and that of `all` the higher one counts (Documentation/networking/ip-sysctl.rst). None if there
+/// is one interface only, by which all addresses are reached.
 /// - routes: text of /proc/net/route.
 /// - filter: gives the value of an interface, or of `all`; -1: it can't be read.
 void reverse_path_find(struct reverse_path *found, const char *routes,

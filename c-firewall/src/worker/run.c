@@ -36,7 +36,7 @@ static void look_for_listing(struct worker *worker) {
     __atomic_store_n(&worker->lists, false, __ATOMIC_RELEASE);
 }
 
-/// Shows that the loop turns, if somebody has asked.
+/// Clears the request for a turn of the loop.
 static void show_turn(struct worker *worker) {
     if (__atomic_load_n(&worker->asked, __ATOMIC_ACQUIRE))
         __atomic_store_n(&worker->asked, false, __ATOMIC_RELEASE);

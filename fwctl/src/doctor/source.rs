@@ -23,7 +23,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         return;
     };
     if names.is_empty() {
-        findings.ok("no IPv4 packet with a false source address comes in (rp_filter)");
+        findings.ok("no IPv4 packet comes in with an address of another interface (rp_filter)");
         return;
     }
     let what = format!(

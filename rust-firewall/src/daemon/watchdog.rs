@@ -21,7 +21,7 @@ const LOOK_MS: u64 = 20;
 
 /// The thread.
 pub struct Watchdog {
-    /// Tells it to end.
+    /// Request to end.
     stop_event: Arc<EventFd>,
     thread: JoinHandle<()>,
 }

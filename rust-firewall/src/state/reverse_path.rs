@@ -8,7 +8,7 @@ use crate::base::log;
 
 /// Strict (RFC 3704, section 2.2): a packet's source must be reached by the interface that it comes in by.
 const STRICT: u32 = 1;
-/// Interfaces that are named at most.
+/// Interfaces that are looked at, at most.
 pub const NAMES_MAX: usize = 16;
 
 /// Returns the value of an interface, or of `all`; None: it can't be read.
@@ -18,7 +18,7 @@ fn rp_filter(name: &str) -> Option<u32> {
 }
 
 /// Returns the interfaces with an IPv4 route whose filter is off or loose: of the interface's value and that of `all` the higher one
-/// counts (Documentation/networking/ip-sysctl.rst).
+/// counts (Documentation/networking/ip-sysctl.rst). None if there is one interface only, by which all addresses are reached.
 /// - routes: text of /proc/net/route.
 /// - filter: value of an interface, or of `all`.
 pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {
@@ -26,15 +26,15 @@ pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in routes.lines().skip(1) {
         let name = line.split('\t').next().unwrap_or_default();
-        let is_open = |own: u32| all.max(own) != STRICT;
-        if found.len() < NAMES_MAX
-            && name != "lo"
-            && !found.iter().any(|known| known == name)
-            && filter(name).is_some_and(is_open)
-        {
+        if found.len() < NAMES_MAX && name != "lo" && !found.iter().any(|known| known == name) {
             found.push(name.to_owned());
         }
     }
+    if found.len() == 1 {
+        found.clear();
+    }
+    let is_open = |own: u32| all.max(own) != STRICT;
+    found.retain(|name| filter(name).is_some_and(is_open));
     found
 }
 

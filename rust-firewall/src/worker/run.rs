@@ -51,7 +51,7 @@ fn look_for_listing(own: &mut Own) {
     }
 }
 
-/// Shows that the loop turns, if somebody has asked.
+/// Clears the request for a turn of the loop.
 fn show_turn(own: &Own) {
     if own.shared.asked.load(Ordering::Acquire) {
         own.shared.asked.store(false, Ordering::Release);
