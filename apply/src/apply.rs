@@ -155,6 +155,10 @@ pub fn run(host: Host, request: &Request) -> Result<Applied> {
     }
     Ok(Applied {
         number: parts.number,
-        warnings: parts.warnings,
+        warnings: lists
+            .into_iter()
+            .flat_map(|list| list.warnings)
+            .chain(parts.warnings)
+            .collect(),
     })
 }

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rust_firewall::policy::{advice, parse};
+
 use crate::failure::{policy, Result};
 use crate::source::{digest, Source};
 
@@ -16,11 +18,29 @@ pub struct List {
     /// Its name in the folder.
     pub name: String,
     pub content: Vec<u8>,
+    /// What the firewall will warn of.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a list as the firewall will. Returns what it will warn of; fails if no line of the list can be read.
+fn warnings(path: &Path) -> Result<Vec<String>> {
+    let text = format!(
+        "table inet t {{\n\tset names {{\n\t\ttype hostname\n\t\tfile \"{}\"\n\t}}\n}}\n",
+        path.display()
+    );
+    let parsed = parse::text("", text.as_bytes()).map_err(|failure| {
+        // Behind the place, which is in this text.
+        let cause = failure.text.split_once(": ").map(|(_, cause)| cause);
+        policy(cause.unwrap_or(&failure.text))
+    })?;
+    let mut warnings = Vec::new();
+    advice::advise(&parsed, &mut |warning| warnings.push(warning.to_owned()));
+    Ok(warnings)
 }
 
 /// Reads a policy's lists. Returns the policy with their names in the state folder.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
-    let mut lists = Vec::new();
+    let (mut lists, mut paths) = (Vec::new(), Vec::<PathBuf>::new());
     let folder = state.join(FOLDER);
     let text = source.text.map_lists(|path| {
         let content = fs::read(path).map_err(|error| {
@@ -28,11 +48,19 @@ pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
         })?;
         let name = digest(&content);
         let kept = folder.join(&name);
-        lists.push(List { name, content });
+        paths.push(path.to_owned());
+        lists.push(List {
+            name,
+            content,
+            warnings: Vec::new(),
+        });
         Ok(kept)
     });
     let text =
         text.map_err(|error| policy(format_args!("{error}: name a list that can be read")))?;
+    for (list, path) in lists.iter_mut().zip(&paths) {
+        list.warnings = warnings(path)?;
+    }
     let source = Source {
         text,
         ..source.clone()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `top`: a live view of the firewall.
 
+pub mod arguments;
 mod draw;
 mod sample;
 mod screen;
@@ -12,11 +13,12 @@ mod view;
 use std::io::{stdin, stdout, IsTerminal};
 use std::time::Duration;
 
-use crate::arguments::{Arguments, Top};
+use crate::arguments::Arguments;
 use crate::client;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
+use arguments::Top;
 use talkers::Talkers;
 use view::Watch;
 

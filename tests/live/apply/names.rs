@@ -28,6 +28,7 @@ pub const ROWS: &[Row] = &[
     ("names-of-few-generations", 60, names_of_few_generations),
     ("names-are-refused-with-their-place", 60, names_are_refused),
     ("lists-come-back-with-their-generation", 60, lists_come_back),
+    ("lists-that-give-little", 60, little_of_lists),
 ];
 
 const NAMES: &str = r#"table inet host {
@@ -288,6 +289,36 @@ fn names_are_refused() -> anyhow::Result<()> {
         check_denied(&place, "denied.example", "other.example")?;
     }
     Ok(())
+}
+
+/// Lines that are no names are told of; a list without any is refused before anything is changed.
+fn little_of_lists() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let listed = NAMES.replace(
+        "elements = { \"denied.example\", \"*.denied.example\" }",
+        "file \"list.txt\" with parents",
+    );
+    let policy = place.folder.write("policy.nft", listed)?;
+    let list = place
+        .folder
+        .write("list.txt", "*.one.example\nno name here\n")?;
+    let output = place.run(&["apply", "--now", &policy])?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let doubtful = format!("warning: {list}:2: 1 of 2 lines are none that is read");
+    ensure!(
+        output.status.success() && stderr.contains(&doubtful),
+        "{stderr}"
+    );
+    check_denied(&place, "one.example", "two.example")?;
+    place.folder.replace("list.txt", "no name here\n")?;
+    let output = place.run(&["apply", "--now", &policy])?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let unread = format!("error: \"{list}\": no line of it is one that is read");
+    ensure!(
+        !output.status.success() && stderr.contains(&unread),
+        "{stderr}"
+    );
+    check_denied(&place, "one.example", "two.example")
 }
 
 /// A list is the one of its generation, though its file has changed and gone.

@@ -348,6 +348,7 @@ fn no_bar(twin: Twin) -> anyhow::Result<()> {
         "-w",
         "net.ipv4.conf.all.rp_filter=0",
         "net.ipv4.conf.veth.rp_filter=2",
+        "net.ipv4.conf.other.rp_filter=1",
     ];
     run(&host, "sysctl", &open)?;
     let folder = Folder::shared()?;
