@@ -18,7 +18,7 @@ pub struct List {
     /// Its name in the folder.
     pub name: String,
     pub content: Vec<u8>,
-    /// What the firewall will warn of.
+    /// Warnings that the firewall will print.
     pub warnings: Vec<String>,
 }
 

@@ -291,7 +291,7 @@ fn names_are_refused() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lines that are no names are told of; a list without any is refused before anything is changed.
+/// Lines that are no names are reported; a list without any is refused before anything is changed.
 fn little_of_lists() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let listed = NAMES.replace(
