@@ -28,14 +28,15 @@ enum {
     ECH_SEEN = 1 << 3,
 };
 
-/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's.
+/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's. nginx cuts a port
+/// from it, other servers don't.
 static bool read_server_name(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 2);
     const uint32_t kind = names_cursor_number(&list, 1);
     const struct names_cursor name = names_cursor_vector(&list, 2);
 
     return !list.cut && list.length == 0 && value->length == 0 && kind == HOST_NAME &&
-           names_host_fold(name.bytes, name.length, names);
+           !memchr(name.bytes, ':', name.length) && names_host_fold(name.bytes, name.length, names);
 }
 
 /// Reads the list of protocols (RFC 7301, section 3.1), of which none is empty.

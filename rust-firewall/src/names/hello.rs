@@ -33,7 +33,7 @@ const SUPPORTED_VERSIONS_SEEN: u32 = 1 << 2;
 const ECH: u32 = 0xfe0d;
 const ECH_SEEN: u32 = 1 << 3;
 
-/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's.
+/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's. nginx cuts a port from it, other servers don't.
 fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 2);
     let kind = cursor::number(&mut list, 1);
@@ -42,6 +42,7 @@ fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
         && list.bytes.is_empty()
         && value.bytes.is_empty()
         && kind == HOST_NAME
+        && !name.bytes.contains(&b':')
         && host::fold(name.bytes, names)
 }
 
