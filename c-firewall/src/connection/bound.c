@@ -25,7 +25,6 @@ static uint32_t data_bytes(const struct packet *packet) {
 struct followed bound_pass(struct connections *connections, const struct packet *packet,
                            struct followed followed) {
     struct connection *connection = connection_table_at(&connections->table, followed.slot);
-    struct connection_key key;
     uint32_t *passed, bytes;
 
     if (followed.kind != FOLLOWED_NAMES || followed.slot == CONNECTION_SLOT_NONE)
@@ -35,9 +34,8 @@ struct followed bound_pass(struct connections *connections, const struct packet 
         connection->server_passed = 0;
         return followed;
     }
-    passed = connection_table_key(packet, &key) == connection->client_low
-                 ? &connection->client_passed
-                 : &connection->server_passed;
+    passed = connections->is_low == connection->client_low ? &connection->client_passed
+                                                           : &connection->server_passed;
     bytes = data_bytes(packet);
     *passed = bytes > UINT32_MAX - *passed ? UINT32_MAX : *passed + bytes;
     if (*passed <= connections->settings.undecided_bytes)

@@ -197,22 +197,22 @@ static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
 }
 
 /// Makes room for another connection of a client.
-static void make_room(struct connections *connections, const struct connection_key *key,
-                      bool client_low, uint64_t now_ns) {
-    if (connection_table_is_full(&connections->table)) {
-        const uint32_t place = share_place(&connections->table, key, client_low);
-
+/// - place: the client's.
+static void make_room(struct connections *connections, uint32_t place, uint64_t now_ns) {
+    if (connection_table_is_full(&connections->table))
         evict(connections, slot_to_evict(connections, place), now_ns);
-    }
 }
 
-/// Adds a connection that the table has not. Returns its slot.
-static uint32_t add(struct connections *connections, const struct connection_key *key,
-                    bool client_low, enum connection_list list, uint64_t now_ns) {
-    const uint32_t slot = connection_table_add(&connections->table, key, list, now_ns);
+uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
+                      bool client_low, enum connection_list list, uint64_t since_ns,
+                      uint64_t now_ns) {
+    const uint32_t place = share_place(&connections->table, key, client_low);
+    uint32_t slot;
 
+    make_room(connections, place, now_ns);
+    slot = connection_table_add(&connections->table, key, list, since_ns);
     connection_table_at(&connections->table, slot)->client_low = client_low;
-    share_enter(&connections->table, slot);
+    share_enter(&connections->table, slot, place);
     return slot;
 }
 
@@ -221,19 +221,11 @@ uint32_t lifetime_open(struct connections *connections, const struct connection_
     struct connection *connection;
     uint32_t slot;
 
-    make_room(connections, key, client_low, now_ns);
     connections->counts.opened++;
-    slot = add(connections, key, client_low, list, now_ns);
+    slot = lifetime_add(connections, key, client_low, list, now_ns, now_ns);
     connection = connection_table_at(&connections->table, slot);
     connection->names.state = NAMES_UNDECIDED;
     return slot;
-}
-
-uint32_t lifetime_take_over(struct connections *connections, const struct connection_key *key,
-                            bool client_low, enum connection_list list, uint64_t since_ns,
-                            uint64_t now_ns) {
-    make_room(connections, key, client_low, now_ns);
-    return add(connections, key, client_low, list, since_ns);
 }
 
 void lifetime_forget_all(struct connections *connections) {

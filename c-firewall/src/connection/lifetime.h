@@ -20,17 +20,18 @@ void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_
 /// Expires the connections whose time is over, so many at most.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
 
+/// Adds a connection that the table has not, if need be in the place of another one. Returns its
+/// slot.
+/// - client_low: the client is the lower one of both ends.
+/// - since_ns: when it came to its list, here or in another table, or was used last.
+uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
+                      bool client_low, enum connection_list list, uint64_t since_ns,
+                      uint64_t now_ns);
+
 /// Begins to follow a connection that the table has not.
 /// - client_low: the client is the lower one of both ends.
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        bool client_low, enum connection_list list, uint64_t now_ns);
-
-/// Goes on with a connection that another table had, and this one has not.
-/// - client_low: the client is the lower one of both ends.
-/// - since_ns: when it came to its list there, or was used last.
-uint32_t lifetime_take_over(struct connections *connections, const struct connection_key *key,
-                            bool client_low, enum connection_list list, uint64_t since_ns,
-                            uint64_t now_ns);
 
 /// Removes all connections from the table.
 void lifetime_forget_all(struct connections *connections);

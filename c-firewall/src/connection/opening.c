@@ -119,7 +119,8 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->syn_data = false;
     connection->cache = (struct connection_cache){0};
     connection->names = (struct names){.state = NAMES_UNDECIDED};
-    share_enter(&connections->table, slot);
+    share_enter(&connections->table, slot,
+                share_place(&connections->table, &segment->key, connection->client_low));
     connections->counts.opened++;
     connection_table_move_to(&connections->table, slot, CONNECTION_OPENING, segment->now_ns);
     return lifetime_named(connections, slot);

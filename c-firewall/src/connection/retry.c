@@ -61,6 +61,10 @@ struct followed retry_read(struct connections *connections, uint32_t slot, uint6
     struct names *other = &connections->alone;
     enum names_state state;
 
+    stream_gather(&connection->stream, &connections->pool, 0, NAMES_RECORD_HEAD_BYTES,
+                  connections->gathered);
+    if (names_record_is_alone(connections->gathered, end))
+        return lifetime_named(connections, slot);
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
     state = names_record_read_second(connections->gathered, end, connections->scratch, other);
     if (state == NAMES_UNREADABLE)

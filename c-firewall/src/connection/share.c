@@ -25,9 +25,8 @@ uint32_t share_oldest(const struct connection_table *table, uint32_t place) {
     return table->shares[place].oldest - 1;
 }
 
-void share_enter(struct connection_table *table, uint32_t slot) {
+void share_enter(struct connection_table *table, uint32_t slot, uint32_t place) {
     struct connection *connection = connection_table_at(table, slot);
-    const uint32_t place = share_place(table, &connection->key, connection->client_low);
     struct connection_share *share = &table->shares[place];
     const uint32_t before = share->newest - 1;
 

@@ -25,7 +25,8 @@ uint32_t share_count(const struct connection_table *table, uint32_t place);
 uint32_t share_oldest(const struct connection_table *table, uint32_t place);
 
 /// Counts a connection as its client's.
-void share_enter(struct connection_table *table, uint32_t slot);
+/// - place: the client's.
+void share_enter(struct connection_table *table, uint32_t slot, uint32_t place);
 
 /// Counts a connection as nobody's.
 void share_leave(struct connection_table *table, uint32_t slot);

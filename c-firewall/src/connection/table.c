@@ -168,7 +168,8 @@ static void take_out(struct connection_table *table, uint32_t slot) {
 
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
                               enum connection_list list, uint64_t now_ns) {
-    uint32_t *first = &table->buckets[connection_table_bucket(table, key)];
+    const uint32_t bucket = connection_table_bucket(table, key);
+    uint32_t *first = &table->buckets[bucket];
     uint32_t slot = table->free;
     struct connection *connection;
 
@@ -179,8 +180,11 @@ uint32_t connection_table_add(struct connection_table *table, const struct conne
     else
         return CONNECTION_SLOT_NONE;
     connection = connection_table_at(table, slot);
-    *connection = (struct connection){
-        .key = *key, .chained = *first - 1, .opened_ns = now_ns, .stream = stream_make(0)};
+    *connection = (struct connection){.key = *key,
+                                      .bucket = bucket,
+                                      .chained = *first - 1,
+                                      .opened_ns = now_ns,
+                                      .stream = stream_make(0)};
     *first = slot + 1;
     append(table, slot, list, now_ns);
     return slot;
@@ -194,7 +198,7 @@ void connection_table_move_to(struct connection_table *table, uint32_t slot,
 
 void connection_table_remove(struct connection_table *table, uint32_t slot) {
     struct connection *connection = connection_table_at(table, slot);
-    uint32_t *first = &table->buckets[connection_table_bucket(table, &connection->key)];
+    uint32_t *first = &table->buckets[connection->bucket];
     uint32_t before = *first - 1;
 
     take_out(table, slot);

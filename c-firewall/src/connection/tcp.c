@@ -265,6 +265,7 @@ struct followed connection_tcp_follow(struct connections *connections, const str
 
     if (!segment_of(packet, input, &segment))
         return lifetime_odd(connections, CONNECTION_CUT);
+    connections->is_low = segment.is_low;
     slot = connection_table_find(&connections->table, &segment.key);
     is_denied =
         slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation);

@@ -170,7 +170,10 @@ struct requests {
 /// A connection.
 struct connection {
     struct connection_key key;
-    uint32_t chained; // the next one of its bucket, or, of none, the next one that is free
+    // Bucket of its key; the next connection there, or, of a slot that is none, the next one that
+    // is free.
+    uint32_t bucket;
+    uint32_t chained;
     uint32_t older;
     uint32_t newer;
     // Links in the list of its client's connections: its share, the previous and the next one.
@@ -273,7 +276,9 @@ struct connections {
     struct connection_counts counts;
     struct connection_table table;
     struct connection_pool pool;
-    uint64_t now_ns;    // of the packet that was followed last
+    uint64_t now_ns; // of the packet that was followed last
+    // The packet that was followed last comes from the lower one of both ends; of TCP and UDP.
+    bool is_low;
     uint64_t expire_ns; // when it is looked next whose time is over
     struct names_quic_opener opener;
     uint8_t *gathered;  // a stream's bytes in one piece; NAMES_HELLO_BYTES_MAX

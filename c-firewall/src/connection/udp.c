@@ -426,6 +426,7 @@ struct followed connection_udp_follow(struct connections *connections, const str
     }
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || (kind != NAMES_QUIC_SHORT && kind != NAMES_QUIC_UNKNOWN);
+    connections->is_low = datagram.is_low;
     is_query = datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))

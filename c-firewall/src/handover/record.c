@@ -444,8 +444,8 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     if ((flags & ~(uint64_t)FLAGS) != 0 || (is_udp && (flags & TCP_FLAGS) != 0) ||
         (flags & (DNS | AHEAD)) == AHEAD)
         return "flags";
-    slot = lifetime_take_over(connections, &key, flags & CLIENT_LOW, (enum connection_list)list,
-                              now_ns > age_ns ? now_ns - age_ns : 0, now_ns);
+    slot = lifetime_add(connections, &key, flags & CLIENT_LOW, (enum connection_list)list,
+                        now_ns > age_ns ? now_ns - age_ns : 0, now_ns);
     connection = connection_table_at(&connections->table, slot);
     connection->is_udp = is_udp;
     set_flags(connection, flags);

@@ -173,3 +173,13 @@ bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint
     return head[0] == HANDSHAKE && head[1] == MAJOR && record <= RECORD_BYTES_MAX && !is_settled &&
            came < HEADER_BYTES + (hello < record ? hello : record);
 }
+
+bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came) {
+    struct names_cursor header = names_cursor_begin(head + 3, NAMES_RECORD_HEAD_BYTES - 3);
+    const uint32_t record = names_cursor_number(&header, 2);
+    uint32_t hello;
+
+    names_cursor_part(&header, 1);
+    hello = HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
+    return hello == record && HEADER_BYTES + record == came;
+}

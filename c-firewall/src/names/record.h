@@ -47,4 +47,10 @@ enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
 /// - came: how many bytes of the stream came.
 bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came);
 
+/// Whether a stream with a whole ClientHello is one record that has nothing else, so that
+/// names_record_read_second would say NAMES_UNDECIDED.
+/// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes.
+/// - came: how many bytes of the stream came.
+bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came);
+
 #endif

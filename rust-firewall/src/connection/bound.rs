@@ -38,7 +38,7 @@ pub fn pass(connections: &mut Connections, packet: &Packet, followed: Followed) 
         connection.server_passed = 0;
         return followed;
     }
-    let passed = match table::key(packet).1 == connection.client_low {
+    let passed = match connections.is_low == connection.client_low {
         true => &mut connection.client_passed,
         false => &mut connection.server_passed,
     };

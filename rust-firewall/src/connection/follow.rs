@@ -27,6 +27,7 @@ pub fn make(settings: &ConnectionSettings) -> Connections {
         table: table::make(settings.connections),
         pool: pool::make(settings.hello_bytes),
         now_ns: 0,
+        is_low: false,
         expire_ns: 0,
         opener: quic::make(),
         gathered: Box::new([0; hello::BYTES_MAX]),

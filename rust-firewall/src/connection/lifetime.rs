@@ -217,25 +217,30 @@ fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
 }
 
 /// Makes room for another connection of a client.
-fn make_room(connections: &mut Connections, key: &ConnectionKey, client_low: bool, now_ns: u64) {
+/// - place: the client's.
+fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
     if table::is_full(&connections.table) {
-        let place = share::place(&connections.table, key, client_low);
         let slot = slot_to_evict(connections, place);
         evict(connections, slot, now_ns);
     }
 }
 
-/// Adds a connection that the table has not. Returns its slot.
-fn add(
+/// Adds a connection that the table has not, if need be in the place of another one. Returns its slot.
+/// - client_low: the client is the lower one of both ends.
+/// - since_ns: when it came to its list, here or in another table, or was used last.
+pub fn add(
     connections: &mut Connections,
     key: &ConnectionKey,
     client_low: bool,
     list: ConnectionList,
+    since_ns: u64,
     now_ns: u64,
 ) -> u32 {
-    let slot = table::add(&mut connections.table, key, list, now_ns);
+    let place = share::place(&connections.table, key, client_low);
+    make_room(connections, place, now_ns);
+    let slot = table::add(&mut connections.table, key, list, since_ns);
     table::at(&mut connections.table, slot).client_low = client_low;
-    share::enter(&mut connections.table, slot);
+    share::enter(&mut connections.table, slot, place);
     slot
 }
 
@@ -248,27 +253,11 @@ pub fn open(
     list: ConnectionList,
     now_ns: u64,
 ) -> u32 {
-    make_room(connections, key, client_low, now_ns);
     connections.counts.opened += 1;
-    let slot = add(connections, key, client_low, list, now_ns);
+    let slot = add(connections, key, client_low, list, now_ns, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.names.state = NamesState::Undecided;
     slot
-}
-
-/// Goes on with a connection that another table had, and this one has not.
-/// - client_low: the client is the lower one of both ends.
-/// - since_ns: when it came to its list there, or was used last.
-pub fn take_over(
-    connections: &mut Connections,
-    key: &ConnectionKey,
-    client_low: bool,
-    list: ConnectionList,
-    since_ns: u64,
-    now_ns: u64,
-) -> u32 {
-    make_room(connections, key, client_low, now_ns);
-    add(connections, key, client_low, list, since_ns)
 }
 
 /// Removes all connections from the table.

@@ -122,6 +122,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     connection.stream = stream::make(connection.begun);
     connection.is_dns = segment.source_port == DNS_PORT;
     connection.client_low = connection.pending_low;
+    let client_low = connection.client_low;
     direction::take_pending(connection, &segment.input);
     confirm(connection, segment);
     connection.pending = false;
@@ -137,7 +138,8 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
         state: NamesState::Undecided,
         ..Names::default()
     };
-    share::enter(&mut connections.table, slot);
+    let place = share::place(&connections.table, &segment.key, client_low);
+    share::enter(&mut connections.table, slot, place);
     connections.counts.opened += 1;
     let list = ConnectionList::Opening;
     table::move_to(&mut connections.table, slot, list, segment.now_ns);

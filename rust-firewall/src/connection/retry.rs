@@ -60,6 +60,12 @@ pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let end = stream::prefix(&connection.stream);
     let (gathered, scratch) = (&mut connections.gathered, &mut connections.scratch);
     let pool = &mut connections.pool;
+    let mut head = [0; record::HEAD_BYTES];
+    let head_bytes = head.len() as u32;
+    stream::gather(&connection.stream, pool, 0, head_bytes, &mut head);
+    if record::is_alone(&head, end) {
+        return lifetime::named(connections, slot);
+    }
     stream::gather(&connection.stream, pool, 0, end, &mut gathered[..]);
     let bytes = gathered.get(..end as usize).unwrap_or_default();
     let other = &mut connections.alone;

@@ -37,10 +37,8 @@ pub fn oldest(table: &Table, place: u32) -> u32 {
 }
 
 /// Counts a connection as its client's.
-pub fn enter(table: &mut Table, slot: u32) {
-    let connection = table::at(table, slot);
-    let (key, client_low) = (connection.key, connection.client_low);
-    let place = place(table, &key, client_low);
+/// - place: the client's.
+pub fn enter(table: &mut Table, slot: u32, place: u32) {
     let Some(share) = table.shares.get_mut(place as usize) else {
         return;
     };

@@ -186,6 +186,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     }
     *at(table, slot) = Connection {
         key: *key,
+        bucket,
         chained: chained.wrapping_sub(1),
         opened_ns: now_ns,
         ..Connection::default()
@@ -204,8 +205,7 @@ pub fn move_to(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) 
 pub fn remove(table: &mut Table, slot: u32) {
     take_out(table, slot);
     let connection = at(table, slot);
-    let (key, chained) = (connection.key, connection.chained);
-    let bucket = bucket(table, &key);
+    let (bucket, chained) = (connection.bucket, connection.chained);
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut before = first.wrapping_sub(1);
     if before == slot {

@@ -306,6 +306,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     let Some(segment) = segment::of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);
     };
+    connections.is_low = segment.is_low;
     let slot = table::find(&connections.table, &segment.key);
     let is_denied = slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation);
     if is_denied && !opening::restarts(table::at(&mut connections.table, slot), &segment) {

@@ -243,7 +243,8 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub key: ConnectionKey,
-    /// The next one of its bucket, or, of none, the next one that is free.
+    /// Bucket of its key; the next connection there, or, of a slot that is none, the next one that is free.
+    pub bucket: u32,
     pub chained: u32,
     pub older: u32,
     pub newer: u32,
@@ -389,6 +390,8 @@ pub struct Connections {
     pub now_ns: u64,
     /// When it is looked next whose time is over.
     pub expire_ns: u64,
+    /// The packet that was followed last comes from the lower one of both ends; of TCP and UDP.
+    pub is_low: bool,
     pub opener: QuicOpener,
     /// A stream's bytes in one piece.
     pub gathered: Box<[u8; hello::BYTES_MAX]>,
@@ -435,6 +438,7 @@ impl Default for Connection {
             key: [0; KEY_WORDS],
             chained: SLOT_NONE,
             older: SLOT_NONE,
+            bucket: 0,
             newer: SLOT_NONE,
             share: 0,
             share_older: SLOT_NONE,

@@ -473,6 +473,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, input.now_ns);
     }
+    connections.is_low = datagram.is_low;
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
     if slot != SLOT_NONE && is_servers {
         direction::bind_server(table::at(&mut connections.table, slot), input);

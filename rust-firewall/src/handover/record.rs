@@ -495,7 +495,7 @@ pub fn take(
     let list = ORDER.get(reading.list).copied().unwrap_or_default();
     let since_ns = now_ns.saturating_sub(age_ns);
     let client_low = flags & CLIENT_LOW != 0;
-    let slot = lifetime::take_over(connections, &key, client_low, list, since_ns, now_ns);
+    let slot = lifetime::add(connections, &key, client_low, list, since_ns, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.is_udp = is_udp;
     set_flags(connection, flags);

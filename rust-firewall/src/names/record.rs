@@ -197,3 +197,15 @@ pub fn waits(head: &[u8; HEAD_BYTES], came: u32) -> bool {
         && !is_settled
         && came < HEADER_BYTES + hello.min(record)
 }
+
+/// Whether a stream with a whole ClientHello is one record that has nothing else, so that `read_second` would say Undecided.
+/// - head: the stream's first HEAD_BYTES bytes.
+/// - came: how many bytes of the stream came.
+pub fn is_alone(head: &[u8; HEAD_BYTES], came: u32) -> bool {
+    let [_, _, _, message @ ..] = head;
+    let mut header = cursor::begin(message);
+    let record = cursor::number(&mut header, 2);
+    cursor::part(&mut header, 1);
+    let hello = HELLO_HEADER_BYTES + cursor::number(&mut header, 3);
+    hello == record && HEADER_BYTES + record == came
+}
