@@ -17,6 +17,12 @@ const KEEP_BEFORE: i32 = 2;
 /// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
 const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
 
+/// Match of all packets but datagrams, for the front of other matches.
+const NO_DATAGRAM: &str = "meta l4proto != udp";
+/// Match of the datagrams of a connection's first sender, the client of QUIC: a packet of several (UDP_SEGMENT) may hide a long header
+/// behind the first, so a class is never final for them. Where conntrack has the server as the first sender, none is final.
+const CLIENTS_DATAGRAM: &str = "meta l4proto udp ct direction original";
+
 /// Parts of the text.
 pub struct Kernel<'a> {
     pub ways: &'a Ways<'a>,
@@ -172,27 +178,33 @@ impl Kernel<'_> {
             text,
             "\n\t# What may begin another connection between the same ends is always asked about; else what is not settled.\n\
              \tchain stage-ask {{\n{dns}\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
+             \t\t{CLIENTS_DATAGRAM} goto stage-queue\n\
              \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
              \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\
              \tchain stage-lost {{\n\t\t{clear}\n\t\t{} comment \"--fail unknown\"\n\t}}\n",
             self.unknown()
         );
-        let mut keep = |name: String, mark: u32| {
+        let mut keep = |name: String, first: &str, mark: u32| {
             let set = match mark {
                 0 => format!("ct mark set ct mark & {:#010x}", !mask),
                 _ => format!("ct mark set ct mark & {:#010x} | {mark:#010x}", !mask),
             };
             let _ = writeln!(
                 text,
-                "\n\tchain stage-{name} {{\n\t\t{set}\n\t\t{clear}\n\t}}"
+                "\n\tchain stage-{name} {{\n{first}\t\t{set}\n\t\t{clear}\n\t}}"
             );
         };
-        keep("undecided".to_owned(), 0);
-        keep("unreadable".to_owned(), layout.unreadable());
+        keep("undecided".to_owned(), "", 0);
+        keep("unreadable".to_owned(), "", layout.unreadable());
         for number in (1..).take(self.classes.vectors.len()) {
             let class = generation | layout.class(number);
-            keep(format!("class-{number}"), class);
-            keep(format!("settled-{number}"), class | layout.settled());
+            let settled = class | layout.settled();
+            let stays = format!(
+                "\t\tmeta l4proto udp ct mark & {mask:#010x} == {settled:#010x} {clear} accept\n"
+            );
+            keep(format!("class-{number}"), &stays, class);
+            let is_clients = format!("\t\t{CLIENTS_DATAGRAM} goto stage-class-{number}\n");
+            keep(format!("settled-{number}"), &is_clients, settled);
         }
     }
 
@@ -220,8 +232,8 @@ impl Kernel<'_> {
         text
     }
 
-    /// The mark of a connection that a flowtable may take: it is final, and no rule with names means its class, so that its packets
-    /// need not pass their tests. With none, a mark that no connection has.
+    /// The mark of a connection that a flowtable may take: it is final in both directions, and no rule with names means its class, so that its
+    /// packets need not pass their tests. With none, a mark that no connection has.
     fn free_marks(&self) -> Vec<u32> {
         let (layout, generation) = (
             &self.layout,
@@ -249,7 +261,7 @@ impl Kernel<'_> {
             .map(|mark| format!("{mark:#010x}"))
             .collect();
         let test = format!(
-            "ct mark & {:#010x} {{ {} }} ",
+            "{NO_DATAGRAM} ct mark & {:#010x} {{ {} }} ",
             self.layout.mask(),
             marks.join(", ")
         );

@@ -417,7 +417,7 @@ mod tests {
         let mark = format!("{:#010x}", free.unwrap().mark | 0x8008_0000);
         let flow = line(&split, "flow add");
         let want = format!(
-            "ct state established ct mark & {:#010x} {{ {mark} }} flow add @t",
+            "ct state established meta l4proto != udp ct mark & {:#010x} {{ {mark} }} flow add @t",
             split.mask
         );
         assert_eq!(flow, want);

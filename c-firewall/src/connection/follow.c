@@ -143,6 +143,15 @@ bool connection_is_settled(const struct connections *connections, const struct f
            opening_is_finished(connection);
 }
 
+bool connection_is_answer(const struct connections *connections, const struct followed *followed) {
+    const struct connection_table *table = &connections->table;
+    const struct connection *connection =
+        followed->slot < table->used ? &table->slots[followed->slot] : NULL;
+
+    return connection && connection->accepted && !connection->evasion &&
+           connections->is_low != connection->client_low;
+}
+
 uint32_t connection_count(const struct connections *connections) {
     uint32_t count = 0;
 

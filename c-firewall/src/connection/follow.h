@@ -54,6 +54,11 @@ bool connection_expected(const struct connections *connections, const struct fol
 /// acknowledged the bytes that decided them.
 bool connection_is_settled(const struct connections *connections, const struct followed *followed);
 
+/// Whether the packet that was followed last comes from a server of QUIC that has the whole hello
+/// that decided: no packet of this end changes names any more. One of the client may: a datagram
+/// that is several ones may hide the hello of another connection.
+bool connection_is_answer(const struct connections *connections, const struct followed *followed);
+
 /// How many are followed.
 uint32_t connection_count(const struct connections *connections);
 

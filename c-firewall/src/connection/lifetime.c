@@ -308,6 +308,7 @@ struct followed lifetime_unreadable(struct connections *connections, uint32_t sl
         connection->cache = (struct connection_cache){0};
         connection->may_retry = false;
         connection->may_switch = false;
+        connection->accepted = false;
         connection->closed = true;
         count_unreadable(connections, cause);
         lifetime_settle(connections, slot, now_ns);

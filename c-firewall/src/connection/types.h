@@ -197,9 +197,12 @@ struct connection {
     // With confirmed: the number of the server's first byte, and behind the last that was seen.
     uint32_t server_begun;
     uint32_t server_end;
-    bool syn_data;                     // the client has sent data with its SYN
-    bool may_retry;                    // the server may still ask for another ClientHello
-    bool may_switch;                   // the server may still say that it is a tunnel
+    bool syn_data;   // the client has sent data with its SYN
+    bool may_retry;  // the server may still ask for another ClientHello
+    bool may_switch; // the server may still say that it is a tunnel
+    // A Handshake packet of the QUIC server came after the names were known: it has the whole
+    // hello.
+    bool accepted;
     bool pending;                      // another SYN came, which the server has not answered
     bool pending_low;                  // from the lower one of both ends
     uint32_t pending_base;             // with pending: the sequence number of its first byte

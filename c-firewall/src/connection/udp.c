@@ -342,7 +342,7 @@ static bool take_packets(struct connections *connections, uint32_t *slot,
         if (header.kind == NAMES_QUIC_INITIAL &&
             !take_initial(connections, slot, datagram, &header, plain))
             is_read = false;
-        is_read = is_read && header.kind != NAMES_QUIC_BAD;
+        is_read = is_read && header.kind != NAMES_QUIC_BAD && header.kind != NAMES_QUIC_UNKNOWN;
         if (place >= datagram->captured)
             return is_read;
     }
@@ -374,11 +374,15 @@ static struct followed ask(struct connections *connections, const struct datagra
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
 }
 
-/// A datagram that is none of QUIC that says what is noted.
+/// A datagram that is none of QUIC that says what is noted. On a connection that is followed, a
+/// client's long header of a version that is not understood may begin another one, whose name can't
+/// be read.
 static struct followed pass(struct connections *connections, uint32_t slot,
                             const struct datagram *datagram, enum names_quic_kind kind) {
     if (kind == NAMES_QUIC_UNKNOWN && datagram->source_port != DNS_PORT)
         connections->counts.unknown_version++;
+    if (kind == NAMES_QUIC_UNKNOWN && slot != CONNECTION_SLOT_NONE)
+        return lifetime_odd(connections, CONNECTION_PARSE);
     if (slot == CONNECTION_SLOT_NONE)
         return lifetime_other(connections);
     lifetime_touch(connections, slot, datagram->now_ns);
@@ -402,6 +406,17 @@ static bool is_answered(struct connections *connections, uint32_t slot,
            has_handshake(datagram, segmented);
 }
 
+/// Handles a server's datagram: a Handshake packet shows that the server has the whole ClientHello
+/// (RFC 9001, section 4.1.4).
+static void hear(struct connections *connections, uint32_t slot, const struct datagram *datagram,
+                 bool segmented) {
+    struct connection *connection = at(connections, slot);
+
+    direction_bind_server(connection, &datagram->input);
+    if (connection->names.state == NAMES_KNOWN && !connection->accepted)
+        connection->accepted = has_handshake(datagram, segmented);
+}
+
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input) {
     struct datagram datagram;
@@ -411,6 +426,7 @@ struct followed connection_udp_follow(struct connections *connections, const str
 
     if (!datagram_of(packet, input, &datagram))
         return lifetime_odd(connections, CONNECTION_CUT);
+    connections->is_low = datagram.is_low;
     slot = connection_table_find(&connections->table, &datagram.key);
     if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation)) {
         lifetime_touch(connections, slot, input->now_ns);
@@ -421,12 +437,11 @@ struct followed connection_udp_follow(struct connections *connections, const str
     if (is_answered(connections, slot, &datagram, input->segmented))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
     if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low) {
-        direction_bind_server(at(connections, slot), input);
+        hear(connections, slot, &datagram, input->segmented);
         return pass(connections, slot, &datagram, NAMES_QUIC_SHORT);
     }
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || (kind != NAMES_QUIC_SHORT && kind != NAMES_QUIC_UNKNOWN);
-    connections->is_low = datagram.is_low;
     is_query = datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))

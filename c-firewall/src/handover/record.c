@@ -41,7 +41,8 @@ enum {
     SYN_DATA = 1 << 10,
     MAY_RETRY = 1 << 11,
     MAY_SWITCH = 1 << 12,
-    FLAGS = (1 << 13) - 1,
+    ACCEPTED = 1 << 13,
+    FLAGS = (1 << 14) - 1,
     // Those that a connection of UDP has not.
     TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH,
 };
@@ -74,7 +75,8 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->pending_low ? PENDING_LOW : 0U) |
            (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U) |
            (connection->stream.ahead ? AHEAD : 0U) | (connection->syn_data ? SYN_DATA : 0U) |
-           (connection->may_retry ? MAY_RETRY : 0U) | (connection->may_switch ? MAY_SWITCH : 0U);
+           (connection->may_retry ? MAY_RETRY : 0U) | (connection->may_switch ? MAY_SWITCH : 0U) |
+           (connection->accepted ? ACCEPTED : 0U);
 }
 
 /// Fields that only one of TCP and UDP has.
@@ -259,6 +261,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->syn_data = flags & SYN_DATA;
     connection->may_retry = flags & MAY_RETRY;
     connection->may_switch = flags & MAY_SWITCH;
+    connection->accepted = flags & ACCEPTED;
 }
 
 /// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
@@ -441,7 +444,7 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     age_ns = handover_record_number(reading, 8);
     if (reading->cut || !take_list(reading, list, age_ns, is_udp))
         return "list";
-    if ((flags & ~(uint64_t)FLAGS) != 0 || (is_udp && (flags & TCP_FLAGS) != 0) ||
+    if ((flags & ~(uint64_t)FLAGS) != 0 || (flags & (is_udp ? TCP_FLAGS : ACCEPTED)) != 0 ||
         (flags & (DNS | AHEAD)) == AHEAD)
         return "flags";
     slot = lifetime_add(connections, &key, flags & CLIENT_LOW, (enum connection_list)list,
@@ -460,7 +463,8 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
         return "protocol";
     if (!take_names(reading, &connection->names, is_udp) ||
         (connection->may_retry && !retry_can(&connection->names)) ||
-        (connection->may_switch && !is_http(&connection->names)))
+        (connection->may_switch && !is_http(&connection->names)) ||
+        (connection->accepted && connection->names.state != NAMES_KNOWN))
         return "names";
     if (is_http(&connection->names) && (!take_requests(reading, &connection->requests) ||
                                         !take_requests(reading, &connection->requests_begun)))

@@ -267,6 +267,11 @@ static bool is_settled(const struct named *named, const struct connections *conn
     return named && connections && connection_is_settled(connections, &named->followed);
 }
 
+/// Whether a packet is a server's, which has answered what decided its connection.
+static bool is_answer(const struct named *named, const struct connections *connections) {
+    return named && connections && connection_is_answer(connections, &named->followed);
+}
+
 /// Decides by the policy, or by the default without one. A packet with several queries of DNS or
 /// requests of HTTP is decided by each, until one is not accepted.
 /// - named: NULL = the policy reads no names.
@@ -288,7 +293,8 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
         settled = is_settled(named, connections);
         stage_withhold(evaluation->settled, settled, outcome);
         if (evaluation->stage != 0) {
-            stage_tell(evaluation->stage, input, settled, is_first ? NULL : &before, outcome);
+            stage_tell(evaluation->stage, input, settled || is_answer(named, connections),
+                       is_first ? NULL : &before, outcome);
             before = outcome->mark;
             is_first = false;
         }

@@ -15,7 +15,7 @@ static void mark(uint32_t mask, const struct decide_input *input, uint32_t class
     outcome->mark = (input->mark & ~mask) | (class & mask);
 }
 
-void stage_tell(uint32_t mask, const struct decide_input *input, bool is_settled,
+void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome) {
     const enum names_state state = input->names ? input->names->state : NAMES_NONE;
     // All ways through the policy accept, so what rules say of a name that is not known may not
@@ -28,7 +28,7 @@ void stage_tell(uint32_t mask, const struct decide_input *input, bool is_settled
         mark(mask, input, stage_undecided(mask), outcome);
     } else if (outcome->verdict == VERDICT_ACCEPT && outcome->mark_set) {
         const uint32_t class = outcome->mark & stage_unreadable(mask);
-        const uint32_t last = is_settled ? stage_settled(mask) : 0;
+        const uint32_t last = is_final ? stage_settled(mask) : 0;
 
         mark(mask, input, class | last, outcome);
     }

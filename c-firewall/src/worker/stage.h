@@ -21,9 +21,10 @@ uint32_t stage_undecided(uint32_t mask);
 /// Makes a policy's outcome the class of a packet. What is not decided by rules stays as it is:
 /// malformed packets, and connections whose client contradicts itself.
 /// - mask: bits in a row; not 0
+/// - is_final: later packets of this end, or of both, do not change the connection's class
 /// - before: the mark for the packet's query before this one: where they differ, the packet has no
 ///   one class; NULL = it is the first
-void stage_tell(uint32_t mask, const struct decide_input *input, bool is_settled,
+void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome);
 
 /// Takes bits out of the mark that a policy sets, unless the names of the packet's connection are

@@ -458,6 +458,12 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
         cache = connection_cache(made(play), &play->last);
         assert_non_null(cache);
         cache->generation = strtoul(rest, NULL, 10);
+    } else if (strcmp(line, "final") == 0) {
+        snprintf(text, TEXT_BYTES, "%s",
+                 connection_is_settled(made(play), &play->last)  ? "both"
+                 : connection_is_answer(made(play), &play->last) ? "one"
+                                                                 : "no");
+        return true;
     } else if (strncmp(line, "list", 4) == 0) {
         if (play->is_upgraded)
             return false; // another firewall has them at other places

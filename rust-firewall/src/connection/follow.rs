@@ -146,6 +146,15 @@ pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
     })
 }
 
+/// Whether the packet that was followed last comes from a server of QUIC that has the whole hello that decided: no packet of this end
+/// changes names any more. One of the client may: a datagram that is several ones may hide the hello of another connection.
+pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.is_some_and(|connection| {
+        connection.accepted && !connection.evasion && connections.is_low != connection.client_low
+    })
+}
+
 /// How many are followed.
 pub fn count(connections: &Connections) -> u32 {
     connections.table.lists.iter().map(|list| list.count).sum()

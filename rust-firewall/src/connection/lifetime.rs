@@ -375,6 +375,7 @@ pub fn unreadable(
         connection.cache = ConnectionCache::default();
         connection.may_retry = false;
         connection.may_switch = false;
+        connection.accepted = false;
         connection.closed = true;
         count_unreadable(connections, cause);
         settle(connections, slot, now_ns);

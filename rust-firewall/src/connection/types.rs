@@ -282,6 +282,8 @@ pub struct Connection {
     pub may_retry: bool,
     /// The server may still say that it is a tunnel.
     pub may_switch: bool,
+    /// A Handshake packet of the QUIC server came after the names were known: it has the whole hello.
+    pub accepted: bool,
     /// Another SYN came, which the server has not answered; from the lower one of both ends.
     pub pending: bool,
     pub pending_low: bool,
@@ -388,10 +390,10 @@ pub struct Connections {
     pub pool: Pool,
     /// State of the packet that was followed last.
     pub now_ns: u64,
-    /// When it is looked next whose time is over.
-    pub expire_ns: u64,
     /// The packet that was followed last comes from the lower one of both ends; of TCP and UDP.
     pub is_low: bool,
+    /// When it is looked next whose time is over.
+    pub expire_ns: u64,
     pub opener: QuicOpener,
     /// A stream's bytes in one piece.
     pub gathered: Box<[u8; hello::BYTES_MAX]>,
@@ -436,9 +438,9 @@ impl Default for Connection {
     fn default() -> Self {
         Connection {
             key: [0; KEY_WORDS],
+            bucket: 0,
             chained: SLOT_NONE,
             older: SLOT_NONE,
-            bucket: 0,
             newer: SLOT_NONE,
             share: 0,
             share_older: SLOT_NONE,
@@ -460,6 +462,7 @@ impl Default for Connection {
             syn_data: false,
             may_retry: false,
             may_switch: false,
+            accepted: false,
             pending: false,
             pending_low: false,
             pending_base: 0,

@@ -371,7 +371,7 @@ fn take_packets(
             (slot, is_taken) = take_initial(connections, slot, datagram, &header, plain);
             is_read = is_read && is_taken;
         }
-        is_read = is_read && header.kind != QuicKind::Bad;
+        is_read = is_read && !matches!(header.kind, QuicKind::Bad | QuicKind::Unknown);
         if at as usize >= datagram.data.len() {
             return (slot, is_read);
         }
@@ -421,10 +421,14 @@ fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> F
     }
 }
 
-/// A datagram that is none of QUIC that says what is noted.
+/// A datagram that is none of QUIC that says what is noted. On a connection that is followed, a client's long header of a version that is not
+/// understood may begin another one, whose name can't be read.
 fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: QuicKind) -> Followed {
     if kind == QuicKind::Unknown && datagram.source_port != DNS_PORT {
         connections.counts.unknown_version += 1;
+    }
+    if kind == QuicKind::Unknown && slot != SLOT_NONE {
+        return lifetime::odd(connections, ConnectionCause::Parse);
     }
     if slot == SLOT_NONE {
         return lifetime::other(connections);
@@ -455,11 +459,21 @@ fn is_answered(
         && has_handshake(datagram, segmented)
 }
 
+/// Handles a server's datagram: a Handshake packet shows that the server has the whole ClientHello (RFC 9001, section 4.1.4).
+fn hear(connections: &mut Connections, slot: u32, datagram: &Datagram, segmented: bool) {
+    let connection = table::at(&mut connections.table, slot);
+    direction::bind_server(connection, &datagram.input);
+    if connection.names.state == NamesState::Known && !connection.accepted {
+        connection.accepted = has_handshake(datagram, segmented);
+    }
+}
+
 /// Follows a UDP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(datagram) = datagram_of(packet, input) else {
         return lifetime::odd(connections, ConnectionCause::Cut);
     };
+    connections.is_low = datagram.is_low;
     let slot = table::find(&connections.table, &datagram.key);
     if slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation) {
         lifetime::touch(connections, slot, input.now_ns);
@@ -473,10 +487,9 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, input.now_ns);
     }
-    connections.is_low = datagram.is_low;
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
     if slot != SLOT_NONE && is_servers {
-        direction::bind_server(table::at(&mut connections.table, slot), input);
+        hear(connections, slot, &datagram, input.segmented);
         return pass(connections, slot, &datagram, QuicKind::Short);
     }
     let kind = quic::header(datagram.data, 0).kind;

@@ -75,7 +75,8 @@ const AHEAD: u64 = 1 << 9;
 const SYN_DATA: u64 = 1 << 10;
 const MAY_RETRY: u64 = 1 << 11;
 const MAY_SWITCH: u64 = 1 << 12;
-const FLAGS: u64 = (1 << 13) - 1;
+const ACCEPTED: u64 = 1 << 13;
+const FLAGS: u64 = (1 << 14) - 1;
 /// Those that a connection of UDP has not.
 const TCP_FLAGS: u64 =
     CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH;
@@ -136,6 +137,7 @@ fn flags_of(connection: &Connection) -> u64 {
         (connection.syn_data, SYN_DATA),
         (connection.may_retry, MAY_RETRY),
         (connection.may_switch, MAY_SWITCH),
+        (connection.accepted, ACCEPTED),
     ];
     let set = flags.iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, flag)| flag).sum()
@@ -313,6 +315,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.syn_data = flags & SYN_DATA != 0;
     connection.may_retry = flags & MAY_RETRY != 0;
     connection.may_switch = flags & MAY_SWITCH != 0;
+    connection.accepted = flags & ACCEPTED != 0;
 }
 
 /// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
@@ -489,7 +492,8 @@ pub fn take(
         return Err("list");
     }
     let is_odd = flags & !FLAGS != 0 || flags & (DNS | AHEAD) == AHEAD;
-    if is_odd || is_udp && flags & TCP_FLAGS != 0 {
+    let others = if is_udp { TCP_FLAGS } else { ACCEPTED };
+    if is_odd || flags & others != 0 {
         return Err("flags");
     }
     let list = ORDER.get(reading.list).copied().unwrap_or_default();
@@ -510,9 +514,11 @@ pub fn take(
         return Err("protocol");
     }
     let is_good = take_names(reading, &mut connection.names, is_udp);
-    let (may_retry, may_switch) = (connection.may_retry, connection.may_switch);
     let is_http = is_http(&connection.names);
-    if !is_good || may_retry && !retry::can(&connection.names) || may_switch && !is_http {
+    let is_odd = connection.may_retry && !retry::can(&connection.names)
+        || connection.may_switch && !is_http
+        || connection.accepted && connection.names.state != NamesState::Known;
+    if !is_good || is_odd {
         return Err("names");
     }
     let is_good = !is_http

@@ -349,6 +349,14 @@ fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool 
     follow::is_settled(connections, &named.followed)
 }
 
+/// Whether a packet is a server's, which has answered what decided its connection.
+fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
+    let (Some(named), Some(connections)) = (named, connections) else {
+        return false;
+    };
+    follow::is_answer(connections, &named.followed)
+}
+
 /// Decides by the policy, or by the default without one. A packet with several queries of DNS or requests of HTTP is decided
 /// by each, until one is not accepted.
 /// - named: None: the policy reads no names.
@@ -371,7 +379,9 @@ fn ask_policy(
         let is_settled = is_settled(named.as_ref(), evaluation.connections.as_deref());
         stage::withhold(evaluation.settled, is_settled, &mut outcome);
         if evaluation.stage != 0 {
-            stage::tell(evaluation.stage, &told, is_settled, before, &mut outcome);
+            let is_final =
+                is_settled || is_answer(named.as_ref(), evaluation.connections.as_deref());
+            stage::tell(evaluation.stage, &told, is_final, before, &mut outcome);
             before = Some(outcome.mark);
         }
         let (Some(source), Some(connections), Some(named)) =

@@ -31,11 +31,12 @@ fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome)
 /// Makes a policy's outcome the class of a packet. What is not decided by
 /// rules stays as it is: malformed packets, and connections whose client contradicts itself.
 /// - mask: bits in a row; not 0
+/// - is_final: later packets of this end, or of both, do not change the connection's class
 /// - before: the mark for the packet's query before this one: where they differ, the packet has no one class
 pub fn tell(
     mask: u32,
     input: &DecideInput,
-    is_settled: bool,
+    is_final: bool,
     before: Option<u32>,
     outcome: &mut DecideOutcome,
 ) {
@@ -48,7 +49,7 @@ pub fn tell(
         mark(mask, input, undecided(mask), outcome);
     } else if outcome.verdict == Verdict::Accept && outcome.mark_set {
         let class = outcome.mark & unreadable(mask);
-        let last = if is_settled { settled(mask) } else { 0 };
+        let last = if is_final { settled(mask) } else { 0 };
         mark(mask, input, class | last, outcome);
     }
     if outcome.verdict == Verdict::Accept && before.is_some_and(|before| before != outcome.mark) {

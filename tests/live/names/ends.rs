@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
-use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, TokioRuntime};
 use rustls::crypto::ring::{default_provider, kx_group};
 use rustls::crypto::{ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -168,7 +168,7 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
 /// The names that a server was asked for, each with the port of its client: from the moment on when a hello is whole.
 pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
 
-/// Accepts a QUIC client.
+/// Accepts a QUIC client and sends as many bytes as it requests.
 async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     let port = incoming.remote_address().port();
     let mut connecting = incoming.accept().ok()?;
@@ -176,7 +176,13 @@ async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     let data = data.downcast::<HandshakeData>().ok()?;
     let name = data.server_name.unwrap_or_default();
     heard.lock().expect("no panic").push((port, name));
-    connecting.await.ok()?.closed().await;
+    let connection = connecting.await.ok()?;
+    while let Ok((mut answer, mut ask)) = connection.accept_bi().await {
+        let bytes = ask.read_to_end(size_of::<u64>()).await.ok()?;
+        let bytes = u64::from_be_bytes(bytes.try_into().ok()?);
+        answer.write_all(&vec![7; bytes as usize]).await.ok()?;
+        answer.finish().ok()?;
+    }
     Some(())
 }
 
@@ -240,6 +246,64 @@ pub fn completes_tls(
     Ok(true)
 }
 
+/// A client of QUIC whose handshake is complete.
+pub struct QuicClient {
+    runtime: Runtime,
+    _endpoint: Endpoint,
+    connection: Connection,
+}
+
+impl QuicClient {
+    /// Connects from a port, 0 for any. None: the handshake is not complete within a time.
+    pub fn new(
+        net: &Net,
+        port: u16,
+        server: IpAddr,
+        config: ClientConfig,
+        name: &str,
+        patience: Duration,
+    ) -> anyhow::Result<Option<QuicClient>> {
+        let any: IpAddr = match server {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = net.client.enter(|| UdpSocket::bind((any, port)))?;
+        let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
+        let runtime = runtime()?;
+        let connected = runtime.block_on(async {
+            let settings = EndpointConfig::default();
+            let endpoint = Endpoint::new(settings, None, socket, Arc::new(TokioRuntime))?;
+            let server = SocketAddr::from((server, QUIC_PORT));
+            let connecting = endpoint.connect_with(config, server, name)?;
+            match tokio::time::timeout(patience, connecting).await {
+                Ok(Ok(connection)) => Ok(Some((endpoint, connection))),
+                Err(_) | Ok(Err(ConnectionError::TimedOut)) => Ok(None),
+                Ok(Err(error)) => Err(error).context("quinn"),
+            }
+        })?;
+        Ok(connected.map(|(endpoint, connection)| QuicClient {
+            runtime,
+            _endpoint: endpoint,
+            connection,
+        }))
+    }
+
+    /// Whether so many bytes of the server come within a time.
+    pub fn fetches(&self, bytes: u64, patience: Duration) -> bool {
+        let fetch = async {
+            let (mut ask, mut answer) = self.connection.open_bi().await.ok()?;
+            ask.write_all(&bytes.to_be_bytes()).await.ok()?;
+            ask.finish().ok()?;
+            let got = answer.read_to_end(bytes as usize).await.ok()?;
+            (got.len() as u64 == bytes).then_some(())
+        };
+        let fetched = self
+            .runtime
+            .block_on(async { tokio::time::timeout(patience, fetch).await });
+        matches!(fetched, Ok(Some(())))
+    }
+}
+
 /// The same of QUIC.
 pub fn completes_quic(
     net: &Net,
@@ -248,23 +312,8 @@ pub fn completes_quic(
     name: &str,
     patience: Duration,
 ) -> anyhow::Result<bool> {
-    let any: IpAddr = match server {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = net.client.enter(|| UdpSocket::bind((any, 0)))?;
-    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
-    runtime()?.block_on(async {
-        let settings = EndpointConfig::default();
-        let endpoint = Endpoint::new(settings, None, socket, Arc::new(TokioRuntime))?;
-        let server = SocketAddr::from((server, QUIC_PORT));
-        let connecting = endpoint.connect_with(config, server, name)?;
-        match tokio::time::timeout(patience, connecting).await {
-            Ok(Ok(_)) => Ok(true),
-            Err(_) | Ok(Err(ConnectionError::TimedOut)) => Ok(false),
-            Ok(Err(error)) => Err(error).context("quinn"),
-        }
-    })
+    let client = QuicClient::new(net, 0, server, config, name, patience)?;
+    Ok(client.is_some())
 }
 
 /// The bytes of a hello as QUIC carries it. source: the client's connection id.

@@ -6,7 +6,7 @@ use twinwall_tests::case::Row;
 
 use crate::evasion::net::{Net, Sees};
 use crate::evasion::quic::setting::Setting::{AioquicV4, QuinnV4, QuinnV6};
-use crate::evasion::quic::{self, segments};
+use crate::evasion::quic::{self, answered, segments};
 use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
 use crate::evasion::{self, datagrams, queries, ALLOW_LIST, BLOCK_LIST};
@@ -67,6 +67,12 @@ pub const ROWS: &[Row] = &[
     }),
     ("evasion-quic-honest-version-2", 120, |twin| {
         quic::honest(Stage(twin), AioquicV4)
+    }),
+    ("evasion-quic-answered-block-list", 120, |twin| {
+        answered::hold(Stage(twin), BLOCK_LIST)
+    }),
+    ("evasion-quic-answered-allow-list", 120, |twin| {
+        answered::hold(Stage(twin), quic::ALLOW_LIST)
     }),
     ("evasion-quic-segments-block-list", 120, |twin| {
         segments::hold(Stage(twin), QuinnV4, BLOCK_LIST)

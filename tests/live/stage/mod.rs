@@ -21,6 +21,7 @@ mod corpus;
 mod ends;
 mod evasion;
 mod names_kept;
+mod quic;
 
 const ROWS: &[Row] = &[
     ("real-ends-in-the-stage", 180, real_ends),
@@ -31,7 +32,14 @@ const ROWS: &[Row] = &[
 ];
 
 pub fn cases() -> Vec<Case> {
-    let rows = [ROWS, names_kept::ROWS, agree::ROWS, evasion::ROWS].concat();
+    let rows = [
+        ROWS,
+        names_kept::ROWS,
+        quic::ROWS,
+        agree::ROWS,
+        evasion::ROWS,
+    ]
+    .concat();
     let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
     for_each_twin(&rows).into_iter().chain([corpus]).collect()
 }

@@ -486,6 +486,17 @@ fn play_all(upgraded: bool) {
                 let expected = expected.filter(|_| follow::is_reset(play.connections(), &last));
                 expected.map_or("none".to_owned(), |expected| expected.to_string())
             }
+            "final" => {
+                let last = play.last;
+                let connections = play.connections();
+                let (both, one) = (
+                    follow::is_settled(connections, &last),
+                    follow::is_answer(connections, &last),
+                );
+                let words = [(both, "both"), (one, "one")];
+                let told = words.into_iter().find(|(is_so, _)| *is_so);
+                told.map_or("no", |(_, word)| word).to_owned()
+            }
             // Another firewall has them at other places.
             "list" | "list-undecided" if play.upgraded => continue,
             "list" | "list-undecided" => play.list(number(words), key == "list-undecided"),

@@ -9,6 +9,7 @@ use anyhow::Context;
 use testbed::frames::Link;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
+pub mod answered;
 mod over_ipv6;
 mod packet;
 pub mod segments;
@@ -64,6 +65,9 @@ const ROWS: &[Row] = &[
     ("quic-allow-list-version-2", 120, |twin| {
         hold(By::Twin(twin), AioquicV4, ALLOW_LIST)
     }),
+    ("quic-answered-block-list", 120, |twin| {
+        answered::hold(By::Twin(twin), BLOCK_LIST)
+    }),
     ("quic-honest-version-2", 120, |twin| {
         honest(By::Twin(twin), AioquicV4)
     }),
@@ -81,6 +85,7 @@ pub fn cases() -> Vec<Case> {
         .into_iter()
         .chain(calibrations)
         .chain(segments::cases())
+        .chain(answered::cases())
         .collect()
 }
 

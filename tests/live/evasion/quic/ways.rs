@@ -69,7 +69,8 @@ pub struct Way {
 }
 
 /// Longer than --hello-timeout.
-const LATE: Step = Step::Pause(Duration::from_millis(1_500));
+pub const LATE_TIME: Duration = Duration::from_millis(1_500);
+const LATE: Step = Step::Pause(LATE_TIME);
 
 pub fn packet(opening: &Opening, number: usize, frames: Vec<u8>) -> Packet {
     Packet {

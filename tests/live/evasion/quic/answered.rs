@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients of QUIC that ask for a denied name between the same ends as a connection with an allowed one, whose handshake is complete: its class is
+//! final for the server's packets by then.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use twinwall_tests::case::Case;
+
+use super::packet::{self, Ids};
+use super::setting::Setting::QuinnV4;
+use super::ways::{halves, whole, Datagram, Opening, LATE_TIME};
+use super::{all_completed, none_completed, patience, tried, Scene, Tried, QUIC_PORT};
+use crate::evasion::datagrams;
+use crate::evasion::net::SERVER;
+use crate::evasion::{By, ALLOWED, DENIED};
+use crate::names::ends::{Hello, QuicClient};
+
+/// For the handshake of the connection that is allowed.
+const COMPLETED: Duration = Duration::from_secs(5);
+
+/// A way to ask for the other name.
+struct Way {
+    name: &'static str,
+    /// Longer than --hello-timeout after the connection that is allowed.
+    late: bool,
+    /// Bytes in front of the datagrams in one packet of several, as long as each of these; None: they are sent by themselves.
+    before: Option<fn(usize) -> Vec<u8>>,
+    datagrams: fn(&Opening) -> Vec<Datagram>,
+}
+
+fn short_header(bytes: usize) -> Vec<u8> {
+    vec![0x45; bytes]
+}
+
+fn way(name: &'static str, before: Option<fn(usize) -> Vec<u8>>) -> Way {
+    Way {
+        name,
+        late: false,
+        before,
+        datagrams: whole,
+    }
+}
+
+fn ways() -> Vec<Way> {
+    let again = || way("another connection behind the answer", None);
+    let hidden = || {
+        way(
+            "the same, behind a short header in one packet",
+            Some(short_header),
+        )
+    };
+    vec![
+        again(),
+        hidden(),
+        Way {
+            name: "the same, in two datagrams",
+            datagrams: |o| halves(o).concat(),
+            ..again()
+        },
+        Way {
+            name: "the same, much later",
+            late: true,
+            ..again()
+        },
+        Way {
+            name: "the same, behind a short header in one packet, much later",
+            late: true,
+            ..hidden()
+        },
+    ]
+}
+
+/// Completes a connection that is allowed, ends it, and asks for the other name from its port.
+fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result<()> {
+    let config = scene.identity.client(Hello::Plain, None)?;
+    let client = QuicClient::new(&scene.net, port, SERVER.into(), config, ALLOWED, COMPLETED)?;
+    let client = client.context("the allowed name is not answered")?;
+    anyhow::ensure!(
+        client.fetches(1, COMPLETED),
+        "the allowed name is not served"
+    );
+    drop(client);
+    if way.late {
+        thread::sleep(LATE_TIME);
+    }
+    let ids = Ids::new(port);
+    let server = SocketAddr::from((SERVER, QUIC_PORT));
+    let datagrams = (way.datagrams)(opening);
+    let sealed = datagrams
+        .iter()
+        .map(|one| packet::datagram(&ids, &one.packets, &[]));
+    let sealed = sealed.collect::<anyhow::Result<Vec<_>>>()?;
+    let Some(before) = way.before else {
+        let mut all = sealed.iter();
+        return all.try_for_each(|one| datagrams::send(&scene.net, port, server, one, one.len()));
+    };
+    let bytes = sealed.iter().map(Vec::len).max().unwrap_or(0);
+    let even = sealed.into_iter().map(|mut one| {
+        one.resize(bytes, 0);
+        one
+    });
+    let data = [before(bytes), even.collect::<Vec<_>>().concat()].concat();
+    datagrams::send(&scene.net, port, server, &data, bytes)
+}
+
+fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
+    let openings = scene.openings(DENIED, ALLOWED)?;
+    let ways = ways();
+    let jobs: Vec<_> = openings
+        .iter()
+        .flat_map(|opening| ways.iter().map(move |way| (opening, way)))
+        .collect();
+    let mut tried = tried::try_all(&scene.net, &jobs, |_, (opening, way)| {
+        Tried::new(way.name, opening.what, answered, |port| {
+            run(scene, way, opening, port)?;
+            let patience = patience(answered);
+            Ok(Some(tried::hears(&scene.heard, port, DENIED, patience)))
+        })
+    })?;
+    tried::count_late(&mut tried, &scene.heard, DENIED);
+    Ok(tried)
+}
+
+/// No way leads past the firewall.
+pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(QuinnV4)?;
+    let running = by.start(&scene.net, text)?;
+    let tried = try_all(&scene, false)?;
+    none_completed(&tried)?;
+    println!("{} tries: none completed", tried.len());
+    running.finish()
+}
+
+/// Without a firewall all ways lead to the server.
+fn nobody() -> anyhow::Result<()> {
+    all_completed(&try_all(&Scene::new(QuinnV4)?, true)?)
+}
+
+pub fn cases() -> [Case; 1] {
+    [Case::new("quic-answered-nobody-looks-on", 120, nobody)]
+}
