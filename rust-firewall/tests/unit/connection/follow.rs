@@ -377,6 +377,17 @@ impl Play {
         }
     }
 
+    /// The ends for which the last packet says that its class is final.
+    fn final_text(&mut self) -> String {
+        let last = self.last;
+        let connections = self.connections();
+        let both = follow::is_settled(connections, &last);
+        let one = follow::is_answer(connections, &last);
+        let words = [(both, "both"), (one, "one")];
+        let told = words.into_iter().find(|(is_so, _)| *is_so);
+        told.map_or("no", |(_, word)| word).to_owned()
+    }
+
     /// A page of the connections from a slot on.
     fn list(&mut self, from: u32, undecided: bool) -> String {
         let mut page = Page {
@@ -486,17 +497,7 @@ fn play_all(upgraded: bool) {
                 let expected = expected.filter(|_| follow::is_reset(play.connections(), &last));
                 expected.map_or("none".to_owned(), |expected| expected.to_string())
             }
-            "final" => {
-                let last = play.last;
-                let connections = play.connections();
-                let (both, one) = (
-                    follow::is_settled(connections, &last),
-                    follow::is_answer(connections, &last),
-                );
-                let words = [(both, "both"), (one, "one")];
-                let told = words.into_iter().find(|(is_so, _)| *is_so);
-                told.map_or("no", |(_, word)| word).to_owned()
-            }
+            "final" => play.final_text(),
             // Another firewall has them at other places.
             "list" | "list-undecided" if play.upgraded => continue,
             "list" | "list-undecided" => play.list(number(words), key == "list-undecided"),
