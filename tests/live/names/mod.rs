@@ -27,6 +27,7 @@ mod others;
 pub mod programs;
 mod queries;
 mod reject;
+mod shipped;
 
 use ends::{Heard, Hello, Identity, HELLOS};
 
@@ -72,6 +73,7 @@ pub fn cases() -> Vec<Case> {
         others::ROWS,
         queries::ROWS,
         reject::ROWS,
+        shipped::ROWS,
     ]
     .concat();
     let judged = judge::cases();

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The shipped policies that read names, before an ordinary program that looks for holes: it takes any port for its own and asks any
+//! port of a server for a denied name. No port of the server gets such a message whole.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use anyhow::{ensure, Context};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    bind, connect, setsockopt, socket, sockopt, AddressFamily, SockFlag, SockType, SockaddrStorage,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::place::{namespace, restore};
+
+use testbed::twin::{root, Twin};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use crate::evasion::hello;
+use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
+use crate::evasion::queries::question;
+
+pub const ROWS: &[Row] = &[
+    ("shipped-egress-names", 60, egress_names),
+    ("shipped-family-filter", 60, family_filter),
+    ("shipped-dns-guard", 60, dns_guard),
+];
+
+/// Ports that the client takes for its own: of services, and 0 for any.
+const OWN_PORTS: [u16; 6] = [0, 22, 53, 80, 443, 853];
+/// Time that a connection may take.
+const CONNECTED_MS: i64 = 300;
+
+/// Protocol of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Tls,
+    Http,
+    DnsTcp,
+    DnsUdp,
+    Other,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind::Tls,
+    Kind::Http,
+    Kind::DnsTcp,
+    Kind::DnsUdp,
+    Kind::Other,
+];
+
+impl Kind {
+    fn message(self, name: &str) -> Vec<u8> {
+        match self {
+            Kind::Tls => hello::tls(name, 0).bytes,
+            Kind::Http => format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n").into_bytes(),
+            Kind::DnsTcp => question(name),
+            Kind::DnsUdp => question(name)[2..].to_vec(),
+            Kind::Other => b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(),
+        }
+    }
+}
+
+/// Ends of a try: its own port, and that of the server.
+type Ports = (u16, u16);
+
+/// Both ends.
+struct Scene<'a> {
+    client: &'a Namespace,
+    server: &'a Namespace,
+    addresses: [IpAddr; 2],
+    /// Ports of the server.
+    ports: &'a [u16],
+}
+
+/// A socket of a client, bound to a port.
+fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::OwnedFd> {
+    let (family, any) = match to {
+        SocketAddr::V4(_) => (AddressFamily::Inet, IpAddr::from([0; 4])),
+        SocketAddr::V6(_) => (AddressFamily::Inet6, Ipv6Addr::UNSPECIFIED.into()),
+    };
+    let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    setsockopt(
+        &socket,
+        sockopt::SendTimeout,
+        &TimeVal::milliseconds(CONNECTED_MS),
+    )?;
+    let own = SockaddrStorage::from(SocketAddr::new(any, own));
+    // A reset ends it, so that the ports can be taken again at once.
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(&socket, sockopt::Linger, &linger)?;
+    bind(socket.as_raw_fd(), &own)?;
+    connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
+    Ok(socket)
+}
+
+/// Sends a message, if it can be sent. Returns what keeps the connection.
+fn send(
+    to: SocketAddr,
+    kind: Kind,
+    own: u16,
+    name: &str,
+) -> anyhow::Result<Option<(TcpOrUdp, Ports)>> {
+    let message = kind.message(name);
+    let is_udp = kind == Kind::DnsUdp;
+    let socket = bound(
+        to,
+        if is_udp {
+            SockType::Datagram
+        } else {
+            SockType::Stream
+        },
+        own,
+    );
+    let socket = match socket {
+        Ok(socket) => socket,
+        Err(Errno::EADDRINUSE) => return Err(anyhow::anyhow!("port {own} is in use")),
+        Err(_) => return Ok(None),
+    };
+    if is_udp {
+        let socket = UdpSocket::from(socket);
+        let ports = (socket.local_addr()?.port(), to.port());
+        let _ = socket.send(&message);
+        return Ok(Some((TcpOrUdp::Udp(socket), ports)));
+    }
+    let mut stream = TcpStream::from(socket);
+    let ports = (stream.local_addr()?.port(), to.port());
+    let _ = stream.write_all(&message);
+    Ok(Some((TcpOrUdp::Tcp(stream), ports)))
+}
+
+#[allow(dead_code, reason = "kept open until the server has been looked at")]
+enum TcpOrUdp {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// Sockets of the server.
+struct Server {
+    streams: Vec<TcpListener>,
+    datagrams: Vec<UdpSocket>,
+}
+
+impl Server {
+    fn new(scene: &Scene) -> anyhow::Result<Server> {
+        let mut server = Server {
+            streams: Vec::new(),
+            datagrams: Vec::new(),
+        };
+        for port in scene.ports {
+            let at = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+            let stream = scene.server.enter(|| TcpListener::bind(at))?;
+            stream.set_nonblocking(true)?;
+            server.streams.push(stream);
+            let datagram = scene.server.enter(|| UdpSocket::bind(at))?;
+            datagram.set_nonblocking(true)?;
+            server.datagrams.push(datagram);
+        }
+        Ok(server)
+    }
+
+    /// Adds the ports of what has come: of streams so many bytes, of datagrams any.
+    fn heard(&self, bytes: usize, streams: &mut Vec<(TcpStream, Ports, usize)>) -> BTreeSet<Ports> {
+        let mut heard = BTreeSet::new();
+        for listener in &self.streams {
+            let port = listener.local_addr().map_or(0, |address| address.port());
+            while let Ok((stream, peer)) = listener.accept() {
+                let _ = stream.set_nonblocking(true);
+                streams.push((stream, (peer.port(), port), 0));
+            }
+        }
+        for (stream, ports, got) in streams {
+            let mut part = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut part) {
+                *got += read;
+            }
+            if *got >= bytes {
+                heard.insert(*ports);
+            }
+        }
+        for socket in &self.datagrams {
+            let port = socket.local_addr().map_or(0, |address| address.port());
+            let mut part = [0; 4096];
+            while let Ok((_, peer)) = socket.recv_from(&mut part) {
+                heard.insert((peer.port(), port));
+            }
+        }
+        heard
+    }
+}
+
+impl Scene<'_> {
+    /// Sends messages of a kind from each port to each, and then an allowed one, with which all before it have been decided. Returns
+    /// the ports between which messages came.
+    fn round(
+        &self,
+        kind: Kind,
+        name: &str,
+        allowed: (Kind, &str, u16),
+    ) -> anyhow::Result<BTreeSet<Ports>> {
+        let server = Server::new(self)?;
+        let mut heard = BTreeSet::new();
+        for address in self.addresses {
+            let tries = OWN_PORTS
+                .iter()
+                .flat_map(|own| self.ports.iter().map(move |port| (*own, *port)));
+            let sent: Vec<_> = std::thread::scope(|scope| {
+                let send = |(own, port): (u16, u16)| {
+                    let to = SocketAddr::new(address, port);
+                    scope.spawn(move || self.client.enter(|| send(to, kind, own, name)))
+                };
+                let threads: Vec<_> = tries.map(send).collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().expect("no panic"))
+                    .collect()
+            });
+            let sent = sent.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+            let to = SocketAddr::new(address, allowed.2);
+            let honest = self.client.enter(|| send(to, allowed.0, 0, allowed.1))?;
+            let (_honest, ports) = honest.context("the allowed connection is refused")?;
+            let (bytes, last) = (kind.message(name).len(), allowed.0.message(allowed.1).len());
+            let mut streams = Vec::new();
+            until("the allowed message comes", PATIENCE, || {
+                let came = server.heard(bytes.min(last), &mut streams);
+                heard.extend(came.iter().filter(|came| **came != ports));
+                Ok(came.contains(&ports))
+            })?;
+            drop(sent);
+        }
+        Ok(heard)
+    }
+
+    /// Tries each kind with a denied name. Those that `is_denied` by the kind and the server's port do not come; without a firewall all
+    /// do.
+    fn try_all(
+        &self,
+        denied: &str,
+        allowed: (Kind, &str, u16),
+        is_denied: &dyn Fn(Kind, u16) -> bool,
+    ) -> anyhow::Result<()> {
+        for kind in KINDS {
+            let heard = self.round(kind, denied, allowed)?;
+            let holes: Vec<_> = heard
+                .iter()
+                .filter(|(_, port)| is_denied(kind, *port))
+                .collect();
+            ensure!(
+                holes.is_empty(),
+                "{kind:?} with {denied} came by (own port, server's port) {holes:?}"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A shipped policy, with other values in places that its comment says to change.
+fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, String)> {
+    let folder = Folder::shared()?;
+    let policies = root().join("rules/policy");
+    let mut text = std::fs::read_to_string(policies.join(format!("{name}.nft")))?;
+    for (from, to) in changed {
+        ensure!(text.contains(from), "{name} has no {from} to be changed");
+        text = text.replace(from, to);
+    }
+    if let Ok(list) = std::fs::read_to_string(policies.join(format!("{name}.names"))) {
+        folder.write(&format!("{name}.names"), list)?;
+    }
+    let file = folder.write("policy.nft", text)?;
+    Ok((folder, file))
+}
+
+/// The client's own firewall: names that are not on the list.
+fn egress_names(twin: Twin) -> anyhow::Result<()> {
+    const DENIED: &str = "denied.example";
+    let allowed = (Kind::Tls, "api.example.com", 443);
+    let (client, server) = (namespace()?, namespace()?);
+    Namespace::veth_pair(&client, &server)?;
+    let scene = Scene {
+        client: &client,
+        server: &server,
+        addresses: [VETH_IPV4.1, VETH_IPV6.1],
+        ports: &[22, 53, 80, 443, 853, 8443],
+    };
+    for tool in ["iptables", "ip6tables"] {
+        restore(&client, tool, "-A OUTPUT -j NFQUEUE\n-A INPUT -j NFQUEUE")?;
+    }
+    let (_folder, file) = shipped("egress-names", &[])?;
+    let firewall = Firewall::start(&client, twin, &["--policy", &file])?;
+    scene.try_all(DENIED, allowed, &|_, _| true)?;
+    firewall.finish()?;
+    let (v4, v6) = (VETH_IPV4.1.to_string(), VETH_IPV6.1.to_string());
+    let resolvers = [("192.0.2.53", v4.as_str()), ("2001:db8::53", v6.as_str())];
+    let (_folder, file) = shipped("egress-names", &resolvers)?;
+    let firewall = Firewall::start(&client, twin, &["--policy", &file])?;
+    let is_dns = |kind| matches!(kind, Kind::DnsTcp | Kind::DnsUdp);
+    // What is no question is not known to be none before its bytes are there; it comes to the resolver only.
+    scene.try_all(DENIED, allowed, &|kind, port| port != 53 || is_dns(kind))?;
+    firewall.finish().map(drop)
+}
+
+/// A gateway.
+fn forwarded(net: &Net) -> Scene<'_> {
+    Scene {
+        client: &net.client,
+        server: &net.server,
+        addresses: [IpAddr::from(SERVER), IpAddr::from(SERVER_6)],
+        ports: &[22, 53, 853, 8080, 8443],
+    }
+}
+
+const FORWARDED: (Kind, &str, u16) = (Kind::Tls, "allowed.example", 8443);
+
+/// Names that are on the list.
+fn family_filter(twin: Twin) -> anyhow::Result<()> {
+    const DENIED: &str = "www.casino.example";
+    let net = Net::new(Sees::Both)?;
+    let scene = forwarded(&net);
+    for kind in KINDS {
+        let heard = scene.round(kind, DENIED, FORWARDED)?;
+        let all = OWN_PORTS.len() * scene.ports.len();
+        ensure!(
+            heard.len() >= all,
+            "without a firewall {kind:?} came by {heard:?} only"
+        );
+    }
+    let (_folder, file) = shipped("family-filter", &[])?;
+    let firewall = Firewall::start(
+        &net.firewall,
+        twin,
+        &["--policy", &file, "--log-level", "warning"],
+    )?;
+    scene.try_all(DENIED, FORWARDED, &|kind, port| match kind {
+        // Over TCP a hello's first bytes are the length of a question there, which is not known to be none before they have come.
+        Kind::Tls | Kind::Http => port != 53,
+        Kind::DnsTcp | Kind::DnsUdp => port == 53 || port == 853,
+        Kind::Other => port == 853,
+    })?;
+    firewall.finish().map(drop)
+}
+
+/// Questions to other resolvers than those of the policy, and for names that are not for the public DNS.
+fn dns_guard(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let scene = forwarded(&net);
+    let (_folder, file) = shipped("dns-guard", &[])?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &file])?;
+    scene.try_all("allowed.example", FORWARDED, &|_, port| port == 53)?;
+    firewall.finish()?;
+    let (v4, v6) = (
+        IpAddr::from(SERVER).to_string(),
+        IpAddr::from(SERVER_6).to_string(),
+    );
+    let resolvers = [("192.0.2.53", v4.as_str()), ("2001:db8::53", v6.as_str())];
+    let (_folder, file) = shipped("dns-guard", &resolvers)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &file])?;
+    let is_dns = |kind| matches!(kind, Kind::DnsTcp | Kind::DnsUdp);
+    scene.try_all("printer.local", FORWARDED, &|kind, port| {
+        port == 53 && is_dns(kind)
+    })?;
+    firewall.finish().map(drop)
+}
