@@ -121,7 +121,7 @@ pub enum Protocol {
 /// Completes a field, and adds it to its group. Fails if it names an unknown entry.
 fn complete(field: &mut Field, groups: &mut [Group]) -> anyhow::Result<()> {
     let text = &field.text;
-    let (name, word) = text.split_once(' ').unwrap_or((OF_ONE_WORD, text));
+    let (name, word) = text.rsplit_once(' ').unwrap_or((OF_ONE_WORD, text));
     let group = groups.iter_mut().find(|group| group.name == name);
     let group = group
         .with_context(|| format!("spec/fields.toml: field {text}: there is no group {name}"))?;

@@ -8,8 +8,14 @@
 #include "policy/value.h"
 
 enum {
-    TCP_FLAGS_OFFSET = 13,                       // within the TCP header
-    TRANSPORT_READ_BYTES = TCP_FLAGS_OFFSET + 1, // of a transport header, at most
+    TCP_FLAGS_OFFSET = 13, // within the TCP header
+    // Within the TCP header: its length in words of 4 bytes, in the high half of a byte.
+    TCP_LENGTH_OFFSET = 12,
+    // Options of TCP: padding of one byte, and Multipath TCP (RFC 8684).
+    OPTION_NOP = 1,
+    OPTION_MPTCP = 30,
+    // Bytes of a transport header that are read, at most, without options.
+    TRANSPORT_READ_BYTES = TCP_FLAGS_OFFSET + 1,
 };
 
 static const uint64_t transport_fields = POLICY_FIELDS_OF_TRANSPORT | POLICY_FIELDS_OF_PROTOCOL;
@@ -183,14 +189,19 @@ static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes)
     return ports << POLICY_TH_SPORT | others;
 }
 
+/// Bytes of the transport header and what stands behind it, captured or not.
+static uint32_t transport_there(const struct packet *packet) {
+    if (packet->transport_offset == 0 || packet->transport_offset > packet->end)
+        return 0;
+    return packet->end - packet->transport_offset;
+}
+
 /// Notes the fields of the transport header that lie beyond its captured bytes.
 static void note_beyond(struct fields *fields, uint8_t nfproto, const struct packet *packet,
                         uint32_t bytes) {
     const uint8_t protocol = packet->transport_protocol;
-    uint32_t there = 0;
+    const uint32_t there = transport_there(packet);
 
-    if (packet->transport_offset != 0 && packet->transport_offset < packet->end)
-        there = packet->end - packet->transport_offset;
     fields->beyond |=
         fields_within(protocol, nfproto, there) & ~fields_within(protocol, nfproto, bytes);
 }
@@ -233,6 +244,41 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
     default:
         break;
     }
+}
+
+/// Whether a TCP header has an option, as nft_exthdr_tcp_eval looks for it: a kind of 0 does not
+/// end the options, and one without a length has one byte.
+static bool has_option(const uint8_t *header, uint32_t length, uint8_t wanted) {
+    uint32_t at = PACKET_TCP_HEADER_BYTES;
+
+    while (length - at >= 2) {
+        const uint8_t kind = header[at];
+        const uint32_t bytes = kind <= OPTION_NOP || header[at + 1] == 0 ? 1 : header[at + 1];
+
+        if (bytes > length - at)
+            return false;
+        if (kind == wanted)
+            return true;
+        at += bytes;
+    }
+    return false;
+}
+
+/// Reads whether a packet has an option of TCP. One without a whole header of TCP has none.
+static void read_option(struct fields *fields, enum policy_field field, const struct packet *packet,
+                        uint8_t wanted) {
+    const uint8_t *header = packet->bytes + packet->transport_offset;
+    const uint32_t captured = transport_bytes(packet);
+    const bool is_tcp = packet->has_transport && packet->transport_protocol == IPPROTO_TCP;
+    const uint32_t there = is_tcp ? transport_there(packet) : 0;
+    const uint32_t bytes = captured > TCP_LENGTH_OFFSET ? (header[TCP_LENGTH_OFFSET] >> 4) * 4U
+                                                        : PACKET_TCP_HEADER_BYTES;
+    const bool is_whole = bytes >= PACKET_TCP_HEADER_BYTES && bytes <= there;
+
+    if ((!packet->has_transport && packet->headers_beyond) || (is_whole && captured < bytes))
+        fields->beyond |= FIELDS_BIT(field);
+    else
+        set(fields, field, is_whole && has_option(header, bytes, wanted));
 }
 
 /// Values from the client's TLS or QUIC hello.
@@ -312,6 +358,8 @@ void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
         read_extensions(fields, input->packet);
     if (wanted & transport_fields)
         read_transport(fields, nfproto, input->packet);
+    if (wanted & POLICY_FIELDS_OF_TCP_OPTION)
+        read_option(fields, POLICY_TCP_OPTION_MPTCP, input->packet, OPTION_MPTCP);
     fields->beyond &= wanted;
     if (wanted & POLICY_FIELDS_OF_NAMES) {
         read_names(fields, input);
@@ -319,7 +367,9 @@ void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
     }
 }
 
-uint64_t fields_behind_ip(void) { return transport_fields | POLICY_FIELDS_OF_EXTENSION; }
+uint64_t fields_behind_ip(void) {
+    return transport_fields | POLICY_FIELDS_OF_EXTENSION | POLICY_FIELDS_OF_TCP_OPTION;
+}
 
 policy_value fields_value(const struct fields *fields, enum policy_field field) {
     const uint32_t slot = fields_wide_slot(field);

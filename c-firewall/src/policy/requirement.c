@@ -48,6 +48,10 @@ static void require_field(struct search *search, enum policy_field field) {
     case POLICY_PART_TRANSPORT:
         require_layer4(search);
         break;
+    case POLICY_PART_TCP_OPTION:
+        require_layer4(search);
+        require(search, REQUIREMENT_IPV4_OPTION_BYTES);
+        break;
     case POLICY_PART_PROTOCOL:
         if (search->ipv6)
             require_layer4(search);

@@ -10,10 +10,11 @@
 #include "policy/policy.h"
 
 enum {
-    REQUIREMENT_LENGTH_BYTES = 1,   // copied so that the kernel tells a packet's length
-    REQUIREMENT_IPV4_BYTES = 20,    // for fields of the IPv4 header
-    REQUIREMENT_IPV6_BYTES = 40,    // for fields of the fixed IPv6 header
-    REQUIREMENT_IPV4_L4_BYTES = 80, // for layer 4 behind the longest IPv4 header
+    REQUIREMENT_LENGTH_BYTES = 1,        // copied so that the kernel tells a packet's length
+    REQUIREMENT_IPV4_BYTES = 20,         // for fields of the IPv4 header
+    REQUIREMENT_IPV6_BYTES = 40,         // for fields of the fixed IPv6 header
+    REQUIREMENT_IPV4_L4_BYTES = 80,      // for layer 4 behind the longest IPv4 header
+    REQUIREMENT_IPV4_OPTION_BYTES = 120, // for options of TCP behind the longest IPv4 header
     // For what stands behind the fixed IPv6 header, and for reject.
     REQUIREMENT_ALL_BYTES = PACKET_COPY_BYTES,
     REQUIREMENT_NAMES_BYTES = 16512, // for what a client shows first: 16 KiB, and headers in front

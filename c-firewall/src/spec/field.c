@@ -29,6 +29,8 @@ static const struct policy_field_facts facts[] = {
                           POLICY_ANY_L3, IPPROTO_TCP},
     [POLICY_TCP_FLAGS] = {"tcp flags", POLICY_TCP_FLAG, 8, POLICY_PART_TRANSPORT, POLICY_ANY_L3,
                           IPPROTO_TCP},
+    [POLICY_TCP_OPTION_MPTCP] = {"tcp option mptcp", POLICY_BOOLEAN, 1, POLICY_PART_TCP_OPTION,
+                                 POLICY_ANY_L3, 0},
     [POLICY_UDP_SPORT] = {"udp sport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT,
                           POLICY_ANY_L3, IPPROTO_UDP},
     [POLICY_UDP_DPORT] = {"udp dport", POLICY_INET_SERVICE, 16, POLICY_PART_TRANSPORT,

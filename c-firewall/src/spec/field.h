@@ -25,7 +25,7 @@ enum policy_type {
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
     POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
-    POLICY_BOOLEAN,     // operand of exthdr: exists 1, missing 0
+    POLICY_BOOLEAN,     // operand of exthdr and tcp option: exists 1, missing 0
     POLICY_HOSTNAME,    // its value in a policy is a number of Hostnames; later one of the engine
     POLICY_ALPN,        // its value in a policy is the name's 16 bytes, as of ifname; a bit later
     POLICY_TLS_VERSION, // as on the wire: 1.0 is 0x0301, 1.3 0x0304
@@ -40,6 +40,7 @@ enum policy_part {
     POLICY_PART_IPV6,           // the IPv6 header
     POLICY_PART_EXTENSION,      // the IPv6 extension headers
     POLICY_PART_TRANSPORT,      // what stands behind the network header
+    POLICY_PART_TCP_OPTION,     // the options of the TCP header
     POLICY_PART_PROTOCOL,       // the number of the protocol that stands behind the network header
     POLICY_PART_LENGTH,         // the packet, of which the kernel tells the length
     POLICY_PART_META,           // what comes with every packet
@@ -66,6 +67,7 @@ enum policy_field {
     POLICY_TCP_SPORT,
     POLICY_TCP_DPORT,
     POLICY_TCP_FLAGS,
+    POLICY_TCP_OPTION_MPTCP,
     POLICY_UDP_SPORT,
     POLICY_UDP_DPORT,
     POLICY_TH_SPORT,
@@ -138,6 +140,7 @@ struct policy_field_facts {
      UINT64_C(1) << POLICY_TH_DPORT | UINT64_C(1) << POLICY_ICMP_TYPE_FIELD |                      \
      UINT64_C(1) << POLICY_ICMP_CODE_FIELD | UINT64_C(1) << POLICY_ICMPV6_TYPE_FIELD |             \
      UINT64_C(1) << POLICY_ICMPV6_CODE_FIELD)
+#define POLICY_FIELDS_OF_TCP_OPTION (UINT64_C(1) << POLICY_TCP_OPTION_MPTCP)
 #define POLICY_FIELDS_OF_PROTOCOL (UINT64_C(1) << POLICY_META_L4PROTO)
 #define POLICY_FIELDS_OF_LENGTH (UINT64_C(1) << POLICY_META_LENGTH)
 #define POLICY_FIELDS_OF_META                                                                      \

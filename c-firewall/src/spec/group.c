@@ -6,6 +6,7 @@ const struct group group_words[GROUP_COUNT] = {
     {"ip", PARSE_AT_IP, "saddr, daddr, protocol, ttl, dscp, length or frag-off"},
     {"ip6", PARSE_AT_IP6, "saddr, daddr, nexthdr or hoplimit"},
     {"tcp", PARSE_AT_TCP, "sport, dport or flags"},
+    {"tcp option", PARSE_AT_TCP_OPTION, "mptcp"},
     {"udp", PARSE_AT_UDP, "sport or dport"},
     {"th", PARSE_AT_UDP, "sport or dport"},
     {"icmp", PARSE_AT_ICMP, "type or code"},

@@ -13,7 +13,7 @@ struct group {
 };
 
 enum {
-    GROUP_META = 12, // of fields that are written without a group, too
+    GROUP_META = 13, // of fields that are written without a group, too
     GROUP_COUNT,
     GROUP_ALONE_COUNT = 7,
 };

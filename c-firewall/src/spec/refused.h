@@ -22,6 +22,7 @@ enum parse_where {
     PARSE_AT_IP,
     PARSE_AT_IP6,
     PARSE_AT_TCP,
+    PARSE_AT_TCP_OPTION,
     PARSE_AT_UDP,
     PARSE_AT_ICMP,
     PARSE_AT_ICMPV6,

@@ -8,7 +8,7 @@ use crate::packet::{self, Packet};
 use crate::policy::value::short;
 use crate::policy::{
     Field, FIELDS_OF_EXTENSION, FIELDS_OF_IPV4, FIELDS_OF_IPV6, FIELDS_OF_NAMES,
-    FIELDS_OF_PROTOCOL, FIELDS_OF_TRANSPORT, FIELD_COUNT, KEY_FIELDS_MAX,
+    FIELDS_OF_PROTOCOL, FIELDS_OF_TCP_OPTION, FIELDS_OF_TRANSPORT, FIELD_COUNT, KEY_FIELDS_MAX,
 };
 
 /// NFPROTO_IPV4 (linux/netfilter.h).
@@ -25,7 +25,12 @@ const ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 /// Within the TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
-/// Bytes of a transport header that are read, at most.
+/// Within the TCP header: its length in words of 4 bytes, in the high half of a byte.
+const TCP_LENGTH_OFFSET: usize = 12;
+/// Options of TCP: padding of one byte, and Multipath TCP (RFC 8684).
+const OPTION_NOP: u8 = 1;
+const OPTION_MPTCP: u8 = 30;
+/// Bytes of a transport header that are read, at most, without options.
 const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
 
 /// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
@@ -70,7 +75,7 @@ const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
 const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
 
 /// The fields that are behind the IP header, of whatever protocol.
-pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | FIELDS_OF_EXTENSION;
+pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | FIELDS_OF_EXTENSION | FIELDS_OF_TCP_OPTION;
 
 /// Whether a field has a value.
 pub fn is_present(fields: &Fields, field: Field) -> bool {
@@ -261,13 +266,18 @@ fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
     ports(Field::ThSport, Field::ThDport) | others
 }
 
+/// Bytes of the transport header and what stands behind it, captured or not.
+fn transport_there(packet: &Packet) -> usize {
+    match packet.transport_offset {
+        0 => 0,
+        offset => packet.end.saturating_sub(offset) as usize,
+    }
+}
+
 /// Notes the fields of the transport header that lie beyond its captured bytes.
 fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) {
     let protocol = packet.transport_protocol;
-    let there = match packet.transport_offset {
-        0 => 0,
-        offset => packet.end.saturating_sub(offset) as usize,
-    };
+    let there = transport_there(packet);
     fields.beyond |=
         fields_within(protocol, nfproto, there) & !fields_within(protocol, nfproto, bytes);
 }
@@ -306,6 +316,49 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
         (ICMPV6, IPV6) => read_icmp(fields, Field::Icmpv6Type, Field::Icmpv6Code, header),
         _ => {}
     }
+}
+
+/// Whether a TCP header has an option, as nft_exthdr_tcp_eval looks for it: a kind of 0 does not end the options, and one without a length
+/// has one byte.
+fn has_option(header: &[u8], wanted: u8) -> bool {
+    let mut left = header
+        .get(packet::TCP_HEADER_BYTES as usize..)
+        .unwrap_or_default();
+    while let [kind, length, ..] = *left {
+        let bytes = match kind <= OPTION_NOP || length == 0 {
+            true => 1,
+            false => length.into(),
+        };
+        let Some(behind) = left.get(bytes..) else {
+            return false;
+        };
+        if kind == wanted {
+            return true;
+        }
+        left = behind;
+    }
+    false
+}
+
+/// Reads whether a packet has an option of TCP. One without a whole header of TCP has none.
+fn read_option(fields: &mut Fields, field: Field, packet: &Packet, wanted: u8) {
+    let header = transport_bytes(packet);
+    let there = match packet.has_transport && packet.transport_protocol == TCP {
+        true => transport_there(packet),
+        false => 0,
+    };
+    let words = header
+        .get(TCP_LENGTH_OFFSET)
+        .map(|&byte| usize::from(byte >> 4));
+    let least = packet::TCP_HEADER_BYTES as usize;
+    let bytes = words.map_or(least, |words| words * 4);
+    let is_whole = (least..=there).contains(&bytes);
+    if !packet.has_transport && packet.headers_beyond || is_whole && header.len() < bytes {
+        fields.beyond |= bit(field);
+        return;
+    }
+    let has = is_whole && has_option(header.get(..bytes).unwrap_or_default(), wanted);
+    set(fields, field, has.into());
 }
 
 /// Values from the client's TLS or QUIC hello.
@@ -385,6 +438,9 @@ pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) 
     }
     if wanted & TRANSPORT_FIELDS != 0 {
         read_transport(fields, nfproto, input.packet);
+    }
+    if wanted & FIELDS_OF_TCP_OPTION != 0 {
+        read_option(fields, Field::TcpOptionMptcp, input.packet, OPTION_MPTCP);
     }
     fields.beyond &= wanted;
     if wanted & FIELDS_OF_NAMES != 0 {

@@ -15,6 +15,8 @@ pub const IPV4_BYTES: u32 = 20;
 pub const IPV6_BYTES: u32 = 40;
 /// For layer 4 behind the longest IPv4 header.
 pub const IPV4_L4_BYTES: u32 = 80;
+/// For options of TCP behind the longest IPv4 header.
+pub const IPV4_OPTION_BYTES: u32 = 120;
 /// For what stands behind the fixed IPv6 header, and for reject.
 pub const ALL_BYTES: u32 = packet::COPY_BYTES;
 
@@ -95,6 +97,10 @@ fn require_field(search: &mut Search, field: Field) {
         Part::Ipv4 => require(search, IPV4_BYTES),
         Part::Ipv6 => require(search, IPV6_BYTES),
         Part::Extension | Part::Transport => require_layer4(search),
+        Part::TcpOption => {
+            require_layer4(search);
+            require(search, IPV4_OPTION_BYTES);
+        }
         Part::Protocol if search.ipv6 => require_layer4(search),
         Part::Protocol => require(search, IPV4_BYTES),
         Part::Length => require(search, LENGTH_BYTES),

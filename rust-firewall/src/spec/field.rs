@@ -26,7 +26,7 @@ pub enum Type {
     /// NFPROTO_IPV4 2, NFPROTO_IPV6 10.
     NfProto,
     Integer,
-    /// Operand of exthdr: exists 1, missing 0.
+    /// Operand of exthdr and tcp option: exists 1, missing 0.
     Boolean,
     /// Its value in a policy is a number of Hostnames; later one of the engine.
     Hostname,
@@ -52,6 +52,8 @@ pub enum Part {
     Extension,
     /// What stands behind the network header.
     Transport,
+    /// The options of the TCP header.
+    TcpOption,
     /// The number of the protocol that stands behind the network header.
     Protocol,
     /// The packet, of which the kernel tells the length.
@@ -87,6 +89,7 @@ pub enum Field {
     TcpSport,
     TcpDport,
     TcpFlags,
+    TcpOptionMptcp,
     UdpSport,
     UdpDport,
     ThSport,
@@ -187,6 +190,7 @@ pub const FIELDS: [FieldFacts; FIELD_COUNT] = [
     facts(Field::TcpSport, "tcp sport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_TCP),
     facts(Field::TcpDport, "tcp dport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_TCP),
     facts(Field::TcpFlags, "tcp flags", Type::TcpFlag, 8, Part::Transport, Layer3::Any, libc::IPPROTO_TCP),
+    facts(Field::TcpOptionMptcp, "tcp option mptcp", Type::Boolean, 1, Part::TcpOption, Layer3::Any, 0),
     facts(Field::UdpSport, "udp sport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_UDP),
     facts(Field::UdpDport, "udp dport", Type::InetService, 16, Part::Transport, Layer3::Any, libc::IPPROTO_UDP),
     facts(Field::ThSport, "th sport", Type::InetService, 16, Part::Transport, Layer3::Any, 0),
@@ -256,6 +260,8 @@ pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
     | 1 << Field::IcmpCode as u64
     | 1 << Field::Icmpv6Type as u64
     | 1 << Field::Icmpv6Code as u64;
+/// The fields of the options of the TCP header, as bits 1 << Field.
+pub const FIELDS_OF_TCP_OPTION: u64 = 1 << Field::TcpOptionMptcp as u64;
 /// The fields of the number of the protocol that stands behind the network header, as bits 1 << Field.
 pub const FIELDS_OF_PROTOCOL: u64 = 1 << Field::MetaL4proto as u64;
 /// The fields of the packet, of which the kernel tells the length, as bits 1 << Field.

@@ -12,10 +12,11 @@ pub struct Group {
 }
 
 #[rustfmt::skip]
-pub static GROUPS: [Group; 13] = [
+pub static GROUPS: [Group; 14] = [
     Group { word: "ip", at: Where::Ip, expected: "saddr, daddr, protocol, ttl, dscp, length or frag-off" },
     Group { word: "ip6", at: Where::Ip6, expected: "saddr, daddr, nexthdr or hoplimit" },
     Group { word: "tcp", at: Where::Tcp, expected: "sport, dport or flags" },
+    Group { word: "tcp option", at: Where::TcpOption, expected: "mptcp" },
     Group { word: "udp", at: Where::Udp, expected: "sport or dport" },
     Group { word: "th", at: Where::Udp, expected: "sport or dport" },
     Group { word: "icmp", at: Where::Icmp, expected: "type or code" },
@@ -29,7 +30,7 @@ pub static GROUPS: [Group; 13] = [
 ];
 
 /// The group of fields that are written without one, too.
-pub static META: &Group = &GROUPS[12];
+pub static META: &Group = &GROUPS[13];
 
 /// Fields that are written without a group, too.
 pub const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];

@@ -10,6 +10,9 @@ use super::packet::{
 use super::random::Random;
 use super::tree::Group;
 
+/// Options of TCP: padding of one byte, and Multipath TCP.
+const NOP: u8 = 1;
+const MPTCP: u8 = 30;
 /// Largest packet in bytes, as on an Ethernet link.
 const MTU: usize = 1500;
 
@@ -143,6 +146,14 @@ fn set(packet: &mut Packet, field: Field, value: u128) {
                 *flags = value as u8;
             }
         }
+        Field::TcpOptionMptcp => {
+            if let Layer4::Tcp { options, .. } = &mut packet.layer4 {
+                *options = match value {
+                    0 => Vec::new(),
+                    _ => vec![NOP, NOP, NOP, NOP, MPTCP, 4, 1, 1],
+                };
+            }
+        }
         Field::IcmpType | Field::Icmpv6Type => {
             if let Layer4::Icmp { kind, .. } = &mut packet.layer4 {
                 *kind = value as u8;
@@ -193,7 +204,7 @@ fn set_length(packet: &mut Packet, value: u128) {
 
 fn layer4_bytes(packet: &Packet) -> usize {
     match &packet.layer4 {
-        Layer4::Tcp { options, .. } => 20 + usize::from(*options),
+        Layer4::Tcp { options, .. } => 20 + options.len(),
         Layer4::Udp { .. } | Layer4::Icmp { .. } => 8,
         Layer4::Other(bytes) => bytes.len(),
     }
@@ -253,7 +264,7 @@ fn disturb(random: &mut Random, packet: &mut Packet) {
         3 => options(random, packet),
         4 => options(random, packet),
         5 => match &mut packet.layer4 {
-            Layer4::Tcp { options, .. } => *options = *random.pick(&[4, 12, 20, 40]),
+            Layer4::Tcp { options, .. } => *options = tcp_options(random),
             _ => packet.payload = vec![0x55; random.below(MTU / 2)],
         },
         6 => match &mut packet.layer4 {
@@ -268,6 +279,28 @@ fn disturb(random: &mut Random, packet: &mut Packet) {
         }
         _ => packet.traffic_class = random.word() as u8,
     }
+}
+
+/// Options of TCP: padding, with others in it, some of which have a wrong length.
+fn tcp_options(random: &mut Random) -> Vec<u8> {
+    let mut options = vec![NOP; *random.pick(&[4, 12, 20, 40])];
+    for _ in 0..random.below(4) {
+        let option = *random.pick(&[
+            &[MPTCP, 4, 1, 1][..],
+            &[MPTCP, 12],
+            &[MPTCP, 0],
+            &[MPTCP],
+            &[2, 4, 5, 0xb4],
+            &[8, 10],
+            &[0],
+            &[5, 0],
+            &[5, 1],
+        ]);
+        let at = random.below(options.len());
+        let room = option.len().min(options.len() - at);
+        options[at..at + room].copy_from_slice(&option[..room]);
+    }
+    options
 }
 
 fn fragment(random: &mut Random, packet: &mut Packet, later: bool) {

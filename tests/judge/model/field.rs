@@ -45,6 +45,7 @@ pub enum Field {
     TcpSport,
     TcpDport,
     TcpFlags,
+    TcpOptionMptcp,
     UdpSport,
     UdpDport,
     ThSport,
@@ -108,7 +109,7 @@ const fn facts(
 }
 
 /// Field properties, in the order of [`Field`].
-pub const FIELDS: [Facts; 39] = [
+pub const FIELDS: [Facts; 40] = [
     facts(Field::IpSaddr, "ip saddr", Kind::Ipv4Addr, 32, 4, 0),
     facts(Field::IpDaddr, "ip daddr", Kind::Ipv4Addr, 32, 4, 0),
     facts(Field::IpProtocol, "ip protocol", Kind::InetProto, 8, 4, 0),
@@ -123,6 +124,14 @@ pub const FIELDS: [Facts; 39] = [
     facts(Field::TcpSport, "tcp sport", Kind::InetService, 16, 0, TCP),
     facts(Field::TcpDport, "tcp dport", Kind::InetService, 16, 0, TCP),
     facts(Field::TcpFlags, "tcp flags", Kind::TcpFlag, 8, 0, TCP),
+    facts(
+        Field::TcpOptionMptcp,
+        "tcp option mptcp",
+        Kind::Boolean,
+        1,
+        0,
+        0,
+    ),
     facts(Field::UdpSport, "udp sport", Kind::InetService, 16, 0, UDP),
     facts(Field::UdpDport, "udp dport", Kind::InetService, 16, 0, UDP),
     facts(Field::ThSport, "th sport", Kind::InetService, 16, 0, 0),

@@ -66,6 +66,8 @@ const WORDS: &[&str] = &[
     "nexthdr",
     "hoplimit",
     "exthdr",
+    "option",
+    "mptcp",
     "exists",
     "missing",
     "meta",

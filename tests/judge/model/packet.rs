@@ -28,8 +28,8 @@ pub enum Layer4 {
         source: u16,
         destination: u16,
         flags: u8,
-        /// Bytes of options, a multiple of 4 up to 40.
-        options: u8,
+        /// Options, a multiple of 4 bytes, up to 40.
+        options: Vec<u8>,
         /// Data offset in words that replaces the correct one.
         data_offset: Option<u8>,
     },
@@ -125,7 +125,7 @@ impl Packet {
                 source: 40000,
                 destination: 80,
                 flags: 0x02,
-                options: 0,
+                options: Vec::new(),
                 data_offset: None,
             },
             (UDP, _) => Layer4::Udp {
@@ -245,9 +245,9 @@ impl Packet {
                 bytes.extend(destination.to_be_bytes());
                 bytes.extend((self.number << 12).to_be_bytes());
                 bytes.extend((self.number << 12 | 1).to_be_bytes());
-                let words = data_offset.unwrap_or(5 + options / 4);
+                let words = data_offset.unwrap_or(5 + options.len() as u8 / 4);
                 bytes.extend([words << 4, *flags, 0x20, 0, 0, 0, 0, 0]);
-                bytes.resize(20 + usize::from(*options), 1);
+                bytes.extend(options);
                 Some(16)
             }
             Layer4::Udp {

@@ -94,6 +94,7 @@ fn words(text: &str) -> Vec<String> {
 fn field_at(words: &[String]) -> Option<(Field, usize)> {
     let first = words.first()?;
     let two = words.get(1).map(|second| format!("{first} {second}"));
+    let three = words.get(..3).map(|three| three.join(" "));
     for facts in &FIELDS {
         let short = facts.text.strip_prefix("meta ").unwrap_or(facts.text);
         let long = format!("meta {short}");
@@ -102,6 +103,9 @@ fn field_at(words: &[String]) -> Option<(Field, usize)> {
             .is_some_and(|two| *two == facts.text || *two == long)
         {
             return Some((facts.field, 2));
+        }
+        if three.as_deref() == Some(facts.text) {
+            return Some((facts.field, 3));
         }
         let alone = ["iif", "oif", "iifname", "oifname", "mark", "skuid", "skgid"].contains(&short);
         if alone && first == short {

@@ -9,11 +9,11 @@
 #include "policy/value.h"
 #include "spec/group.h"
 
-/// The field of a group's word and the token after it, or POLICY_FIELD_COUNT.
+/// The field of a group's words and the token after them, or POLICY_FIELD_COUNT.
 static enum policy_field find_field(const char *group, const struct token *second) {
     for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
         const char *text = policy_field_facts((enum policy_field)i)->text;
-        const char *blank = strchr(text, ' ');
+        const char *blank = strrchr(text, ' ');
         const size_t first = blank ? (size_t)(blank - text) : 0;
 
         if (blank ? strlen(group) == first && memcmp(group, text, first) == 0 &&
@@ -29,6 +29,20 @@ static const struct group *find_group(const struct token *token) {
     for (uint32_t i = 0; i < GROUP_COUNT; i++)
         if (token_is(token, group_words[i].word))
             return &group_words[i];
+    return NULL;
+}
+
+/// The group of two words that a group and the token after it begin, or NULL.
+static const struct group *find_longer(const struct group *group, const struct token *token) {
+    const size_t first = strlen(group->word);
+
+    for (uint32_t i = 0; i < GROUP_COUNT; i++) {
+        const char *word = group_words[i].word;
+
+        if (strncmp(word, group->word, first) == 0 && word[first] == ' ' &&
+            token_is(token, word + first + 1))
+            return &group_words[i];
+    }
     return NULL;
 }
 
@@ -56,6 +70,7 @@ static enum policy_field existence(struct parser *parser, enum policy_field fiel
 static int read_field(struct parser *parser, enum policy_field *field) {
     const struct token first = lexer_take(&parser->lexer);
     const struct group *group = find_group(&first);
+    const struct group *longer;
     struct token second = first;
 
     if (!parse_matches_begins(&first))
@@ -64,6 +79,11 @@ static int read_field(struct parser *parser, enum policy_field *field) {
         second = lexer_take(&parser->lexer);
     else
         group = &group_words[GROUP_META];
+    longer = find_longer(group, &second);
+    if (longer) {
+        group = longer;
+        second = lexer_take(&parser->lexer);
+    }
     *field = find_field(group->word, &second);
     if (*field == POLICY_FIELD_COUNT)
         return parse_refuse_unexpected(&parser->lexer, group->at, &second, group->expected);

@@ -22,11 +22,11 @@ pub const KEY_BYTES_MAX: usize = 64;
 /// Error text for another use of tls alpn, of which a client offers several.
 pub const ALPN_ALONE: &str = "tls alpn takes ==, != and values in place";
 
-/// The field of a group's word and the one behind it; "" = no group.
+/// The field of a group's words and the one behind them; "" = no group.
 fn find_field(group: &str, word: &str) -> Option<Field> {
     let found = FIELDS
         .iter()
-        .find(|facts| match facts.text.split_once(' ') {
+        .find(|facts| match facts.text.rsplit_once(' ') {
             Some((first, second)) => first == group && second == word,
             None => group == "meta" && facts.text == word,
         });
@@ -36,6 +36,14 @@ fn find_field(group: &str, word: &str) -> Option<Field> {
 /// The group that a token begins.
 fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|group| lexer.is(token, group.word))
+}
+
+/// The group of two words that a group and the token behind it begin.
+fn find_longer(lexer: &Lexer, group: &Group, token: &Token) -> Option<&'static Group> {
+    GROUPS.iter().find(|longer| {
+        let words = longer.word.split_once(' ');
+        words.is_some_and(|(first, second)| first == group.word && lexer.is(token, second))
+    })
 }
 
 /// Whether a token can begin a field.
@@ -64,10 +72,13 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
             "a field",
         ));
     }
-    let (group, second) = match find_group(&parser.lexer, &first) {
+    let (mut group, mut second) = match find_group(&parser.lexer, &first) {
         Some(group) => (group, parser.lexer.take()),
         None => (META, first),
     };
+    if let Some(longer) = find_longer(&parser.lexer, group, &second) {
+        (group, second) = (longer, parser.lexer.take());
+    }
     let found = match second.kind {
         TokenKind::Word => find_field(group.word, parser.lexer.text(&second)),
         _ => None,

@@ -89,7 +89,7 @@ fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     for field in &key.fields {
         let facts = field_facts(*field);
         let cause = match facts.kind {
-            Type::Boolean => "a set does not hold what exthdr tells",
+            Type::Boolean => "a set does not hold what exists or is missing",
             Type::Alpn => matches::ALPN_ALONE,
             _ => "",
         };
