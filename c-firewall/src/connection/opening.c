@@ -71,6 +71,7 @@ bool opening_begin_again(struct connections *connections, uint32_t slot,
     if (is_first_again(connection, segment))
         return false;
     if (!may_begin(connection, segment)) {
+        connection->crossed |= !connection->confirmed;
         *followed = lifetime_odd(connections, CONNECTION_AMBIGUOUS);
         return true;
     }
@@ -117,6 +118,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->may_retry = false;
     connection->may_switch = false;
     connection->syn_data = false;
+    connection->crossed = false;
     connection->cache = (struct connection_cache){0};
     connection->names = (struct names){.state = NAMES_UNDECIDED};
     share_enter(&connections->table, slot,
@@ -132,6 +134,9 @@ struct followed opening_answer(struct connections *connections, uint32_t slot,
     const uint32_t distance = segment->acknowledged - connection->begun;
     const bool is_ours = distance == 0 || distance <= stream_prefix(&connection->stream);
 
+    // Both ends have begun, so that either may be the client.
+    if (connection->crossed && !segment_is_clients(segment, connection))
+        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     if (answers_pending(connection, segment))
         return replace(connections, slot, segment);
     if (segment_is_clients(segment, connection))

@@ -203,6 +203,7 @@ struct connection {
     // A Handshake packet of the QUIC server came after the names were known: it has the whole
     // hello.
     bool accepted;
+    bool crossed;                      // the server has sent a SYN of its own
     bool pending;                      // another SYN came, which the server has not answered
     bool pending_low;                  // from the lower one of both ends
     uint32_t pending_base;             // with pending: the sequence number of its first byte

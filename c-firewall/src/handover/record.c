@@ -42,9 +42,11 @@ enum {
     MAY_RETRY = 1 << 11,
     MAY_SWITCH = 1 << 12,
     ACCEPTED = 1 << 13,
-    FLAGS = (1 << 14) - 1,
+    CROSSED = 1 << 14,
+    FLAGS = (1 << 15) - 1,
     // Those that a connection of UDP has not.
-    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH,
+    TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY |
+                MAY_SWITCH | CROSSED,
 };
 
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length) {
@@ -76,7 +78,7 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->stream.let_go ? LET_GO : 0U) | (connection->names.ech ? ECH : 0U) |
            (connection->stream.ahead ? AHEAD : 0U) | (connection->syn_data ? SYN_DATA : 0U) |
            (connection->may_retry ? MAY_RETRY : 0U) | (connection->may_switch ? MAY_SWITCH : 0U) |
-           (connection->accepted ? ACCEPTED : 0U);
+           (connection->accepted ? ACCEPTED : 0U) | (connection->crossed ? CROSSED : 0U);
 }
 
 /// Fields that only one of TCP and UDP has.
@@ -262,6 +264,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->may_retry = flags & MAY_RETRY;
     connection->may_switch = flags & MAY_SWITCH;
     connection->accepted = flags & ACCEPTED;
+    connection->crossed = flags & CROSSED;
 }
 
 /// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.

@@ -85,6 +85,7 @@ pub fn begin_again(
         return None;
     }
     if !may_begin(connection, segment) {
+        connection.crossed |= !connection.confirmed;
         return Some(lifetime::odd(connections, ConnectionCause::Ambiguous));
     }
     direction::bind_pending(connection, &segment.input);
@@ -133,6 +134,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     connection.may_retry = false;
     connection.may_switch = false;
     connection.syn_data = false;
+    connection.crossed = false;
     connection.cache = ConnectionCache::default();
     connection.names = Names {
         state: NamesState::Undecided,
@@ -150,6 +152,11 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
 /// one it has.
 pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
+    if connection.crossed && !segment::is_clients(segment, connection) {
+        // Both ends have begun, so that either may be the client.
+        let cause = ConnectionCause::Ambiguous;
+        return lifetime::unreadable(connections, slot, cause, segment.now_ns);
+    }
     if answers_pending(connection, segment) {
         return replace(connections, slot, segment);
     }

@@ -284,6 +284,8 @@ pub struct Connection {
     pub may_switch: bool,
     /// A Handshake packet of the QUIC server came after the names were known: it has the whole hello.
     pub accepted: bool,
+    /// The server has sent a SYN of its own.
+    pub crossed: bool,
     /// Another SYN came, which the server has not answered; from the lower one of both ends.
     pub pending: bool,
     pub pending_low: bool,
@@ -460,6 +462,7 @@ impl Default for Connection {
             server_begun: 0,
             server_end: 0,
             syn_data: false,
+            crossed: false,
             may_retry: false,
             may_switch: false,
             accepted: false,

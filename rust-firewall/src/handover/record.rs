@@ -76,10 +76,11 @@ const SYN_DATA: u64 = 1 << 10;
 const MAY_RETRY: u64 = 1 << 11;
 const MAY_SWITCH: u64 = 1 << 12;
 const ACCEPTED: u64 = 1 << 13;
-const FLAGS: u64 = (1 << 14) - 1;
+const CROSSED: u64 = 1 << 14;
+const FLAGS: u64 = (1 << 15) - 1;
 /// Those that a connection of UDP has not.
 const TCP_FLAGS: u64 =
-    CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH;
+    CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH | CROSSED;
 
 /// State of a reader.
 pub struct RecordReading<'a> {
@@ -138,6 +139,7 @@ fn flags_of(connection: &Connection) -> u64 {
         (connection.may_retry, MAY_RETRY),
         (connection.may_switch, MAY_SWITCH),
         (connection.accepted, ACCEPTED),
+        (connection.crossed, CROSSED),
     ];
     let set = flags.iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, flag)| flag).sum()
@@ -316,6 +318,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.may_retry = flags & MAY_RETRY != 0;
     connection.may_switch = flags & MAY_SWITCH != 0;
     connection.accepted = flags & ACCEPTED != 0;
+    connection.crossed = flags & CROSSED != 0;
 }
 
 /// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
