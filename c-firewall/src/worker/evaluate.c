@@ -284,13 +284,14 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
     uint32_t before = 0; // the mark of the query before
 
     do {
+        const bool is_asked = evaluation->stage != 0 || evaluation->settled != 0;
         bool settled;
 
         if (named)
             named_tell(named, connection_names(connections, &named->followed), input);
         decide_packet(&evaluation->decide, loaded->compiled, &loaded->flow, &source->counters,
                       input, outcome);
-        settled = is_settled(named, connections);
+        settled = is_asked && is_settled(named, connections);
         stage_withhold(evaluation->settled, settled, outcome);
         if (evaluation->stage != 0) {
             stage_tell(evaluation->stage, input, settled || is_answer(named, connections),

@@ -376,7 +376,8 @@ fn ask_policy(
     loop {
         let told = told(input, named.as_ref(), evaluation.connections.as_deref());
         let mut outcome = decide::packet(&evaluation.decide, policy.as_ref(), &told);
-        let is_settled = is_settled(named.as_ref(), evaluation.connections.as_deref());
+        let is_asked = evaluation.stage != 0 || evaluation.settled != 0;
+        let is_settled = is_asked && is_settled(named.as_ref(), evaluation.connections.as_deref());
         stage::withhold(evaluation.settled, is_settled, &mut outcome);
         if evaluation.stage != 0 {
             let is_final =
