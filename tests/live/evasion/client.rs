@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A client of TCP that makes each of its packets itself (RFC 9293).
 
+use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use testbed::frames::Link;
 
+use super::multipath::{self, Keys};
 use super::net::Net;
 use super::wire::{self, Outside, Version, TCP};
 
@@ -17,6 +19,8 @@ pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 pub const URG: u8 = 0x20;
 
+/// TCP Fast Open without a cookie (RFC 7413, section 4.1.1), padded.
+pub const FAST_OPEN: [u8; 4] = [34, 2, 1, 1];
 /// For the server's SYN-ACK; a link that is full drops packets, which nobody sends again.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Data that a segment has room for, with options.
@@ -24,11 +28,14 @@ const SEGMENT_BYTES: usize = 1_400;
 /// For an answer of the server to come; what is dropped costs as much.
 pub const QUIET: Duration = Duration::from_millis(250);
 
-/// A packet of the client, or a pause.
 #[derive(Clone, Debug)]
 pub enum Step {
     Segment(Segment),
     Pause(Duration),
+    /// Waits for data of the server, and acknowledges it.
+    Hear,
+    /// Opens another connection with the same ports and the same first sequence number.
+    OpenAgain,
 }
 
 /// A segment, by what differs from a plain one.
@@ -46,6 +53,8 @@ pub struct Segment {
     pub urgent: u16,
     /// Options of TCP, a multiple of 4 bytes.
     pub options: Vec<u8>,
+    /// With Multipath TCP: the place in the client's stream that the server is to put the bytes to.
+    pub mapped: Option<i64>,
 }
 
 impl Segment {
@@ -60,6 +69,7 @@ impl Segment {
             wrong_checksum: false,
             urgent: 0,
             options: Vec::new(),
+            mapped: None,
         }
     }
 
@@ -77,9 +87,20 @@ pub struct Script {
     pub on_syn: Vec<u8>,
     /// Between the true SYN and the answer to it.
     pub after_syn: Vec<Segment>,
+    /// It does not acknowledge the server's SYN.
+    pub is_silent: bool,
+    /// It asks for Multipath TCP.
+    pub is_multipath: bool,
     pub steps: Vec<Step>,
     /// The first sequence number; 0 = some number.
     pub first: u32,
+}
+
+impl Script {
+    /// Whether the SYN can be one that a firewall doesn't let pass.
+    pub fn is_shown_by_syn(&self) -> bool {
+        self.is_multipath || !self.on_syn.is_empty()
+    }
 }
 
 fn tcp_segment(
@@ -127,6 +148,36 @@ fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
     u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
 }
 
+/// A segment without data that acknowledges. offset: its place.
+fn acknowledgement(offset: i64) -> Segment {
+    Segment {
+        flags: ACK,
+        offset,
+        ..Segment::data(0, &[])
+    }
+}
+
+/// A connection that the server has answered.
+struct Opened {
+    /// The number of the server's first byte.
+    begun: u32,
+    /// Packets that have come.
+    packets: Vec<Vec<u8>>,
+    /// If both ends speak Multipath TCP.
+    keys: Option<Keys>,
+}
+
+impl Opened {
+    /// A segment with the option that says where its bytes belong, if they belong elsewhere.
+    fn mapped(&self, segment: &Segment) -> Segment {
+        let mut segment = segment.clone();
+        if let (Some(keys), Some(place)) = (&self.keys, segment.mapped) {
+            segment.options = keys.mapping(place, segment.offset, segment.bytes.len());
+        }
+        segment
+    }
+}
+
 /// A client, at a port of its own.
 pub struct Client<'a> {
     pub net: &'a Net,
@@ -171,27 +222,52 @@ impl Client<'_> {
             0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
             first => first,
         };
-        let Some((ack, packets)) = self.open(first, script)? else {
+        let Some(mut opened) = self.open(first, script, None)? else {
             return Ok(None);
         };
+        let (mut ack, mut end) = (opened.begun, 0);
         for step in &script.steps {
             match step {
-                Step::Segment(segment) => self.send(first, ack, segment)?,
+                Step::Segment(segment) => {
+                    self.send(first, ack, &opened.mapped(segment))?;
+                    end = end.max(segment.offset + segment.bytes.len() as i64);
+                }
                 Step::Pause(pause) => thread::sleep(*pause),
+                Step::Hear => {
+                    let heard = self.answer(ack, mem::take(&mut opened.packets))?;
+                    ack = ack.wrapping_add(heard.len() as u32);
+                    self.send(first, ack, &acknowledgement(end))?;
+                }
+                Step::OpenAgain => {
+                    let plain = Script::default();
+                    let Some(again) = self.open(first, &plain, Some(opened.begun))? else {
+                        return Ok(Some(Vec::new()));
+                    };
+                    (opened, end) = (again, 0);
+                    ack = opened.begun;
+                }
             }
         }
-        self.answer(ack, packets).map(Some)
+        self.answer(ack, opened.packets).map(Some)
     }
 }
 
 impl Client<'_> {
-    /// The handshake of TCP. Gives what acknowledges the server's part of it, and all packets that have come; nothing if
-    /// nobody answers a SYN with data.
-    fn open(&self, first: u32, script: &Script) -> anyhow::Result<Option<(u32, Vec<Vec<u8>>)>> {
-        // Maximum segment size 1460; with data also TCP Fast Open without a cookie (RFC 7413, section 4.1.1).
+    /// The handshake of TCP; nothing if the server does not answer.
+    /// - before: what the server's first byte had for a number in the connection before.
+    fn open(
+        &self,
+        first: u32,
+        script: &Script,
+        before: Option<u32>,
+    ) -> anyhow::Result<Option<Opened>> {
+        // Maximum segment size 1460.
         let mut options = vec![2, 4, 5, 0xb4];
         if !script.on_syn.is_empty() {
-            options.extend([34, 2, 1, 1]);
+            options.extend(FAST_OPEN);
+        }
+        if script.is_multipath {
+            options.extend(multipath::ASK);
         }
         let syn = Segment {
             flags: SYN,
@@ -201,9 +277,12 @@ impl Client<'_> {
         for segment in script.before.iter().chain([&syn]).chain(&script.after_syn) {
             self.send(first, 0, segment)?;
         }
+        let begun = |tcp: &[u8]| u32_at(tcp, 4).wrapping_add(1);
         let is_answer = |packet: &[u8]| {
             of_server(packet, self.version, self.ports).is_some_and(|(tcp, _)| {
-                tcp[13] & (SYN | ACK) == SYN | ACK && is_own(tcp, first, script)
+                tcp[13] & (SYN | ACK) == SYN | ACK
+                    && is_own(tcp, first, script)
+                    && Some(begun(tcp)) != before
             })
         };
         let ours = |packet: &[u8]| of_server(packet, self.version, self.ports).is_some();
@@ -225,17 +304,21 @@ impl Client<'_> {
             .find(|packet| is_answer(packet))
             .and_then(|packet| of_server(packet, self.version, self.ports))
             .context("it has just been found")?;
-        let ack = u32_at(tcp, 4).wrapping_add(1);
+        let (begun, keys) = (begun(tcp), multipath::keys(&tcp[20..]));
+        // Behind what the server has of the data on the SYN.
+        let taken = u32_at(tcp, 8).wrapping_sub(first.wrapping_add(1));
         let acknowledge = Segment {
-            flags: ACK,
-            // Behind what the server has of the data on the SYN.
-            ..Segment::data(
-                u32_at(tcp, 8).wrapping_sub(first.wrapping_add(1)) as usize,
-                &[],
-            )
+            options: keys.as_ref().map(Keys::option).unwrap_or_default(),
+            ..acknowledgement(taken.into())
         };
-        self.send(first, ack, &acknowledge)?;
-        Ok(Some((ack, packets)))
+        if !script.is_silent {
+            self.send(first, begun, &acknowledge)?;
+        }
+        Ok(Some(Opened {
+            begun,
+            packets,
+            keys,
+        }))
     }
 
     /// The first data that the server sends; empty if it sends none. packets: that have come.

@@ -14,9 +14,12 @@ use crate::capture::Recorder;
 use crate::names::judge;
 use crate::stage::Stage;
 
+mod both_open;
 pub mod client;
 pub mod datagrams;
 pub mod hello;
+mod later;
+pub mod multipath;
 pub mod net;
 mod over_ipv6;
 pub mod queries;
@@ -28,6 +31,7 @@ pub mod wire;
 
 use client::{Client, Script};
 use hello::Opening;
+use later::LATER;
 use net::{Net, Sees};
 use over_ipv6::OVER_IPV6;
 use strategies::{Strategy, STRATEGIES};
@@ -87,6 +91,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])
+        .chain(both_open::cases())
         .chain(queries::cases())
         .chain(datagrams::cases())
         .chain(quic::cases())
@@ -125,11 +130,12 @@ fn try_one(
         };
         let answer = client.run(script)?;
         completed = answer.map(|answer| answer.starts_with(opening.answer));
-        Ok(completed)
+        // A SYN that carries a whole opening is dropped with it.
+        let is_dropped = !answered && script.is_shown_by_syn();
+        Ok(completed.or(is_dropped.then_some(false)))
     })?;
-    // A SYN that carries a whole opening is dropped with it.
     ensure!(
-        completed.is_some() || !script.on_syn.is_empty(),
+        completed.is_some() || script.is_shown_by_syn(),
         "{tried}: no SYN-ACK of the server"
     );
     Ok(tried)
@@ -153,6 +159,7 @@ fn try_all(
         .flat_map(|((name, opening), (_, decoy))| {
             STRATEGIES
                 .iter()
+                .chain(LATER)
                 .chain(own)
                 .filter(|strategy| wanted(strategy))
                 .filter_map(move |strategy| {

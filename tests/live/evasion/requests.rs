@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Clients of HTTP that hide a request to a denied host behind one to an allowed host on the same connection, before a
-//! server that keeps connections open and tells whom it was asked for. It must never be asked for the denied host.
+//! server that keeps connections open, speaks Multipath TCP and tells whom it was asked for. It must never be asked for the denied host.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
@@ -12,6 +12,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::client::{Client, Script, Segment};
 use super::hello::{self, Opening};
+use super::multipath;
 use super::net::{Net, Sees, SERVER, SERVER_6};
 use super::strategies::{cut, steps, STRATEGIES};
 use super::tried::{self, all_completed, most_completed, none_completed, patience, Tried};
@@ -161,7 +162,18 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
             script: (strategy.script)(&asked, &decoy)?,
         })
     });
-    known.chain(cuts(&asked)).chain(behind(host)).collect()
+    let [alone, before] = [host, other].map(|host| request("GET", host, "", ""));
+    let over_several = multipath::ways(&alone, &before);
+    let over_several = over_several.map(|(name, script)| Way {
+        name: name.to_owned(),
+        honest: false,
+        script,
+    });
+    known
+        .chain(cuts(&asked))
+        .chain(behind(host))
+        .chain(over_several)
+        .collect()
 }
 
 /// Reads a line without its end.
@@ -228,7 +240,7 @@ impl Scene {
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
             let address = SocketAddr::from((address, PORT));
-            let listener = net.server.enter(|| TcpListener::bind(address))?;
+            let listener = net.server.enter(|| multipath::listen(address))?;
             let told = Arc::clone(&heard);
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {

@@ -168,7 +168,7 @@ fn in_records(opening: &Opening, cuts: &[usize]) -> Option<Vec<u8>> {
     Some(tls_records(&host, opening.padding, cuts).bytes)
 }
 
-fn host_of(opening: &Opening) -> Option<String> {
+pub fn host_of(opening: &Opening) -> Option<String> {
     let name = opening.bytes.get(opening.name_at..)?;
     let end = name.iter().position(|byte| !byte.is_ascii_graphic())?;
     (opening.port == 443).then(|| String::from_utf8_lossy(&name[..end]).into_owned())

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A server that answers a SYN by a SYN (RFC 9293, section 3.5, figure 7): both ends open the connection, and the client still shows a
+//! name. Both are the kernel's TCP; none may say the denied name to the other.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeVal;
+use testbed::netns::Namespace;
+use testbed::packets;
+use testbed::place::restore;
+use testbed::twin::Twin;
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+use super::net::{Net, Sees, SERVER, SERVER_6};
+use super::tried::{self, all_completed, none_completed, Tried};
+use super::{hello, By, ALLOW_LIST, BLOCK_LIST, DENIED};
+
+/// The server's, at which it does not listen.
+const PORT: u16 = 8443;
+/// The client's own address.
+const CLIENT: [u8; 4] = [10, 9, 1, 1];
+const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 1];
+/// For both ends to have opened a connection, and for what is said to come.
+const OPENED: Duration = Duration::from_secs(1);
+/// Between two tries of an end.
+const LOOK: Duration = Duration::from_millis(20);
+
+const ROWS: &[Row] = &[("both-open", 120, both_open)];
+
+pub fn cases() -> Vec<Case> {
+    for_each_twin(ROWS)
+}
+
+/// The client's end and the server's.
+type Ends = [SocketAddr; 2];
+
+/// Begins to open a connection. Gives it if it is open in time; the other end refuses it if it has not begun.
+fn connect(
+    namespace: &Namespace,
+    [from, to]: Ends,
+    limit: Duration,
+) -> anyhow::Result<Option<TcpStream>> {
+    let domain = if from.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    let socket = namespace.enter(|| packets::socket(domain, libc::SOCK_STREAM, 0))?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    let limit = TimeVal::new(limit.as_secs() as i64, limit.subsec_micros().into());
+    setsockopt(&socket, sockopt::SendTimeout, &limit)?;
+    packets::bind(&socket, from)?;
+    Ok(packets::connect(&socket, to)
+        .is_ok()
+        .then(|| TcpStream::from(socket)))
+}
+
+/// Whether the server hears what the client says. is_server_first: it sends a SYN before its client does, which the client's kernel refuses.
+fn hears(
+    net: &Net,
+    [client, server]: Ends,
+    is_server_first: bool,
+    said: &[u8],
+) -> anyhow::Result<bool> {
+    if is_server_first {
+        connect(&net.server, [server, client], OPENED)?;
+    }
+    let (client, server) = thread::scope(|scope| {
+        let first = scope.spawn(|| connect(&net.client, [client, server], OPENED));
+        let deadline = Instant::now() + OPENED;
+        let mut second = Ok(None);
+        while matches!(second, Ok(None)) && Instant::now() < deadline {
+            thread::sleep(LOOK);
+            second = connect(&net.server, [server, client], OPENED);
+        }
+        (first.join().expect("no panic"), second)
+    });
+    let (Some(mut client), Some(mut server)) = (client?, server?) else {
+        return Ok(false);
+    };
+    client.write_all(said)?;
+    server.set_read_timeout(Some(OPENED))?;
+    let mut heard = vec![0; said.len()];
+    Ok(server.read_exact(&mut heard).is_ok() && heard == said)
+}
+
+/// Says a name in all ways.
+fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
+    let said = hello::tls(DENIED, 0).bytes;
+    let ends: [(&str, IpAddr, IpAddr); 2] = [
+        ("IPv4", CLIENT.into(), SERVER.into()),
+        ("IPv6", CLIENT_6.into(), SERVER_6.into()),
+    ];
+    let orders = [("the client first", false), ("the server first", true)];
+    let jobs: Vec<_> = ends
+        .iter()
+        .flat_map(|ends| orders.iter().map(move |order| (ends, order)))
+        .collect();
+    tried::try_all(
+        net,
+        &jobs,
+        |_, ((over, client, server), (way, is_server_first))| {
+            Tried::new(way, over, answered, |port| {
+                let ends = [
+                    SocketAddr::from((*client, port)),
+                    SocketAddr::from((*server, PORT)),
+                ];
+                hears(net, ends, *is_server_first, &said).map(Some)
+            })
+        },
+    )
+}
+
+/// Nothing comes through behind a twin; without one all does.
+fn both_open(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    for tool in ["iptables", "ip6tables"] {
+        // The server is not to hear the client's SYN before it has sent its own.
+        restore(
+            &net.server,
+            tool,
+            "-A INPUT -p tcp --dport 8443 --syn -j DROP",
+        )?;
+    }
+    all_completed(&try_all(&net, true)?)?;
+    for text in [BLOCK_LIST, &ALLOW_LIST.replace("443", "8443")] {
+        let running = By::Twin(twin).start(&net, text)?;
+        none_completed(&try_all(&net, false)?)?;
+        running.finish()?;
+    }
+    Ok(())
+}

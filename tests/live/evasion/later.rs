@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Ways to show a name late: in a hello that the server asks for, in another connection with the same numbers, and behind
+//! data on a SYN.
+
+use std::time::Duration;
+
+use super::client::{Script, Segment, Step, FAST_OPEN, RST, SYN};
+use super::hello::{self, Opening};
+use super::strategies::{cut, host_of, in_name, Strategy};
+
+/// Longer than `--hello-timeout`.
+const FORGOTTEN: Duration = Duration::from_millis(1_500);
+/// What comes behind a SYN that holds the rest.
+const TAIL_BYTES: usize = 20;
+/// A record of TLS that changes nothing (RFC 8446, appendix D.4).
+const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
+
+fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
+    Some(Script {
+        steps: steps.into_iter().collect(),
+        ..Script::default()
+    })
+}
+
+/// A hello that is answered by asking for another one.
+fn retried(opening: &Opening) -> Option<Vec<u8>> {
+    Some(hello::tls_retried(&host_of(opening)?, opening.padding))
+}
+
+/// The second of two hellos, cut, behind the server's question.
+fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
+    let behind = cut(second, places).into_iter().map(|mut segment| {
+        segment.offset += first.len() as i64;
+        segment.step()
+    });
+    let first = [Segment::data(0, first).step(), Step::Hear];
+    script(first.into_iter().chain(behind))
+}
+
+/// A connection for one name, its end, and another one for another name.
+fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<Script> {
+    let end = Segment {
+        flags: RST,
+        ..Segment::data(first.bytes.len(), &[])
+    };
+    let first = [
+        Segment::data(0, &first.bytes).step(),
+        Step::Hear,
+        end.step(),
+        Step::OpenAgain,
+    ];
+    let second = cut(&second.bytes, places).into_iter().map(Segment::step);
+    script(first.into_iter().chain(second))
+}
+
+/// Nearly all on the SYN, which comes again with something else when it may be forgotten.
+fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Script> {
+    let at = opening.bytes.len() - TAIL_BYTES;
+    let again = Segment {
+        flags: SYN,
+        options: [&[2, 4, 5, 0xb4][..], &FAST_OPEN].concat(),
+        ..Segment::data(0, &decoy.bytes)
+    };
+    // A SYN holds no long one.
+    (opening.padding == 0).then_some(())?;
+    Some(Script {
+        on_syn: opening.bytes[..at].to_vec(),
+        is_silent,
+        ..script([
+            Step::Pause(FORGOTTEN),
+            again.step(),
+            Segment::data(at, &opening.bytes[at..]).step(),
+        ])?
+    })
+}
+
+const fn way(
+    name: &'static str,
+    honest: bool,
+    script: fn(&Opening, &Opening) -> Option<Script>,
+) -> Strategy {
+    Strategy {
+        name,
+        honest,
+        script,
+    }
+}
+
+pub const LATER: &[Strategy] = &[
+    way(
+        "the same name in the hello that the server asks for",
+        true,
+        |o, _| asked_for(&retried(o)?, &o.bytes, &[]),
+    ),
+    way(
+        "another name in the hello that the server asks for",
+        false,
+        |o, d| asked_for(&retried(d)?, &o.bytes, &[]),
+    ),
+    way(
+        "another name in the hello that the server asks for, cut in it",
+        false,
+        |o, d| asked_for(&retried(d)?, &o.bytes, &[in_name(o)]),
+    ),
+    way(
+        "another name in the hello that the server asks for, behind a record",
+        false,
+        |o, d| asked_for(&retried(d)?, &[CHANGE_CIPHER, &o.bytes].concat(), &[]),
+    ),
+    way(
+        "RST, and the same first number for another name",
+        false,
+        |o, d| same_numbers(d, o, &[]),
+    ),
+    way(
+        "RST, and the same first number for another name, cut in it",
+        false,
+        |o, d| same_numbers(d, o, &[in_name(o)]),
+    ),
+    way(
+        "most on the SYN, and the SYN again with another name",
+        false,
+        |o, d| fast_open(o, d, true),
+    ),
+    way(
+        "most on the SYN, acknowledged, and the SYN again with another name",
+        false,
+        |o, d| fast_open(o, d, false),
+    ),
+];

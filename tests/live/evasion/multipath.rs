@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Multipath TCP (RFC 8684), version 1, of a client on one connection: options say where in its stream each segment's bytes belong.
+
+use std::net::{SocketAddr, TcpListener};
+
+use nix::sys::socket::{self, Backlog};
+use sha2::{Digest, Sha256};
+use testbed::packets;
+
+use super::client::{Script, Segment};
+
+/// The option's kind.
+const KIND: u8 = 30;
+/// Asks for it on a SYN (MP_CAPABLE): version 1, HMAC-SHA256.
+pub const ASK: [u8; 4] = [KIND, 4, 1, 1];
+/// The same on a SYN-ACK has the server's key behind.
+const ANSWER_BYTES: u8 = 12;
+const KEY_BYTES: usize = 8;
+/// The client's key.
+const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
+/// Flags of a mapping (DSS): an acknowledgement and a place, each of 8 bytes.
+const MAPPING_FLAGS: u8 = 0x0f;
+const MAPPING_BYTES: u8 = 26;
+/// Padding of one byte.
+const NONE: u8 = 1;
+
+/// Both ends' keys.
+pub struct Keys {
+    server: [u8; KEY_BYTES],
+}
+
+/// Finds the server's key in the options of its SYN-ACK; None if it speaks no Multipath TCP.
+pub fn keys(options: &[u8]) -> Option<Keys> {
+    let mut left = options;
+    while let [kind, rest @ ..] = left {
+        if *kind == NONE {
+            left = rest;
+            continue;
+        }
+        let bytes = *rest.first()?;
+        if (*kind, bytes) == (KIND, ANSWER_BYTES) {
+            let server = left.get(4..).and_then(<[u8]>::first_chunk)?;
+            return Some(Keys { server: *server });
+        }
+        left = left.get(usize::from(bytes.max(1))..)?;
+    }
+    None
+}
+
+/// The number in front of a stream's first byte (section 3.1): the low half of what SHA-256 makes of a key.
+fn before_first(key: &[u8; KEY_BYTES]) -> u64 {
+    let hash = Sha256::digest(key);
+    hash.last_chunk().map_or(0, |low| u64::from_be_bytes(*low))
+}
+
+impl Keys {
+    /// The option of the handshake's third packet: both keys.
+    pub fn option(&self) -> Vec<u8> {
+        let head = [KIND, 4 + 2 * KEY_BYTES as u8, 1, 1];
+        [&head[..], &KEY, &self.server].concat()
+    }
+
+    /// The option that says where bytes belong (DSS).
+    /// - place: in the client's stream; one before 0 is of what the server has already.
+    /// - offset: behind the SYN of this connection.
+    pub fn mapping(&self, place: i64, offset: i64, bytes: usize) -> Vec<u8> {
+        let acknowledged = before_first(&self.server).wrapping_add(1);
+        let place = before_first(&KEY)
+            .wrapping_add(1)
+            .wrapping_add(place as u64);
+        [
+            &[KIND, MAPPING_BYTES, 0x20, MAPPING_FLAGS][..],
+            &acknowledged.to_be_bytes(),
+            &place.to_be_bytes(),
+            &(1 + offset as u32).to_be_bytes(),
+            &(bytes as u16).to_be_bytes(),
+            &[NONE, NONE],
+        ]
+        .concat()
+    }
+}
+
+fn asking(steps: Vec<Segment>) -> Script {
+    Script {
+        is_multipath: true,
+        steps: steps.into_iter().map(Segment::step).collect(),
+        ..Script::default()
+    }
+}
+
+/// Segments at an offset whose bytes belong to a place.
+fn at(offset: usize, bytes: &[u8], place: i64) -> Segment {
+    Segment {
+        mapped: Some(place),
+        ..Segment::data(offset, bytes)
+    }
+}
+
+/// Ways to say something. decoy: what stands first, for what the server has.
+pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
+    let behind = asking(vec![
+        at(0, decoy, -(decoy.len() as i64)),
+        at(decoy.len(), bytes, 0),
+    ]);
+    [
+        ("Multipath TCP", asking(vec![at(0, bytes, 0)])),
+        (
+            "Multipath TCP, behind other bytes that the server has",
+            behind,
+        ),
+    ]
+}
+
+/// Listens for connections of Multipath TCP, and of TCP.
+pub fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let domain = if address.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    let socket = packets::socket(domain, libc::SOCK_STREAM, libc::IPPROTO_MPTCP)?;
+    packets::bind(&socket, address)?;
+    socket::listen(&socket, Backlog::MAXCONN)?;
+    Ok(TcpListener::from(socket))
+}
