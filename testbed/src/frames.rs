@@ -21,10 +21,42 @@ const ETH_P_ALL: u16 = 0x0003;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
+/// struct virtio_net_hdr in front of a frame, its flag that a checksum is to be filled in (linux/virtio_net.h), and the socket option that asks
+/// for it (linux/if_packet.h).
+const VIRTIO_BYTES: usize = 10;
+const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
+const PACKET_VNET_HDR: i32 = 15;
+/// Turns checksums of sent packets on or off (linux/ethtool.h).
+const ETHTOOL_STXCSUM: u32 = 0x17;
+
 /// A packet socket at an interface of a namespace.
 pub struct Link {
     socket: OwnedFd,
     own: [u8; 6],
+    /// Bytes in front of each frame.
+    virtio_bytes: usize,
+}
+
+/// Makes the kernel fill in checksums of packets that leave by an interface, as for devices without offload.
+pub fn sum_in_software(namespace: &Namespace, interface: &str) -> anyhow::Result<()> {
+    let socket = namespace.enter(|| socket(libc::AF_INET, libc::SOCK_DGRAM, 0))?;
+    let mut value = [ETHTOOL_STXCSUM, 0];
+    // SAFETY: all zeros is a valid ifreq; its name stays NUL-terminated, and the value outlives the call.
+    let result = unsafe {
+        let mut request: libc::ifreq = zeroed();
+        let room = request.ifr_name.len() - 1;
+        for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request)
+    };
+    ensure!(
+        result == 0,
+        "ETHTOOL_STXCSUM: {}",
+        io::Error::last_os_error()
+    );
+    Ok(())
 }
 
 /// Returns the hardware address of an interface.
@@ -76,16 +108,63 @@ impl Link {
             }
         })?;
         force_receive_buffer(&socket, RECEIVE_BUFFER)?;
-        Ok(Link { socket, own })
+        Ok(Link {
+            socket,
+            own,
+            virtio_bytes: 0,
+        })
+    }
+
+    /// Allows packets whose checksum is still to be filled in.
+    pub fn leave_checksums(&mut self) -> anyhow::Result<()> {
+        let on = 1;
+        // SAFETY: the kernel reads one int.
+        let result = unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                PACKET_VNET_HDR,
+                (&raw const on).cast(),
+                size_of::<i32>() as libc::socklen_t,
+            )
+        };
+        ensure!(
+            result == 0,
+            "PACKET_VNET_HDR: {}",
+            io::Error::last_os_error()
+        );
+        self.virtio_bytes = VIRTIO_BYTES;
+        Ok(())
     }
 
     /// Sends a packet to a hardware address.
     pub fn send(&self, to: [u8; 6], packet: &[u8]) -> anyhow::Result<()> {
+        self.send_behind(&[0; VIRTIO_BYTES][..self.virtio_bytes], to, packet)
+    }
+
+    /// Sends a packet whose checksum the kernel is to fill in at a place: that of what begins at a start. Needs
+    /// [`Link::leave_checksums`].
+    pub fn send_unsummed(
+        &self,
+        to: [u8; 6],
+        packet: &[u8],
+        start: usize,
+        place: usize,
+    ) -> anyhow::Result<()> {
+        let mut virtio = [0; VIRTIO_BYTES];
+        virtio[0] = VIRTIO_NEEDS_CHECKSUM;
+        virtio[6..8].copy_from_slice(&((HEADER_BYTES + start) as u16).to_ne_bytes());
+        virtio[8..10].copy_from_slice(&((place - start) as u16).to_ne_bytes());
+        self.send_behind(&virtio, to, packet)
+    }
+
+    fn send_behind(&self, virtio: &[u8], to: [u8; 6], packet: &[u8]) -> anyhow::Result<()> {
         let ethertype = match packet.first().map(|first| first >> 4) {
             Some(6) => ETH_P_IPV6,
             _ => ETH_P_IP,
         };
-        let frame = [&to[..], &self.own, &ethertype.to_be_bytes(), packet].concat();
+        let ethertype = ethertype.to_be_bytes();
+        let frame = [virtio, &to, &self.own, &ethertype, packet].concat();
         // SAFETY: the kernel reads the frame.
         let sent = unsafe {
             libc::send(
@@ -141,7 +220,8 @@ impl Link {
             };
             let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
             let is_ip = matches!(u16::from_be(from.sll_protocol), ETH_P_IP | ETH_P_IPV6);
-            let packet = buffer.get(HEADER_BYTES..read).unwrap_or_default();
+            let start = self.virtio_bytes + HEADER_BYTES;
+            let packet = buffer.get(start..read).unwrap_or_default();
             if is_ip && from.sll_pkttype != libc::PACKET_OUTGOING && wanted(packet) {
                 packets.push(packet.to_vec());
                 if packets.len() >= expected {

@@ -12,7 +12,6 @@ use nix::sys::time::TimeVal;
 use testbed::netns::Namespace;
 use testbed::packets;
 use testbed::place::restore;
-use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::net::{Net, Sees, SERVER, SERVER_6};
@@ -29,7 +28,7 @@ const OPENED: Duration = Duration::from_secs(1);
 /// Between two tries of an end.
 const LOOK: Duration = Duration::from_millis(20);
 
-const ROWS: &[Row] = &[("both-open", 120, both_open)];
+const ROWS: &[Row] = &[("both-open", 120, |twin| both_open(By::Twin(twin)))];
 
 pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
@@ -115,8 +114,8 @@ fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     )
 }
 
-/// Nothing comes through behind a twin; without one all does.
-fn both_open(twin: Twin) -> anyhow::Result<()> {
+/// Nothing leads past the firewall; without one all does.
+pub fn both_open(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for tool in ["iptables", "ip6tables"] {
         // The server is not to hear the client's SYN before it has sent its own.
@@ -128,7 +127,7 @@ fn both_open(twin: Twin) -> anyhow::Result<()> {
     }
     all_completed(&try_all(&net, true)?)?;
     for text in [BLOCK_LIST, &ALLOW_LIST.replace("443", "8443")] {
-        let running = By::Twin(twin).start(&net, text)?;
+        let running = by.start(&net, text)?;
         none_completed(&try_all(&net, false)?)?;
         running.finish()?;
     }

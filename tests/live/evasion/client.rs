@@ -53,8 +53,19 @@ pub struct Segment {
     pub urgent: u16,
     /// Options of TCP, a multiple of 4 bytes.
     pub options: Vec<u8>,
+    /// Bytes that the kernel replaces by a checksum behind the firewall.
+    pub unsummed: Option<Unsummed>,
     /// With Multipath TCP: the place in the client's stream that the server is to put the bytes to.
     pub mapped: Option<i64>,
+}
+
+/// Two bytes of a segment that are other ones until a checksum is filled in: that of all from a start on, which are the
+/// segment's own bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsummed {
+    pub start: usize,
+    pub place: usize,
+    pub seen: [u8; 2],
 }
 
 impl Segment {
@@ -69,6 +80,7 @@ impl Segment {
             wrong_checksum: false,
             urgent: 0,
             options: Vec::new(),
+            unsummed: None,
             mapped: None,
         }
     }
@@ -207,12 +219,30 @@ impl Client<'_> {
             let base = if part.flags & SYN != 0 { 0 } else { 1 };
             let seq = first.wrapping_add(base).wrapping_add(part.offset as u32);
             let ack = ack.wrapping_add(part.ack_off);
-            let tcp = tcp_segment(self.version, self.ports, seq, ack, &part);
+            let tcp = match part.outside.is_forged {
+                // The acknowledgement of all of these bytes.
+                true => {
+                    let ports = (self.ports.1, self.ports.0);
+                    tcp_segment(self.version, ports, ack, seq, &part)
+                }
+                false => tcp_segment(self.version, self.ports, seq, ack, &part),
+            };
             for packet in wire::packets(self.version, TCP, self.ports.0, &part.outside, &tcp) {
-                self.link.send(self.net.gateway, &packet)?;
+                self.send_packet(packet, &part)?;
             }
         }
         Ok(())
+    }
+
+    fn send_packet(&self, mut packet: Vec<u8>, part: &Segment) -> anyhow::Result<()> {
+        let Some(unsummed) = part.unsummed else {
+            return self.link.send(self.net.gateway, &packet);
+        };
+        let header = packet.len() - part.bytes.len();
+        let [start, place] = [unsummed.start, unsummed.place].map(|place| header + place);
+        packet[place..place + 2].copy_from_slice(&unsummed.seen);
+        let gateway = self.net.gateway;
+        self.link.send_unsummed(gateway, &packet, start, place)
     }
 
     /// Does what a script says; gives the first bytes that the server answers with, empty if it does not answer; nothing if

@@ -10,7 +10,7 @@ use super::strategies::{cut, host_of, in_name, Strategy};
 
 /// Longer than `--hello-timeout`.
 const FORGOTTEN: Duration = Duration::from_millis(1_500);
-/// What comes behind a SYN that holds the rest.
+/// Bytes that follow a SYN with all others.
 const TAIL_BYTES: usize = 20;
 /// A record of TLS that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];

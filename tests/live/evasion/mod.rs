@@ -14,7 +14,8 @@ use crate::capture::Recorder;
 use crate::names::judge;
 use crate::stage::Stage;
 
-mod both_open;
+pub mod both_open;
+mod checksum;
 pub mod client;
 pub mod datagrams;
 pub mod hello;
@@ -24,7 +25,7 @@ pub mod net;
 mod over_ipv6;
 pub mod queries;
 pub mod quic;
-mod requests;
+pub mod requests;
 pub mod strategies;
 pub mod tried;
 pub mod wire;
@@ -92,6 +93,7 @@ pub fn cases() -> Vec<Case> {
         .into_iter()
         .chain([calibration])
         .chain(both_open::cases())
+        .chain(checksum::cases())
         .chain(queries::cases())
         .chain(datagrams::cases())
         .chain(quic::cases())
@@ -191,13 +193,18 @@ pub enum Running {
 
 impl By {
     pub fn start(self, net: &Net, text: &str) -> anyhow::Result<Running> {
+        self.start_with(net, text, &[])
+    }
+
+    /// more: options of a twin that decides.
+    fn start_with(self, net: &Net, text: &str, more: &[&str]) -> anyhow::Result<Running> {
         let twin = match self {
             By::Twin(twin) => twin,
             By::Stage(twin) => return Stage::start(net, twin, text).map(Running::Stage),
         };
         let folder = Folder::shared()?;
         let policy = folder.write("policy.nft", text)?;
-        let arguments = ["--policy", &policy, "--hello-timeout", "1"];
+        let arguments = [&["--policy", &policy, "--hello-timeout", "1"], more].concat();
         let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
         Ok(Running::Twin {
             firewall,

@@ -7,7 +7,6 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::client::{Client, Script, Segment};
@@ -26,7 +25,7 @@ const MANY: usize = 30;
 /// Bytes between two places where the requests are cut.
 const STEP: usize = 5;
 
-const ALLOW_LIST: &str = r#"
+pub const ALLOW_LIST: &str = r#"
 table inet filter {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
@@ -38,15 +37,15 @@ table inet filter {
 
 const ROWS: &[Row] = &[
     ("requests-block-list", 120, |twin| {
-        hold(twin, Version::V4, BLOCK_LIST)
+        hold(By::Twin(twin), Version::V4, BLOCK_LIST)
     }),
     ("requests-block-list-ipv6", 120, |twin| {
-        hold(twin, Version::V6, BLOCK_LIST)
+        hold(By::Twin(twin), Version::V6, BLOCK_LIST)
     }),
     ("requests-allow-list", 120, |twin| {
-        hold(twin, Version::V4, ALLOW_LIST)
+        hold(By::Twin(twin), Version::V4, ALLOW_LIST)
     }),
-    ("requests-honest", 120, honest),
+    ("requests-honest", 120, |twin| honest(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -282,9 +281,9 @@ fn try_all(
 }
 
 /// No way leads past the firewall.
-fn hold(twin: Twin, version: Version, text: &str) -> anyhow::Result<()> {
+pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
-    let running = By::Twin(twin).start(&scene.net, text)?;
+    let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, version, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
     println!("{} ways: none completed", tried.len());
@@ -295,10 +294,10 @@ fn hold(twin: Twin, version: Version, text: &str) -> anyhow::Result<()> {
 const OTHER: &str = "xyz.amused.example";
 
 /// A client with allowed hosts only is let through.
-fn honest(twin: Twin) -> anyhow::Result<()> {
+pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let running = By::Twin(twin).start(&scene.net, text)?;
+        let running = by.start(&scene.net, text)?;
         let hosts = (OTHER, DENIED);
         all_completed(&try_all(&scene, Version::V4, hosts, true, |way| {
             way.honest

@@ -152,6 +152,18 @@ fn dies_early() -> Outside {
     }
 }
 
+/// An acknowledgement of so many bytes in the server's name.
+fn forged_ack(bytes: usize) -> Segment {
+    Segment {
+        flags: ACK,
+        outside: Outside {
+            is_forged: true,
+            ..Outside::default()
+        },
+        ..Segment::data(bytes, &[])
+    }
+}
+
 /// A SYN with a first sequence number of its own, which does not come to the server.
 fn syn(offset: i64) -> Segment {
     Segment {
@@ -410,6 +422,14 @@ pub const STRATEGIES: &[Strategy] = &[
     evasive!("decoy of the second half, no acknowledgement", |o, d| {
         decoy_within(o, d, no_ack)
     }),
+    evasive!("decoy, acknowledged in the server's name", |o, d| steps([
+        Segment {
+            outside: dies_early(),
+            ..Segment::data(0, &d.bytes)
+        },
+        forged_ack(d.bytes.len()),
+        Segment::data(0, &o.bytes),
+    ])),
     evasive!("RST first, low time to live", |o, _| signal_first(
         o, RST, low_ttl
     )),

@@ -32,6 +32,8 @@ pub struct Outside {
     pub fragments_of: Option<usize>,
     /// The last fragment first.
     pub fragments_reversed: bool,
+    /// In the server's name, to the client.
+    pub is_forged: bool,
 }
 
 impl Default for Outside {
@@ -41,6 +43,7 @@ impl Default for Outside {
             extensions: Vec::new(),
             fragments_of: None,
             fragments_reversed: false,
+            is_forged: false,
         }
     }
 }
@@ -63,7 +66,8 @@ impl Version {
     }
 }
 
-fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+/// The Internet checksum of bytes (RFC 1071).
+pub fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let bytes = parts.concat();
     let mut sum = 0_u32;
     for word in bytes.chunks(2) {
@@ -141,6 +145,26 @@ fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Ve
 
 /// The packets that something is sent in. id: of its fragments.
 pub fn packets(
+    version: Version,
+    protocol: u8,
+    id: u16,
+    outside: &Outside,
+    payload: &[u8],
+) -> Vec<Vec<u8>> {
+    let mut packets = packets_of_client(version, protocol, id, outside, payload);
+    if outside.is_forged {
+        let (source, end) = match version {
+            Version::V4 => (12, 4),
+            Version::V6 => (8, 16),
+        };
+        for packet in &mut packets {
+            packet[source..source + 2 * end].rotate_left(end);
+        }
+    }
+    packets
+}
+
+fn packets_of_client(
     version: Version,
     protocol: u8,
     id: u16,

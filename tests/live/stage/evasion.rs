@@ -9,7 +9,7 @@ use crate::evasion::quic::setting::Setting::{AioquicV4, QuinnV4, QuinnV6};
 use crate::evasion::quic::{self, answered, segments};
 use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
-use crate::evasion::{self, datagrams, queries, ALLOW_LIST, BLOCK_LIST};
+use crate::evasion::{self, both_open, datagrams, queries, requests, ALLOW_LIST, BLOCK_LIST};
 
 pub const ROWS: &[Row] = &[
     ("evasion-block-list", 120, |twin| {
@@ -31,6 +31,18 @@ pub const ROWS: &[Row] = &[
     }),
     ("evasion-honest-ipv6", 120, |twin| {
         evasion::honest(Stage(twin), V6)
+    }),
+    ("evasion-both-open", 120, |twin| {
+        both_open::both_open(Stage(twin))
+    }),
+    ("evasion-requests-block-list", 120, |twin| {
+        requests::hold(Stage(twin), V4, BLOCK_LIST)
+    }),
+    ("evasion-requests-allow-list", 120, |twin| {
+        requests::hold(Stage(twin), V6, requests::ALLOW_LIST)
+    }),
+    ("evasion-requests-honest", 120, |twin| {
+        requests::honest(Stage(twin))
     }),
     ("evasion-queries-block-list", 120, |twin| {
         queries::hold(Stage(twin), queries::BLOCK_LIST)

@@ -328,7 +328,7 @@ fn with_word(place: &str, word: &str) -> String {
         "named" => in_chain(&format!("counter {word} \"a\"")),
         "log" => in_chain(&format!("log {word} 1")),
         "assigned" => in_chain(&format!("ct mark {word} 1")),
-        group => in_chain(&format!("{group} {word} 1")),
+        group => in_chain(&format!("{} {word} 1", group.replace('_', " "))),
     }
 }
 

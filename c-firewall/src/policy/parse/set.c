@@ -72,7 +72,8 @@ static int read_fields(struct parser *parser, struct block *block) {
         const enum policy_type type = policy_field_facts(key->fields[i])->type;
 
         if (type == POLICY_BOOLEAN)
-            return lexer_wrong(&parser->lexer, &first, "a set does not hold what exists or is missing");
+            return lexer_wrong(&parser->lexer, &first,
+                               "a set does not hold what exists or is missing");
         if (type == POLICY_ALPN)
             return lexer_wrong(&parser->lexer, &first, PARSE_ALPN_ALONE);
         block->set.types[block->fields++] = type;
