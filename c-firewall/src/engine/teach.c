@@ -78,13 +78,13 @@ static uint32_t sets_of(const struct compiled *compiled, const struct answer *me
 /// Has sets know the addresses of an answer.
 static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
                   uint64_t now_ns) {
-    uint64_t end_ns = now_ns + SECOND_NS;
+    uint64_t end_ns = now_ns + TEACH_TTL_MIN * SECOND_NS;
 
     if (!compiled->learned)
         return;
     if (answer->ttl > TEACH_TTL_MAX)
         end_ns = now_ns + TEACH_TTL_MAX * SECOND_NS;
-    else if (answer->ttl > 0)
+    else if (answer->ttl > TEACH_TTL_MIN)
         end_ns = now_ns + answer->ttl * SECOND_NS;
     for (uint32_t i = 0; i < compiled->learning_count; i++) {
         if (!(sets >> i & 1))

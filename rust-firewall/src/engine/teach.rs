@@ -30,6 +30,9 @@ const LENGTH_BYTES: u32 = 2;
 const TCP_LENGTH: usize = 12;
 const UDP_LENGTH: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Seconds that an address is known for at least: as long as clients keep an answer whatever it says (libcurl, browsers), and a
+/// SYN is sent again.
+const TTL_MIN: u32 = 60;
 /// Seconds that an address is known for at most: a day.
 pub const TTL_MAX: u32 = 86_400;
 
@@ -103,7 +106,7 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
     let Some(learned) = &compiled.learned else {
         return;
     };
-    let seconds = answer.ttl.clamp(1, TTL_MAX);
+    let seconds = answer.ttl.clamp(TTL_MIN, TTL_MAX);
     let end_ns = now_ns + u64::from(seconds) * SECOND_NS;
     for (place, learning) in compiled.learning.iter().enumerate() {
         if sets >> place & 1 == 0 {

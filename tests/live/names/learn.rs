@@ -17,7 +17,6 @@ use crate::evasion::net::{Net, Sees, SERVER};
 
 pub const ROWS: &[Row] = &[
     ("learn/two-queues-and-a-reload", 120, two_queues),
-    ("learn/until-the-time-is-over", 120, forgets),
     ("learn/nothing-of-forgeries", 120, forgeries),
 ];
 
@@ -45,7 +44,7 @@ fn name(host: u8) -> String {
 }
 
 /// The network with more addresses at the server, and dnsmasq, whose answers hold for so many seconds.
-fn network(ttl: u32) -> anyhow::Result<(Net, Resolver)> {
+fn network() -> anyhow::Result<(Net, Resolver)> {
     let net = Net::new(Sees::Both)?;
     for host in HOSTS.chain([NAMELESS]) {
         let address = format!("{}/24", address(host));
@@ -56,7 +55,7 @@ fn network(ttl: u32) -> anyhow::Result<(Net, Resolver)> {
         )?;
     }
     let names = HOSTS.map(|host| format!("--address=/{}/{}", name(host), address(host)));
-    let mut options = vec![format!("--local-ttl={ttl}")];
+    let mut options = vec!["--local-ttl=300".to_owned()];
     options.extend(names);
     let resolver = start_resolver(&net, &options)?;
     Ok((net, resolver))
@@ -103,7 +102,7 @@ fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
 }
 
 fn two_queues(twin: Twin) -> anyhow::Result<()> {
-    let (net, _resolver) = network(300)?;
+    let (net, _resolver) = network()?;
     let balanced = "-j NFQUEUE --queue-balance 0:1 --queue-bypass";
     let rules = format!("-F FORWARD\n-A FORWARD -i left {balanced}\n-A FORWARD -o left {balanced}");
     restore(&net.firewall, "iptables", &rules)?;
@@ -153,27 +152,6 @@ fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()>
     until("the policy is the new one", PATIENCE, || {
         Ok(figure(net, "twinwall_policy_generation ")? == generation)
     })
-}
-
-fn forgets(twin: Twin) -> anyhow::Result<()> {
-    let (net, _resolver) = network(2)?;
-    let folder = Folder::shared()?;
-    let policy = folder.write("policy.nft", POLICY)?;
-    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
-    let host = HOSTS.start;
-    for round in ["first", "second"] {
-        until("the address is forgotten", PATIENCE, || {
-            Ok(!is_reached(&net, host)?)
-        })
-        .context(round)?;
-        until("the address is known", PATIENCE, || {
-            ask(&net, host, &[])?;
-            is_reached(&net, host)
-        })
-        .context(round)?;
-    }
-    firewall.finish()?;
-    Ok(())
 }
 
 /// A query for the nameless host under a name that is learnt, and an answer to it.

@@ -15,7 +15,7 @@ use super::between::{Change, Knowledge, Misled};
 use super::setting::{check_said, Setting};
 
 pub const ROWS: &[Row] = &[
-    ("learnt-addresses-go-on", 120, go_on),
+    ("learnt-addresses-go-on", 180, go_on),
     ("learnt-addresses-that-are-none", 120, wrong_addresses),
 ];
 
@@ -26,7 +26,7 @@ const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 53), 53);
 const KNOWN: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 const STRANGE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
 /// Lifetime of the response in seconds, in the case that waits for its end, and in the others.
-const SHORT: u32 = 20;
+const SHORT: u32 = 60;
 const LONG: u32 = 3600;
 /// Time to wait for a datagram that should not come.
 const QUIET: Duration = Duration::from_millis(300);
