@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use crate::allow::{Allowed, Host};
 use crate::event::Peer;
 use crate::failure::Failure;
-use crate::policy;
+use crate::{policy, safe};
 
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
@@ -99,17 +99,13 @@ pub fn policy(
     }
     let mut text = format!(
         "# Learnt by `fwctl run --learn` from: {}\n",
-        command.join(" ").replace(['\n', '\r'], " ")
+        safe::shown(&command.join(" "))
     );
     text += "# It is a policy for `fwctl run --policy`. What the command reached:\n";
     for (allowed, seen) in &witnesses {
         text += &format!("#\n#   {allowed}\n");
         for one in seen {
-            let safe: String = one
-                .chars()
-                .map(|one| if one.is_control() { '?' } else { one })
-                .collect();
-            text += &format!("#     {safe}\n");
+            text += &format!("#     {}\n", safe::shown(one));
         }
     }
     let allowed: Vec<Allowed> = witnesses.into_keys().collect();

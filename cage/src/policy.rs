@@ -19,6 +19,15 @@ const HTTPS: u16 = 443;
 /// Questions of DNS about names under a wildcard, which could carry data in their labels.
 const QUESTIONS: &str = "limit rate over 100/second burst 400 packets";
 
+/// Addresses that no name may lead to: this host's, those of the link (among them the metadata of clouds), and of many hosts.
+const NOWHERE: [(&str, &str); 2] = [
+    ("ip", "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3"),
+    (
+        "ip6",
+        "::/96, ::ffff:0:0/96, fe80::/10, fd00:ec2::254, ff00::/8",
+    ),
+];
+
 /// Allowed names and addresses at one port; None stands for the ports of HTTP and HTTPS.
 type Groups = BTreeMap<Option<u16>, BTreeSet<String>>;
 
@@ -79,11 +88,11 @@ fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
     }
 }
 
-/// Connections of the group that may be opened by address alone, before the client has shown anything.
+/// Connections of the group that may be opened: by address, and by name if the client has shown one in its first packet (QUIC).
 fn write_opening(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     let (ports, way) = match port {
-        None => (format!("{{ {HTTP}, {HTTPS} }}"), "jump named"),
-        Some(port @ (HTTP | HTTPS)) => (port.to_string(), "jump named"),
+        None => (format!("{{ {HTTP}, {HTTPS} }}"), "goto standing"),
+        Some(port @ (HTTP | HTTPS)) => (port.to_string(), "goto standing"),
         Some(port) => (port.to_string(), "accept"),
     };
     let suffix = suffix(port);
@@ -174,6 +183,12 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
         let _ = writeln!(text, "\t\tth dport {port} {}", accept());
     }
     text += "\t\treject comment \"name not allowed\"\n\t}\n\tchain opening {\n";
+    for (family, addresses) in NOWHERE {
+        let _ = writeln!(
+            text,
+            "\t\t{family} daddr {{ {addresses} }} reject comment \"no address of a name\""
+        );
+    }
     for (port, names) in &groups {
         write_opening(&mut text, *port, names);
     }
@@ -229,7 +244,7 @@ mod tests {
     fn a_port_of_names_keeps_to_names() {
         let text = of(&["example.org:443"]);
         assert!(
-            text.contains("tls sni @names_443 meta mark set 0x80000000 accept"),
+            text.contains("tls sni @names_443 meta mark set 0xa0000000 accept"),
             "{text}"
         );
         assert!(

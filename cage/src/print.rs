@@ -61,6 +61,9 @@ pub fn print(settings: &Settings) -> Result<String, Failure> {
         .map(|path| path.display().to_string())
         .collect();
     block(&mut text, "covered for the command", &covered.join("\n"));
+    if let Some(why) = &plan.queued {
+        block(&mut text, "all packets are queued", why);
+    }
     let policy = match &plan.text {
         Some(policy) => policy.clone(),
         None => {

@@ -2,9 +2,9 @@
 //! The rules inside the cage's network namespace that send packets to the firewall: all but those on loopback and those of
 //! settled connections. None has `bypass`: while no firewall listens, the kernel drops what it would be asked about.
 //!
-//! A connection is settled when the policy has set `SETTLED` in the mark of one of its packets, which the firewall passes on
-//! only once the connection's names are final (--settled). The kernel notes that in the connection's mark. A SYN takes it
-//! back, and SYN, FIN and RST are always queued, so that the firewall sees connections begin and end.
+//! A direction of a connection is settled when the policy has set its bit of `SETTLED` in the mark of a packet, which the
+//! firewall passes on only once the connection's names are final (--settled). The kernel notes that in the connection's
+//! mark. A SYN takes it back, and SYN, FIN and RST are always queued, so that the firewall sees connections begin and end.
 //!
 //! Connection tracking tells the firewall by bits of the mark, since some kernels give it no attribute; the bits are those
 //! of rules/queue/conntrack-host.iptables. Neighbour discovery of IPv6 stays with the kernel: its messages end at the
@@ -18,8 +18,10 @@ use crate::failure::Failure;
 use crate::programs;
 
 pub const QUEUE: u16 = 0;
-/// The bit of marks that says that a connection needs no firewall any more.
-pub const SETTLED: u32 = 0x8000_0000;
+/// The bits of marks that say that what the command sends on a connection, and what comes to it, needs no firewall any more.
+pub const SETTLED_OUT: u32 = 0x8000_0000;
+pub const SETTLED_IN: u32 = 0x2000_0000;
+pub const SETTLED: u32 = SETTLED_OUT | SETTLED_IN;
 
 /// States of a connection, and the bit of the mark for each.
 const STATES: [(&str, &str); 5] = [
@@ -38,13 +40,16 @@ pub fn for_nft() -> String {
     let mut chains = String::new();
     let types = NEIGHBOURS.map(|number| number.to_string()).join(", ");
     let (others, unsettled) = (!(STATE_BITS | SETTLED), !SETTLED);
-    for (hook, way) in [("input", "iifname"), ("output", "oifname")] {
+    for (hook, way, own) in [
+        ("input", "iifname", SETTLED_IN),
+        ("output", "oifname", SETTLED_OUT),
+    ] {
         chains += &format!(
             "\tchain {hook} {{\n\t\ttype filter hook {hook} priority mangle; policy drop;\n\
              \t\t{way} \"lo\" accept\n\
              \t\ticmpv6 type {{ {types} }} accept\n\
              \t\ttcp flags & syn == syn ct mark set ct mark & {unsettled:#x}\n\
-             \t\ttcp flags & (fin | syn | rst) == 0 ct mark & {SETTLED:#x} == {SETTLED:#x} accept\n"
+             \t\ttcp flags & (fin | syn | rst) == 0 ct mark & {own:#x} == {own:#x} accept\n"
         );
         for (state, bit) in STATES {
             chains +=
@@ -52,9 +57,13 @@ pub fn for_nft() -> String {
         }
         chains += &format!(
             "\t\tqueue num {QUEUE}\n\t}}\n\
-             \tchain settled_{hook} {{\n\t\ttype filter hook {hook} priority filter; policy accept;\n\
-             \t\tmeta mark & {SETTLED:#x} == {SETTLED:#x} ct mark set ct mark | {SETTLED:#x}\n\t}}\n"
+             \tchain settled_{hook} {{\n\t\ttype filter hook {hook} priority filter; policy accept;\n"
         );
+        for bit in [SETTLED_OUT, SETTLED_IN] {
+            chains +=
+                &format!("\t\tmeta mark & {bit:#x} == {bit:#x} ct mark set ct mark | {bit:#x}\n");
+        }
+        chains += "\t}\n";
     }
     format!("table inet cage {{\n{chains}}}\n")
 }
@@ -63,7 +72,7 @@ pub fn for_nft() -> String {
 pub fn for_iptables(is_ipv6: bool) -> String {
     let (mut queued, mut settled) = (String::new(), String::new());
     let bits = STATE_BITS | SETTLED;
-    for (hook, way) in [("INPUT", "-i"), ("OUTPUT", "-o")] {
+    for (hook, way, own) in [("INPUT", "-i", SETTLED_IN), ("OUTPUT", "-o", SETTLED_OUT)] {
         queued += &format!("-A {hook} {way} lo -j ACCEPT\n");
         for number in NEIGHBOURS.iter().filter(|_| is_ipv6) {
             queued +=
@@ -71,7 +80,7 @@ pub fn for_iptables(is_ipv6: bool) -> String {
         }
         queued += &format!(
             "-A {hook} -p tcp -m tcp --tcp-flags SYN SYN -j CONNMARK --set-xmark 0x0/{SETTLED:#x}\n\
-             -A {hook} -p tcp -m tcp --tcp-flags FIN,SYN,RST NONE -m connmark --mark {SETTLED:#x}/{SETTLED:#x} -j ACCEPT\n"
+             -A {hook} -p tcp -m tcp --tcp-flags FIN,SYN,RST NONE -m connmark --mark {own:#x}/{own:#x} -j ACCEPT\n"
         );
         for (state, bit) in STATES {
             let state = state.to_uppercase();
@@ -80,9 +89,11 @@ pub fn for_iptables(is_ipv6: bool) -> String {
             );
         }
         queued += &format!("-A {hook} -j NFQUEUE --queue-num {QUEUE}\n");
-        settled += &format!(
-            "-A {hook} -m mark --mark {SETTLED:#x}/{SETTLED:#x} -j CONNMARK --set-xmark {SETTLED:#x}/{SETTLED:#x}\n"
-        );
+        for bit in [SETTLED_OUT, SETTLED_IN] {
+            settled += &format!(
+                "-A {hook} -m mark --mark {bit:#x}/{bit:#x} -j CONNMARK --set-xmark {bit:#x}/{bit:#x}\n"
+            );
+        }
     }
     format!(
         "*mangle\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT DROP [0:0]\n{queued}COMMIT\n\

@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 use crate::event::Peer;
 use crate::failure::Failure;
 use crate::firewall::Connection;
+use crate::safe;
 
 /// Rows of the table on stderr, peers that are kept, and flows that are told apart.
 const ROWS_MAX: usize = 20;
@@ -24,14 +25,9 @@ pub struct Report {
     connections: BTreeSet<Connection>,
 }
 
-/// One line on stderr. Nobody may be reading there any more, which is no reason to end. What a client chose comes to no
-/// terminal as it is.
+/// One line on stderr. Nobody may be reading there any more, which is no reason to end.
 pub fn tell(kind: &str, text: &str) {
-    let safe: String = text
-        .chars()
-        .map(|one| if one.is_control() { '?' } else { one })
-        .collect();
-    let _ = io::stderr().write_all(format!("{kind}: {safe}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{kind}: {}\n", safe::shown(text)).as_bytes());
 }
 
 /// Whom a connection leads to.
@@ -101,7 +97,8 @@ impl Report {
         rows.sort_by(|one, other| other.1.cmp(one.1));
         let mut text = String::new();
         for ((peer, why), count) in rows.iter().take(ROWS_MAX) {
-            text += &format!("denied: {count:>5}  {peer}: {why}\n");
+            let row = safe::shown(&format!("{peer}: {why}"));
+            text += &format!("denied: {count:>5}  {row}\n");
         }
         if rows.len() > ROWS_MAX {
             text += &format!(
@@ -109,15 +106,7 @@ impl Report {
                 rows.len() - ROWS_MAX
             );
         }
-        text.chars()
-            .map(|one| {
-                if one.is_control() && one != '\n' {
-                    '?'
-                } else {
-                    one
-                }
-            })
-            .collect()
+        text
     }
 
     fn json(&self, command: &[String], exit: Value, milliseconds: u128) -> Value {

@@ -19,7 +19,7 @@ use crate::firewall::{self, Firewall};
 use crate::namespaces::{self, Caller};
 use crate::settings::{Settings, Source};
 use crate::uplink::Uplink;
-use crate::{policy, queue_rules, refused, sockets, stage};
+use crate::{policy, queue_rules, refused, settle, sockets, stage};
 
 /// A cage whose firewall and uplink are ready, and whose command waits for its order.
 pub struct Cage {
@@ -39,6 +39,8 @@ pub struct Plan {
     /// The policy that the firewall reads, and its text if the cage writes it.
     pub policy: PathBuf,
     pub text: Option<String>,
+    /// Why all packets are queued, if they are.
+    pub queued: Option<String>,
 }
 
 impl Plan {
@@ -50,8 +52,13 @@ impl Plan {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut paths = vec![current, own, settings.firewall.clone()];
         paths.extend(settings.report.as_deref().map(absolute));
+        let mut queued = None;
         let (file, text) = match &settings.source {
-            Source::File(file) => (Some(absolute(file)), None),
+            Source::File(file) => {
+                let file = absolute(file);
+                let wrapped = settle::wrap(&file).map_err(|why| queued = Some(why)).ok();
+                (Some(file), wrapped)
+            }
             Source::Allow(allowed) => (
                 None,
                 Some(policy::of_allowed(allowed, resolver, settings.ech)),
@@ -64,7 +71,8 @@ impl Plan {
         paths.extend(file.clone());
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let place = namespaces::place(&paths)?;
-        let policy = file.unwrap_or_else(|| place.join("policy.nft"));
+        let own = text.as_ref().map(|_| place.join("policy.nft"));
+        let policy = own.or(file).unwrap_or_default(); // a policy has a text or is a file
         Ok(Plan {
             caller: Caller::new(),
             uplink,
@@ -72,6 +80,7 @@ impl Plan {
             place,
             policy,
             text,
+            queued,
         })
     }
 

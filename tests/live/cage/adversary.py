@@ -29,15 +29,20 @@ def run(*words):
         raise OSError(done.returncode, (done.stderr.strip().splitlines() or ["failed"])[-1])
 
 
-def queue_message(kind, payload):
-    """A message of nfnetlink_queue (include/uapi/linux/netfilter/nfnetlink_queue.h), acknowledged by the kernel."""
+def netfilter_message(subsystem, kind, payload):
+    """A message of nfnetlink (include/uapi/linux/netfilter/nfnetlink.h), acknowledged by the kernel."""
     own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_NETFILTER if hasattr(socket, "NETLINK_NETFILTER") else 12)
     body = struct.pack("=BBH", 0, 0, 0) + payload
-    own.send(struct.pack("=IHHII", 16 + len(body), (3 << 8) | kind, 0x1 | 0x4, 1, 0) + body)
+    own.send(struct.pack("=IHHII", 16 + len(body), (subsystem << 8) | kind, 0x1 | 0x4, 1, 0) + body)
     own.settimeout(10)
     error = struct.unpack("=i", own.recv(4096)[16:20])[0]
     if error:
         raise OSError(-error, os.strerror(-error))
+
+
+def queue_message(kind, payload):
+    # include/uapi/linux/netfilter/nfnetlink_queue.h
+    netfilter_message(3, kind, payload)
 
 
 def unbind_queue():
@@ -107,19 +112,46 @@ def io_uring():
 
 
 def type_into_terminal():
-    master, slave = os.openpty()
-    pid = os.fork()
-    if pid == 0:
-        os.setsid()
-        try:
-            fcntl.ioctl(slave, 0x540E, 0)  # TIOCSCTTY
-            fcntl.ioctl(slave, 0x5412, b"x")  # TIOCSTI
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code:
-        raise OSError(code, os.strerror(code))
+    _, slave = os.openpty()
+    os.setsid()
+    fcntl.ioctl(slave, 0x540E, 0)  # TIOCSCTTY
+    fcntl.ioctl(slave, 0x5412, b"x")  # TIOCSTI
+
+
+def mark():
+    # SO_MARK: the mark of settled connections.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as own:
+        own.setsockopt(socket.SOL_SOCKET, 36, struct.pack("=I", 0xA0000000))
+
+
+def mark_in_namespace():
+    # The socket is the cage's, the capability that of a namespace below.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as own:
+        call(libc.unshare(0x10000000))  # CLONE_NEWUSER
+        own.setsockopt(socket.SOL_SOCKET, 36, struct.pack("=I", 0xA0000000))
+
+
+def in_child(way):
+    """A way that changes its process."""
+
+    def forked():
+        pid = os.fork()
+        if pid == 0:
+            try:
+                way()
+                os._exit(0)
+            except OSError as error:
+                os._exit(error.errno)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    return forked
+
+
+def connections():
+    # Deletes all that connection tracking knows: NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE.
+    netfilter_message(1, 2, b"")
 
 
 def raw_socket():
@@ -154,7 +186,10 @@ WAYS = {
     "loopback, by the host's address": lambda: loopback(socket.AF_INET, "10.77.0.1"),
     "vsock": vsock,
     "io_uring": io_uring,
-    "terminal": type_into_terminal,
+    "terminal": in_child(type_into_terminal),
+    "mark": mark,
+    "mark, by a nested namespace": in_child(mark_in_namespace),
+    "connection tracking": connections,
     "raw socket": raw_socket,
     "packet socket": packet_socket,
     "resolv.conf: unmount": lambda: run("umount", "/etc/resolv.conf"),

@@ -248,7 +248,9 @@ fn tunnels(twin: Twin) -> anyhow::Result<()> {
             said.all()
         );
     }
-    ensure!(!text.contains("another name, over TCP: answered"), "{text}");
+    for way in ["another name, over TCP", "ICMP to an allowed host"] {
+        ensure!(!text.contains(&format!("{way}: answered")), "{text}");
+    }
     let flood = text
         .lines()
         .find_map(|line| line.strip_prefix("flood: "))

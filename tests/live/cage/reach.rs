@@ -133,6 +133,24 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         &curl("http://good.example/"),
     )?;
     said.code(7)?;
+    // An address is known for a minute, however short its answer says; some are none of a name's.
+    let said = scene.shell(
+        &ALLOW,
+        &format!(
+            "getent ahosts good.example; sleep 2; {}",
+            curl(&format!(
+                "--resolve good.example:443:{} https://good.example/",
+                GOOD[0]
+            ))
+        ),
+    )?;
+    said.code(0)?;
+    let said = scene.shell(
+        &["--verbose", "--allow", "rebound.example"],
+        &curl("http://rebound.example/latest/meta-data"),
+    )?;
+    said.code(7)?;
+    said.says("denied: tcp 169.254.169.254:80: no address of a name\n")?;
     // Where nothing is allowed, nothing passes.
     for words in ["https://good.example/", &format!("http://{}/", GOOD[0])] {
         let said = scene.shell(&[], &curl(words))?;
@@ -214,12 +232,16 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// The shipped policy needs names of one's own, and nothing for the cage's resolver.
-fn egress_names(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin)?;
+fn egress_names_of(scene: &Scene) -> anyhow::Result<String> {
     let shipped = std::fs::read_to_string(repository().join("rules/policy/egress-names.nft"))?;
     ensure!(shipped.contains("api.example.com"), "another example");
     let text = shipped.replace("api.example.com", "good.example");
-    let file = scene.folder.write("egress-names.nft", text)?;
+    Ok(scene.folder.write("egress-names.nft", text)?)
+}
+
+fn egress_names(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let file = egress_names_of(&scene)?;
     let options = ["--policy", file.as_str()];
     for url in ["https://good.example/", "http://good.example/"] {
         scene.shell(&options, &curl(url))?.code(0)?;
@@ -270,14 +292,13 @@ for is_reset in (False, True):
     print("carried:", carry(is_reset))
 "#;
 
-/// Once the firewall knows that a connection's names are final it sees no more of it, until something else begins between
-/// the same ends.
-fn settled(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin)?;
+/// Runs the script above in a cage; gives how many packets of its first download were queued.
+fn queued_while_carrying(scene: &Scene, options: &[&str]) -> anyhow::Result<u64> {
     let script = scene.folder.write("settled.py", SETTLED)?;
-    let big = std::fs::File::create(scene.folder.file("www/big"))?;
-    big.set_len(50_000_000)?;
-    let words = [&ALLOW[..], &["--", "/usr/bin/python3", &script]].concat();
+    for name in ["home/carried", "home/go"] {
+        let _ = std::fs::remove_file(scene.folder.file(name)); // of the run before, if there was one
+    }
+    let words = [options, &["--", "/usr/bin/python3", &script]].concat();
     let child = scene
         .run_as(false, &words)
         .stdout(Stdio::piped())
@@ -301,8 +322,34 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
     let said = Said::of(child.wait_with_output()?);
     let expected = "carried: True\ndenied\ncarried: True\ndenied\ncarried: True\n";
     ensure!(said.code(0)? == expected, "{}", said.all());
-    // A segment has 65,480 bytes at most, so 764 of them came.
-    ensure!(queued < 200, "{queued} packets were queued");
+    Ok(queued)
+}
+
+/// Once the firewall knows that a connection's names are final it sees no more of it, until something else begins between
+/// the same ends; with a policy of one's own, too, unless it has to see each packet.
+fn settled(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let big = std::fs::File::create(scene.folder.file("www/big"))?;
+    big.set_len(50_000_000)?;
+    let own = egress_names_of(&scene)?;
+    let bounded = "table inet bounded {\n\tchain input {\n\t\ttype filter hook input priority 1; policy accept;\n\t\tlimit rate over 1000000/second burst 1000000 packets drop\n\t}\n}\n";
+    let text = std::fs::read_to_string(&own)? + bounded;
+    let bounded = scene.folder.write("bounded.nft", text)?;
+    for (options, is_settled) in [
+        (&ALLOW[..], true),
+        (&["--policy", &own], true),
+        (&["--policy", &bounded], false),
+    ] {
+        let queued = queued_while_carrying(&scene, options)?;
+        // A segment has 65,480 bytes at most, so 764 of them came.
+        ensure!(
+            (queued < 200) == is_settled,
+            "{options:?}: {queued} packets were queued"
+        );
+    }
+    let said = scene.run(&["--print", "--policy", &bounded])?;
+    let words = "bounded.nft:61: a limit or quota has to see each packet";
+    ensure!(said.code(0)?.contains(words), "{}", said.all());
     Ok(())
 }
 

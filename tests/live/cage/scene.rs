@@ -27,12 +27,13 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
 /// An ordinary user, who is in no group and has no file.
 pub const USER: u32 = 65534;
 
-/// What the host has for the cage, and then the command as somebody: the resolver's address, and a tap device that users
-/// may open, as udev makes it.
+/// What the host has for the cage, and then the command as somebody: the resolver's address, a tap device that users may
+/// open, as udev makes it, and the control groups as systemd mounts them, for containers.
 const HOST: &str = r#"
 mount --bind "$1" /etc/resolv.conf
 mount -t tmpfs -o mode=755 none /dev/net
 mknod -m 666 /dev/net/tun c 10 200
+mount -t cgroup2 none /sys/fs/cgroup
 shift
 exec "$@"
 "#;
@@ -202,7 +203,7 @@ impl Scene {
 
     fn serve_names(&mut self) -> anyhow::Result<()> {
         let mut text = format!(
-            "no-daemon\nno-resolv\nno-hosts\nbind-interfaces\nlog-queries\nlocal-ttl=60\nlisten-address={}\n",
+            "no-daemon\nno-resolv\nno-hosts\nbind-interfaces\nlog-queries\naddress=/crates.io/203.0.113.10\naddress=/rebound.example/169.254.169.254\nlocal-ttl=0\nlisten-address={}\n",
             VETH_IPV4.1
         );
         for (name, addresses) in NAMES {
@@ -229,7 +230,7 @@ impl Scene {
     fn serve_web(&mut self) -> anyhow::Result<()> {
         let (key, cert) = (self.folder.file("key.pem"), self.folder.file("cert.pem"));
         let names = NAMES.map(|(name, _)| format!("DNS:{name}")).join(",");
-        let names = &format!("subjectAltName={names},DNS:*.wild.example");
+        let names = &format!("subjectAltName={names},DNS:*.wild.example,DNS:*.crates.io");
         let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=example -addext";
         let mut words: Vec<&str> = new.split(' ').collect();
         words.extend([names, "-keyout", &key, "-out", &cert]);
@@ -251,6 +252,16 @@ impl Scene {
             Ok(self
                 .internet
                 .enter(|| std::net::TcpStream::connect((address, port)).is_ok()))
+        })
+    }
+
+    /// Starts a server on the internet, and waits until it says that it is ready.
+    pub fn serve_ready(&mut self, name: &str, words: &[&str]) -> anyhow::Result<()> {
+        let log = self.folder.file(&format!("{name}.out"));
+        self.servers
+            .push(Server::start(&self.internet, &log, words)?);
+        until(&format!("{name} is ready"), PATIENCE, || {
+            Ok(std::fs::read_to_string(&log)?.contains("ready"))
         })
     }
 

@@ -99,6 +99,19 @@ def datagram(address, port, bytes_sent):
         return type(error).__name__
 
 
+def echo(address):
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP) as own:
+            own.settimeout(1)
+            own.connect((address, 0))
+            own.send(b"\x08\0\0\0\0\0\0\x01data")
+            own.recv(100)
+            return "answered"
+    except OSError as error:
+        return type(error).__name__
+
+
+print("ICMP to an allowed host:", echo(GOOD))
 print("A of an allowed name:", asked("good.example", 1))
 print("A of another name:", asked("secret.bad.example", 1))
 print("TXT of an allowed name:", asked("good.example", 16))

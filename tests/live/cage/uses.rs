@@ -4,13 +4,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{bail, ensure};
+use anyhow::{bail, ensure, Context};
 use testbed::skip::skip;
-use testbed::twin::Twin;
+use testbed::twin::{root as repository, Twin};
 use twinwall_tests::browser;
 use twinwall_tests::case::Row;
 
-use super::scene::{Said, Scene, USER};
+use super::scene::{Said, Scene, GOOD, USER};
+use crate::names::programs;
 
 pub const ROWS: &[Row] = &[
     ("git-https", 180, git_https),
@@ -18,9 +19,12 @@ pub const ROWS: &[Row] = &[
     ("pip", 240, pip),
     ("npm", 240, npm),
     ("cargo", 240, cargo),
+    ("ci", 240, ci),
+    ("podman", 180, podman),
     ("go", 240, go),
     ("apt", 180, apt),
     ("browser", 240, in_browser),
+    ("http3", 180, http3),
     ("many-connections", 240, many),
 ];
 
@@ -143,25 +147,75 @@ fn npm(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &format!("cd home; rm -rf node_modules; npm_config_cafile={cert} npm install {options} tiny; ls node_modules/tiny/package.json"))
 }
 
-fn cargo(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin)?;
+/// A project of root's whose crate comes from crates.io, which is ours, and the variables for its cargo.
+fn make_project(scene: &Scene) -> anyhow::Result<String> {
     need("cargo", true)?;
     make(
-        &scene,
-        r#"mkdir -p tiny-1.0.0/src www/crates www/index/ti/ny home/project/src home/project/.cargo
+        scene,
+        r#"mkdir -p tiny-1.0.0/src www/crates www/ti/ny home/project/src
            printf '[package]\nname = "tiny"\nversion = "1.0.0"\nedition = "2021"\n' > tiny-1.0.0/Cargo.toml; : > tiny-1.0.0/src/lib.rs
            tar -czf www/crates/tiny-1.0.0.crate tiny-1.0.0
            sum=$(sha256sum www/crates/tiny-1.0.0.crate | cut -d' ' -f1)
-           echo '{"dl":"https://good.example/crates/{crate}-{version}.crate"}' > www/index/config.json
-           echo '{"name":"tiny","vers":"1.0.0","deps":[],"cksum":"'$sum'","features":{},"yanked":false}' > www/index/ti/ny/tiny
-           printf '[package]\nname = "project"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\ntiny = { version = "1", registry = "own" }\n' > home/project/Cargo.toml
-           : > home/project/src/lib.rs
-           printf '[registries.own]\nindex = "sparse+https://good.example/index/"\n' > home/project/.cargo/config.toml"#,
+           echo '{"dl":"https://static.crates.io/crates/{crate}-{version}.crate"}' > www/config.json
+           echo '{"name":"tiny","vers":"1.0.0","deps":[],"cksum":"'$sum'","features":{},"yanked":false}' > www/ti/ny/tiny
+           printf '[package]\nname = "project"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\ntiny = "1"\n' > home/project/Cargo.toml
+           : > home/project/src/lib.rs"#,
     )?;
     let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
     let cert = scene.folder.file("cert.pem");
-    let variables = format!("RUSTUP_HOME={home}/.rustup CARGO_HOME=$PWD/cargo CARGO_HTTP_CAINFO={cert} CARGO_NET_RETRY=0 PATH=$PATH:{home}/.cargo/bin");
-    both(&scene, true, "good.example", &format!("cd home/project; rm -rf cargo Cargo.lock; {variables} cargo fetch --quiet; ls cargo/registry/src/*/tiny-1.0.0/Cargo.toml"))
+    Ok(format!("RUSTUP_HOME={home}/.rustup CARGO_HOME=$PWD/cargo CARGO_HTTP_CAINFO={cert} CARGO_NET_RETRY=0 PATH=$PATH:{home}/.cargo/bin"))
+}
+
+fn cargo(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let variables = make_project(&scene)?;
+    both(&scene, true, "*.crates.io", &format!("cd home/project; rm -rf cargo Cargo.lock; env {variables} cargo fetch --quiet; ls cargo/registry/src/*/tiny-1.0.0/Cargo.toml"))
+}
+
+/// The example of a CI: the step that builds, as it stands there.
+fn ci(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let variables = make_project(&scene)?;
+    let example = std::fs::read_to_string(repository().join("packaging/example/cage-ci.yml"))?;
+    let steps = example
+        .lines()
+        .filter_map(|line| line.split_once("- run: "));
+    let step = steps
+        .map(|(_, step)| step)
+        .find(|step| step.contains("fwctl run"))
+        .context("a step with fwctl run")?;
+    let step = step.replace("fwctl run", &format!("fwctl run --twin {}", twin.name()));
+    let folder = scene.folder.path().display();
+    let lines = format!("PATH={folder}:$PATH; cd home/project; export {variables}; {step}");
+    let said = Said::of(scene.on_host(true, &["sh", "-ec", &lines]).output()?);
+    said.code(0)?;
+    let report = std::fs::read_to_string(scene.folder.file("home/project/report.json"))?;
+    let report: serde_json::Value = serde_json::from_str(&report)?;
+    let reached = report["allowed"].to_string();
+    for name in ["index.crates.io", "static.crates.io"] {
+        ensure!(reached.contains(name), "{report:#}");
+    }
+    Ok(())
+}
+
+/// A container without root that takes the cage's network.
+fn podman(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    need("podman", false)?;
+    make(
+        &scene,
+        &format!(
+            "for folder in bin etc proc sys dev tmp run; do mkdir -p rootfs/$folder; done; cp /bin/busybox rootfs/bin; ln -s busybox rootfs/bin/wget
+             mkdir home/run; chown -R {USER}:{USER} rootfs home"
+        ),
+    )?;
+    let folder = scene.folder.path().display();
+    let global = "--log-level error --cgroup-manager cgroupfs --root $HOME/storage --runroot $HOME/run/containers";
+    let lines = format!(
+        "export XDG_RUNTIME_DIR=$HOME/run; podman {global} run --rm --cgroups disabled --ulimit host --network host --rootfs {folder}/rootfs \
+         wget -q -O - http://good.example/ | grep 'good.example here'"
+    );
+    both(&scene, false, "good.example", &lines)
 }
 
 fn go(twin: Twin) -> anyhow::Result<()> {
@@ -236,6 +290,35 @@ fn in_browser(twin: Twin) -> anyhow::Result<()> {
     ensure!(!said.stdout.contains("here"), "{}", said.all());
     said.says("denied: tls sni good.example (")?;
     said.says(":443): encrypted ClientHello")
+}
+
+/// HTTP/3 by aioquic, whose environment may be root's. Over a connected socket a denied name ends it at once.
+fn http3(twin: Twin) -> anyhow::Result<()> {
+    let program = programs::file(programs::HTTP3)?.display().to_string();
+    let mut scene = Scene::new(twin)?;
+    let (cert, key) = (scene.folder.file("cert.pem"), scene.folder.file("key.pem"));
+    let [v4, v6] = GOOD;
+    scene.serve_ready("http3", &[&program, "serve", &cert, &key, v4, v6])?;
+    both(
+        &scene,
+        true,
+        "good.example",
+        &format!("{program} get good.example good.example | grep 'good.example here'"),
+    )?;
+    for address in [v4, v6] {
+        let words = ["--verbose", "--allow", "good.example", "--", "sh", "-c"];
+        let lines = format!("getent ahosts good.example; exec {program} get {address} bad.example");
+        let said = Said::of(
+            scene
+                .run_as(true, &[&words[..], &[&lines]].concat())
+                .output()?,
+        );
+        ensure!(said.code != Some(0), "it came through: {}", said.all());
+        said.says("ConnectionRefusedError")?;
+        said.says("denied: quic sni bad.example (")?;
+        said.says(":443): name not allowed\n")?;
+    }
+    Ok(())
 }
 
 /// Twenty clients at once, each with a hundred connections: all that are allowed are answered, and none that is denied.

@@ -24,6 +24,8 @@ pub const GO: &str = "go-tls";
 pub const AWS_LC: &str = "rustls-aws-lc";
 /// QUIC, versions 1 and 2.
 pub const AIOQUIC: &str = "aioquic";
+/// HTTP/3 by aioquic.
+pub const HTTP3: &str = "http3";
 
 /// For a browser to end after it was told to.
 const GOODBYE: Duration = Duration::from_secs(5);
