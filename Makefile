@@ -7,7 +7,7 @@ SECONDS ?= 60
 MINUTES ?= 30
 PREFIX ?= /usr/local
 # Not empty if the experiment is one of programs of kernel/.
-EXCHANGES = $(shell grep -ls '^kind = "exchange"' harness/experiments/$(EXPERIMENT).toml)
+EXCHANGES = $(filter-out %/cage.toml,$(shell grep -ls '^kind = "exchange"' harness/experiments/$(EXPERIMENT).toml))
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
 export IPTABLES ?= iptables
 
@@ -36,6 +36,7 @@ deps: ## install what is missing of deps/debian.txt (asks sudo if you are not ro
 	@deps/install
 	@deps/install vm || echo "warning: without these packages the tests of vm/ are skipped" >&2
 	@deps/install browser || echo "warning: without a browser its tests are skipped" >&2
+	@deps/install container || echo "warning: without podman its test is skipped" >&2
 
 # $(call in-rust,PROGRAM...): builds them with the libraries' features that all of the workspace needs, so that none is
 # built twice.
@@ -117,7 +118,7 @@ fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECOND
 
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null
-	@deps/install build rust run $(if $(EXCHANGES),kernel vm)
+	@deps/install build rust run $(if $(EXCHANGES),kernel vm) $(filter cage,$(EXPERIMENT))
 	@$(MAKE) --no-print-directory build tools harness
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT),result/$(basename $(notdir $(EXPERIMENT))))

@@ -5,6 +5,9 @@
 //! On this machine the harness measures time and CPU, with all processes of a subject on one processor. The scheduler's
 //! placement of two communicating processes changes the cost of an exchange tenfold and varies during a run.
 //!
+//! Commands on their way to the network (harness/cage/way) are such exchanges, too, on all processors, as many in a run as the
+//! program says.
+//!
 //! In a virtual machine that counts instructions (kernel/lab), all subjects run under all loads one after another in one
 //! boot per round. Loads with their own number of rounds have a separate boot.
 
@@ -117,9 +120,25 @@ impl Exchanges {
 
     pub fn measure(&self, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Outcome> {
         match cell.route {
+            _ if subject.is_way() => self.commands(subject, cell),
             Route::Vm => self.instructions(subject, cell),
             _ => self.time(subject, cell, seconds),
         }
+    }
+
+    /// Has commands make their way.
+    fn commands(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
+        let words = self.words(subject, cell, 0, false)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        let output = command.output().context(words[0].clone())?;
+        interrupt::check()?;
+        let printed = printed(&output, subject)?;
+        let milliseconds = printed.wall_ns as f64 / printed.count as f64 / 1e6;
+        Ok(Outcome {
+            metrics: vec![metric("mean", "ms", milliseconds)],
+            ..Outcome::default()
+        })
     }
 
     /// Runs as many exchanges as fit into the time, twice. The second run times each exchange separately.
@@ -280,14 +299,15 @@ impl Exchanges {
         each: bool,
     ) -> Result<Vec<String>> {
         let program = subject.program(&self.bin_dir).context("a program")?;
+        let way = subject.is_way().then(|| subject.base().to_string());
         let words = [
-            program.display().to_string(),
             cell.workload.to_string(),
             cell.payload_bytes.to_string(),
             count.to_string(),
         ];
-        Ok(words
-            .into_iter()
+        Ok(std::iter::once(program.display().to_string())
+            .chain(way)
+            .chain(words)
             .chain(each.then(|| "--each".to_string()))
             .collect())
     }

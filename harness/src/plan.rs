@@ -311,6 +311,9 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
         };
         let cure = match subject.kind {
             Kind::Peer { .. } => "install it, or give its path",
+            Kind::Exchange if subject.is_way() => {
+                "name the folder build of a checkout with --bin-dir"
+            }
             Kind::Exchange => "build it with make -C kernel",
             _ => "build it with make build, or name its folder with --bin-dir",
         };

@@ -19,6 +19,7 @@ const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy; \
      of exchanges: genl-NAME, ipc-NAME or ring-NAME, a program of kernel/userland; \
+     of commands: way-NAME, a way of harness/cage/way; \
      of captures: capture-tpacket3-4k, or capture-{recvmmsg,iouring,afxdp}-{4k,thp,hugetlb}; \
      of recorders: record-{capture,tcpdump,dumpcap,netsniff-ng}";
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
@@ -26,7 +27,11 @@ const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
 /// Location of the programs that exchange messages, below the folder of programs, and the prefixes of their names.
 const EXCHANGES: &str = "kernel/bin";
-const EXCHANGE_NAMES: [&str; 3] = ["genl", "ipc", RING];
+const EXCHANGE_NAMES: [&str; 4] = ["genl", "ipc", RING, WAY];
+/// Prefix of ways of a command to the network, and the program that makes them, below the harness beside the folder of
+/// programs.
+const WAY: &str = "way";
+const WAYS: &str = "cage/way";
 /// Prefix of rings, whose reader is capture.
 const RING: &str = "ring";
 /// The program whose rings are subjects, the ring types and the page sizes.
@@ -183,10 +188,19 @@ impl Subject {
         self.has_firewall() || self.kind == Kind::Exchange
     }
 
+    fn is_of(&self, family: &str) -> bool {
+        let own = self.base.split_once('-').map(|name| name.0);
+        self.kind == Kind::Exchange && own == Some(family)
+    }
+
     /// Whether it is a packet ring in the virtual machine that counts instructions.
     pub fn is_ring(&self) -> bool {
-        let family = self.base.split_once('-').map(|name| name.0);
-        self.kind == Kind::Exchange && family == Some(RING)
+        self.is_of(RING)
+    }
+
+    /// Whether it is a way of a command to the network.
+    pub fn is_way(&self) -> bool {
+        self.is_of(WAY)
     }
 
     /// Whether packets pass through a program.
@@ -264,6 +278,7 @@ impl Subject {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables => None,
             Kind::Twin { program, .. } => Some(bin_dir.join(program)),
+            Kind::Exchange if self.is_way() => Some(bin_dir.with_file_name("harness").join(WAYS)),
             Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
             Kind::Capture { .. } => Some(bin_dir.join(CAPTURE)),
             Kind::Recorder { program } if program == CAPTURE => Some(bin_dir.join(CAPTURE)),

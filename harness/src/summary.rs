@@ -34,6 +34,7 @@ pub fn main_metric(workload: &str) -> &'static str {
         "frames" => "delivered_rate",
         "frames-delayed" | "frames-ring" => "lost_percent",
         "frames-neighbour" => "touch",
+        "start" | "request" | "download" | "upload" => "mean",
         // Exchanges: instructions in the virtual machine, CPU time of both ends on this machine. Recorders: CPU time per
         // packet.
         _ => "cost",

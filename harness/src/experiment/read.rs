@@ -265,7 +265,9 @@ impl Experiment {
             return refuse(workload.span(), words);
         }
         let stranger = |subject: &&Subject| {
-            matches!(subject.kind, Kind::Exchange) != exchange || subject.is_ring() != packet
+            matches!(subject.kind, Kind::Exchange) != exchange
+                || subject.is_ring() != packet
+                || subject.is_way() != plan.name.is_commands()
         };
         let capture = self.kind == ExperimentKind::Capture;
         if plan.name.is_frames() != capture || capture && plan.path != [Route::Veth] {

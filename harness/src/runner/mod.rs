@@ -60,6 +60,12 @@ pub enum Workload {
     Timer,
     /// A packet of the size through a kernel ring, to a reader that hashes every byte.
     Packet,
+    /// What a command does on its way to the network: it is started, up to its first instruction; it asks for a page of HTTPS
+    /// over a connection of its own; it fetches, and sends, as many MiB over HTTPS as the size says.
+    Start,
+    Request,
+    Download,
+    Upload,
     /// Frames of 700 bytes up to the size, as fast as the sender can, to a ring of capture.
     Frames,
     /// Frames of 700 to 1500 bytes at a fixed rate; the size is the factor of the delays after each tenth frame.
@@ -129,7 +135,13 @@ impl Workload {
             Timer,
             Packet,
         ];
-        exchanges.contains(&self)
+        exchanges.contains(&self) || self.is_commands()
+    }
+
+    /// Whether a command in a cage, or behind what people use instead, does it.
+    pub fn is_commands(self) -> bool {
+        use Workload::{Download, Request, Start, Upload};
+        matches!(self, Start | Request | Download | Upload)
     }
 }
 
