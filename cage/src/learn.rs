@@ -59,6 +59,18 @@ impl Lookup {
     }
 }
 
+/// Host of a name that a client has shown or asked for. None: a text that would allow more than this host, such as
+/// `*.example` and `0.0.0.0/0`.
+fn host(name: &str) -> Option<Host> {
+    match name.parse().ok()? {
+        Allowed {
+            host: Host::Name(name),
+            port: None,
+        } if !name.starts_with("*.") => Some(Host::Name(name)),
+        _ => None,
+    }
+}
+
 /// Rule that would allow a connection to this peer. None: none needed, as for a DNS query.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
@@ -68,7 +80,7 @@ fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let is_web =
         (port == HTTPS && peer.kind != "http host") || (port == HTTP && peer.kind == "http host");
     let host = match peer.name.as_ref().or_else(|| names.0.get(&address)) {
-        Some(name) => name.parse::<Allowed>().ok()?.host,
+        Some(name) => host(name)?,
         None => Host::Net(address, if address.is_ipv4() { 32 } else { 128 }),
     };
     let port = if is_web && peer.name.is_some() {
@@ -153,6 +165,10 @@ mod tests {
             "a.example:8443"
         );
         assert_eq!(shown(&peer("tcp", None, 22), &names), "192.0.2.1:22");
+        for name in ["*.a.example", "0.0.0.0/0", "192.0.2.7", "a.example:22", "a\nb"] {
+            let peer = peer("tls sni", Some(name), 443);
+            assert_eq!(shown(&peer, &names), "nothing", "{name}");
+        }
         assert_eq!(
             shown(&peer("dns name", Some("a.example"), 53), &names),
             "nothing"
