@@ -32,6 +32,7 @@ server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()
 PYTHON
 (cd $folder && exec setsid ip netns exec client python3 serve.py $server) >/dev/null 2>&1 &
+# shellcheck disable=SC2034 # finish ends it
 web=$!
 patiently curl -s --cacert $folder/cert.pem --resolve example.org:443:$server -o /dev/null https://example.org/
 

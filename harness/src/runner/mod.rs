@@ -60,8 +60,8 @@ pub enum Workload {
     Timer,
     /// A packet of the size through a kernel ring, to a reader that hashes every byte.
     Packet,
-    /// What a command does on its way to the network: it is started, up to its first instruction; it asks for a page of HTTPS
-    /// over a connection of its own; it fetches, and sends, as many MiB over HTTPS as the size says.
+    /// A command's way to the network: its start, up to the first instruction; a request of HTTPS over a connection of its
+    /// own; the size in MiB from and to a server of HTTPS.
     Start,
     Request,
     Download,
