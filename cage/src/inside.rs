@@ -124,9 +124,13 @@ fn protect_kernel() -> Result<(), Failure> {
         .into_iter()
         .flatten()
     {
-        mount(None::<&str>, &point, None::<&str>, flags, None::<&str>).map_err(Failure::at(
-            format_args!("{} to be read only", point.display()),
-        ))?;
+        match mount(None::<&str>, &point, None::<&str>, flags, None::<&str>) {
+            Err(nix::errno::Errno::ENOENT) => {} // below another mount, where no path leads
+            result => result.map_err(Failure::at(format_args!(
+                "{} to be read only",
+                point.display()
+            )))?,
+        }
     }
     Ok(())
 }

@@ -165,7 +165,13 @@ mod tests {
             "a.example:8443"
         );
         assert_eq!(shown(&peer("tcp", None, 22), &names), "192.0.2.1:22");
-        for name in ["*.a.example", "0.0.0.0/0", "192.0.2.7", "a.example:22", "a\nb"] {
+        for name in [
+            "*.a.example",
+            "0.0.0.0/0",
+            "192.0.2.7",
+            "a.example:22",
+            "a\nb",
+        ] {
             let peer = peer("tls sni", Some(name), 443);
             assert_eq!(shown(&peer, &names), "nothing", "{name}");
         }

@@ -210,7 +210,7 @@ fn a_refusal_of_a_file_names_the_file() {
 fn every_shipped_experiment_is_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let files = files(&folder).unwrap();
-    assert_eq!(files.len(), 20);
+    assert_eq!(files.len(), 21);
     for file in files {
         Experiment::read(&file).unwrap();
     }
