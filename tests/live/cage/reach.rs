@@ -348,7 +348,7 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
         );
     }
     let said = scene.run(&["--print", "--policy", &bounded])?;
-    let words = "bounded.nft:61: a limit or quota has to see each packet";
+    let words = ": a limit or quota has to see each packet";
     ensure!(said.code(0)?.contains(words), "{}", said.all());
     Ok(())
 }
