@@ -44,7 +44,7 @@ fn is_steady(field: Field, compared: &Match) -> bool {
             bits.is_some_and(|bits| bits & !STEADY_FLAGS == 0)
         }
         Part::Transport => true,
-        Part::Extension | Part::Length | Part::Owner | Part::CtMark => false,
+        Part::Extension | Part::TcpOption | Part::Length | Part::Owner | Part::CtMark => false,
     }
 }
 
