@@ -43,11 +43,11 @@ deps: ## install what is missing of deps/debian.txt (asks sudo if you are not ro
 in-rust = $(RUST) cargo build --release --locked --workspace $(addprefix --bin=,$(1)) && \
 	install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,$(1))
 
-build: ## build/rust-firewall, build/c-firewall, build/fwctl, and the two programs of a fleet's hosts
-	@$(call in-rust,rust-firewall fwctl twinwall-agent twinwall-fleet-local)
+build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/twinwall-exporter, and the two programs of a fleet's hosts
+	@$(call in-rust,rust-firewall fwctl twinwall-exporter twinwall-agent twinwall-fleet-local)
 	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
 	@install -D -t build build/c/c-firewall
-	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/twinwall-agent build/twinwall-fleet-local"
+	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/twinwall-exporter build/twinwall-agent build/twinwall-fleet-local"
 
 tools: ## build/scanner and build/capture, which a firewall does not need
 	@$(call in-rust,scanner capture)

@@ -92,9 +92,6 @@ _twinwall_firewall() {
         --stats)
             return
             ;;
-        --metrics)
-            return
-            ;;
         --events)
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -174,7 +171,7 @@ _twinwall_firewall() {
                 COMPREPLY=(explain)
             fi
             ;;
-        *:-*) mapfile -t COMPREPLY < <(compgen -W "--help --version --queue --pin --backend --profile --copy-bytes --batch --receive-buffer --queue-length --gso --spin --coalesce --policy --default --malformed --conntrack --undecided --connections --hello-memory --hello-timeout --learned --stage --settled --fail --deadline --stats --json --metrics --events --events-rate --log-level --control --control-mode --control-owner --take-over --user --sandbox" -- "$current") ;;
+        *:-*) mapfile -t COMPREPLY < <(compgen -W "--help --version --queue --pin --backend --profile --copy-bytes --batch --receive-buffer --queue-length --gso --spin --coalesce --policy --default --malformed --conntrack --undecided --connections --hello-memory --hello-timeout --learned --stage --settled --fail --deadline --stats --json --events --events-rate --log-level --control --control-mode --control-owner --take-over --user --sandbox" -- "$current") ;;
         *) [ "$COMP_CWORD" -gt 1 ] || mapfile -t COMPREPLY < <(compgen -W "check explain" -- "$current") ;;
     esac
 }

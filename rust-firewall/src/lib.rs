@@ -16,8 +16,6 @@ pub mod explain;
 #[cfg(feature = "daemon")]
 pub mod guard;
 pub mod handover;
-#[cfg(feature = "daemon")]
-pub mod metrics;
 pub mod names;
 pub mod options;
 pub mod packet;

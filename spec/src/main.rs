@@ -11,6 +11,7 @@ use std::{env, fs};
 use anyhow::Context;
 use minijinja::Environment;
 
+mod counters;
 mod events;
 mod fields;
 mod filters;
@@ -41,9 +42,10 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("count.h", "c-firewall/src/spec/count.h"),
     ("count.c", "c-firewall/src/spec/count.c"),
     ("count.rs", "rust-firewall/src/spec/count.rs"),
-    ("metric.h", "c-firewall/src/spec/metric.h"),
-    ("metric.c", "c-firewall/src/spec/metric.c"),
-    ("metric.rs", "rust-firewall/src/spec/metric.rs"),
+    ("counter.h", "c-firewall/src/spec/counter.h"),
+    ("counter.c", "c-firewall/src/spec/counter.c"),
+    ("counter.rs", "rust-firewall/src/spec/counter.rs"),
+    ("family.rs", "exporter/src/family.rs"),
     ("option.h", "c-firewall/src/spec/option.h"),
     ("option.c", "c-firewall/src/spec/option.c"),
     ("option.rs", "rust-firewall/src/spec/option.rs"),

@@ -38,7 +38,7 @@ pub struct Label {
 }
 
 /// A metric that is not a count.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
     pub name: String,
@@ -57,13 +57,15 @@ pub struct Metric {
     /// Values of the last label.
     #[serde(default)]
     pub values: Vec<String>,
+    /// Place of its value in the answers of the control socket; "" if the exporter makes it otherwise.
     #[serde(default)]
-    pub kernel: bool,
+    pub from: String,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricType {
+    #[default]
     Counter,
     Gauge,
     Info,
@@ -75,6 +77,9 @@ pub enum MetricType {
 pub struct Count {
     pub name: String,
     pub help: String,
+    /// Whether the exporter counts it, not the firewall.
+    #[serde(default)]
+    pub exporter: bool,
 }
 
 /// Completes a metric's names.
@@ -133,9 +138,10 @@ fn describe(labels: &mut [Label], metrics: &[Metric]) -> anyhow::Result<()> {
     }
 }
 
-/// Parses and checks metrics.toml.
-pub fn read(folder: &Path) -> anyhow::Result<Metrics> {
+/// Parses and checks metrics.toml. counters: the metrics of counters.toml, which come last.
+pub fn read(folder: &Path, counters: Vec<Metric>) -> anyhow::Result<Metrics> {
     let mut table: Metrics = parse(folder, "metrics.toml")?;
+    table.metrics.extend(counters);
     table.metrics.iter_mut().try_for_each(complete)?;
     describe(&mut table.labels, &table.metrics)?;
     let metrics = table.metrics.iter().map(|metric| &metric.name);

@@ -21,6 +21,7 @@ pub struct CommandLine {
     pub choices: Vec<Choice>,
     pub commands: Vec<Command>,
     pub sections: Vec<Section>,
+    pub gone: Vec<Gone>,
 }
 
 /// Contents of options.toml.
@@ -31,6 +32,16 @@ struct File {
     choice: Vec<Choice>,
     command: Vec<Command>,
     section: Vec<Section>,
+    gone: Vec<Gone>,
+}
+
+/// An option of older releases.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gone {
+    pub name: String,
+    /// Program or option that takes its place, as an order to the user.
+    pub instead: String,
 }
 
 /// Named values of an option.
@@ -339,6 +350,7 @@ pub fn read(folder: &Path) -> anyhow::Result<CommandLine> {
         choices: file.choice,
         commands: file.command,
         sections,
+        gone: file.gone,
     })
 }
 

@@ -9,6 +9,7 @@ use anyhow::{bail, ensure, Context};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::{self, Counter, Word};
 use crate::events::{self, Events};
 use crate::fields::{self, Field, Fields, Group, Part, Type};
 use crate::letters::{self, Letters};
@@ -26,6 +27,8 @@ pub struct Tables {
     pub places: Vec<String>,
     pub refused: Vec<Refused>,
     pub statuses: Vec<Status>,
+    pub counters: Vec<Counter>,
+    pub words: Vec<Word>,
     pub metrics: Vec<Metric>,
     pub labels: Vec<Label>,
     pub counts: Vec<Count>,
@@ -212,8 +215,9 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
     let mut refusals: Refusals = parse(folder, "refused.toml")?;
     let statuses: Statuses = parse(folder, "statuses.toml")?;
     check_symbols(&symbols.table, &fields.types)?;
-    let metrics = metrics::read(folder)?;
     check_statuses(&statuses.status)?;
+    let counters = counters::read(folder, &statuses.status)?;
+    let metrics = metrics::read(folder, counters.metrics)?;
     let exits: Exits = parse(folder, "exits.toml")?;
     check_unique("exits.toml", exits.exit.iter().map(|exit| &exit.name))?;
     check_refused(&mut refusals, &fields)?;
@@ -226,6 +230,8 @@ pub fn read(folder: &Path) -> anyhow::Result<Tables> {
         places: refusals.places,
         refused: refusals.refused,
         statuses: statuses.status,
+        counters: counters.counters,
+        words: counters.words,
         metrics: metrics.metrics,
         labels: metrics.labels,
         counts: metrics.counts,
@@ -327,6 +333,30 @@ mod tests {
             "malformed = false",
             "malformed = true",
             "what is not malformed comes first",
+        ),
+        (
+            "counters",
+            "name = \"bytes\"",
+            "name = \"received\"",
+            "received is there twice",
+        ),
+        (
+            "counters",
+            "of = \"malformed\"",
+            "of = \"verdicts\"",
+            "netlink: of names the list before it",
+        ),
+        (
+            "counters",
+            "metric = \"overruns\"\n",
+            "",
+            "overruns: a counter has a metric",
+        ),
+        (
+            "counters",
+            "label = \"verdict\"\n",
+            "",
+            "verdicts: a list has a label",
         ),
         (
             "metrics",

@@ -79,10 +79,6 @@ pub struct Stats {
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     pub file: String,
-    pub undecidable: u64,
-    pub undecided: u64,
-    pub without_ct_state: u64,
-    pub replies: Replies,
     pub counters: Vec<Counter>,
     pub logs: Vec<Log>,
 }
@@ -131,6 +127,14 @@ pub struct Ledger {
     pub gaps: u64,
     pub overruns: u64,
     pub send_retries: u64,
+    pub undecidable: u64,
+    pub undecided: u64,
+    pub without_ct_state: u64,
+    pub replies: Replies,
+    /// Followed connections by result.
+    pub connections: BTreeMap<String, u64>,
+    /// Answers of DNS by result.
+    pub answers: BTreeMap<String, u64>,
     pub stalled: u64,
     /// Zeros if unknown.
     #[serde(deserialize_with = "known_or_zero")]

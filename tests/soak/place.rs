@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use testbed::control::Client;
+use testbed::exporter::Exporter;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore};
@@ -17,16 +18,20 @@ pub const METRICS: &str = "127.0.0.1:9630";
 pub const DEADLINE_MS: u64 = 500;
 
 pub struct Place {
+    _exporter: Exporter,
     pub namespace: Arc<Namespace>,
     folder: Folder,
 }
 
 impl Place {
     pub fn new() -> anyhow::Result<Place> {
+        let namespace = namespace()?;
+        // Events are written anew by the user that the firewall becomes.
+        let folder = Folder::shared()?;
         let place = Place {
-            namespace: Arc::new(namespace()?),
-            // Events are written anew by the user that the firewall becomes.
-            folder: Folder::shared()?,
+            _exporter: Exporter::start(&namespace, &folder.file("control"), METRICS)?,
+            namespace: Arc::new(namespace),
+            folder,
         };
         let rules = ["tcp", "udp"].map(|protocol| {
             format!(
@@ -51,8 +56,6 @@ impl Place {
             &self.file("policy.nft"),
             "--control",
             &self.file("control"),
-            "--metrics",
-            METRICS,
             "--events",
             &self.file("events.json"),
             "--deadline",

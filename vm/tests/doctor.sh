@@ -5,7 +5,7 @@
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 cp /etc/nftables.conf /run/nftables.conf
-instance web "--queue 0 --policy /etc/twinwall/web.nft --metrics 0.0.0.0:9630"
+instance web "--queue 0 --policy /etc/twinwall/web.nft"
 
 # cure PATTERN: that of the finding.
 cure() {
@@ -32,7 +32,6 @@ check decides patiently web_answers
 check other-ports-are-closed port_is_closed 23
 check unit-is-not-enabled cures 'twinwall-rust@web.service is not enabled'
 check rules-are-not-kept cures '/etc/nftables.conf leads no packet to a queue'
-check metrics-for-everybody says 'WARNING +--metrics 0.0.0.0:9630 tells' fwctl doctor
 check boots boot
 check decides-after-a-boot patiently web_answers
 check other-ports-are-closed-after-a-boot port_is_closed 23

@@ -80,13 +80,6 @@ static int open_control(struct daemon *daemon, struct handover *taken, struct fa
                         failure);
 }
 
-static int open_metrics(struct daemon *daemon, struct handover *taken, struct failure *failure) {
-    if (!daemon->options->metrics)
-        return 0;
-    return metrics_open(&daemon->metrics, daemon->options, inherit(taken, HANDOVER_METRICS),
-                        failure);
-}
-
 static int start_guard(struct daemon *daemon, struct failure *failure) {
     const struct workers *workers = &daemon->state.workers;
     int fds[OPTION_QUEUES_MAX];
@@ -130,8 +123,6 @@ static int open_all(struct daemon *daemon, struct handover *taken,
 
     state->events = daemon->events;
     if (result == 0)
-        result = open_metrics(daemon, taken, failure);
-    if (result == 0)
         result = open_control(daemon, taken, failure);
     if (result == 0 && taken)
         result = prepare(state, taken, failure);
@@ -158,8 +149,6 @@ static int start_threads(struct daemon *daemon, struct handover *taken, struct f
         result = workers_start(&state->workers, failure);
     if (result == 0 && taken)
         result = handover_take_running(taken, state, failure);
-    if (result == 0 && daemon->metrics)
-        result = metrics_start(daemon->metrics, state, failure);
     if (result == 0)
         result = watchdog_start(&daemon->watchdog, &state->workers, failure);
     if (result == 0 && taken)
@@ -216,7 +205,6 @@ static const struct worker *stop(struct daemon *daemon) {
         events_tell(daemon->events, EVENTS_STOPPED, NULL);
         events_stop(daemon->events);
     }
-    metrics_stop(daemon->metrics);
     guard_end(&daemon->guard);
     control_close(daemon->control, !daemon->handed_over);
     return failed;

@@ -190,7 +190,6 @@ static void give(struct daemon *daemon) {
 static void keep_giving(struct daemon *daemon) {
     const int fds[HANDOVER_FD_COUNT] = {
         [HANDOVER_CONTROL] = daemon->control ? control_listener(daemon->control) : -1,
-        [HANDOVER_METRICS] = daemon->metrics ? metrics_listener(daemon->metrics) : -1,
         [HANDOVER_EVENTS] = events_fd(daemon->events),
     };
     struct failure failure;

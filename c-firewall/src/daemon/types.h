@@ -11,7 +11,6 @@
 #include "events/events.h"
 #include "guard/guard.h"
 #include "handover/give.h"
-#include "metrics/metrics.h"
 #include "options/options.h"
 #include "state/state.h"
 
@@ -20,7 +19,6 @@ struct daemon {
     struct options *options;
     struct state state;
     struct events *events;
-    struct metrics *metrics; // NULL without --metrics
     struct control *control; // NULL without --control
     struct guard guard;
     struct watchdog watchdog; // under a systemd that has one

@@ -71,7 +71,6 @@ static int describe(const struct state *state, struct handover *described) {
     described->learns = requirement && requirement->learns;
     described->followed_most = most_followed(workers);
     described->options[HANDOVER_CONTROL] = (char *)state->options->control;
-    described->options[HANDOVER_METRICS] = (char *)state->options->metrics;
     described->options[HANDOVER_EVENTS] = (char *)state->options->events;
     if (state->loaded->compiled)
         count_totals(state->loaded->compiled, described->side.totals);

@@ -49,7 +49,7 @@ enum {
 #define HANDOVER_SUMS "sums"
 
 /// Descriptors beside those of queues, called as the options are that they come from.
-enum handover_fd { HANDOVER_CONTROL, HANDOVER_METRICS, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
+enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 
 /// Numbers that come in the order of names: which of ours each is.
 struct handover_places {

@@ -10,20 +10,15 @@
 
 #include "base/object.h"
 #include "control/request.h"
-#include "packet/packet.h"
-#include "packet/verdict.h"
-#include "spec/metric.h"
-#include "worker/reject.h"
+#include "spec/counter.h"
 
 enum {
-    NAME_BYTES = 64,  // of a counter
     NAMES_MAX = 1024, // of counts, or of a queue's counters, that another may have
 };
 
 const char *handover_state_fd_name(enum handover_fd fd) {
     static const char *const names[] = {
         [HANDOVER_CONTROL] = "control",
-        [HANDOVER_METRICS] = "metrics",
         [HANDOVER_EVENTS] = "events",
     };
 
@@ -31,44 +26,7 @@ const char *handover_state_fd_name(enum handover_fd fd) {
 }
 
 /// The name of a counter of struct stats, by its place.
-static const char *stats_word_name(size_t word, char name[static NAME_BYTES]) {
-    static const char *const first[] = {"received", "without_id", "netlink", "bytes"};
-    static const char *const then[] = {"beyond_copy",      "truncated",   "overruns",
-                                       "refused",          "undecidable", "undecided",
-                                       "without_ct_state", "gaps",        "send_retries"};
-    static const char *const replies[REJECT_RESULT_COUNT] = {
-        [REJECT_SENT] = "sent", [REJECT_NOT_DUE] = "not-due", [REJECT_FAILED] = "failed"};
-
-    if (word < sizeof first / sizeof *first)
-        return first[word];
-    word -= sizeof first / sizeof *first;
-    if (word < VERDICT_COUNT) {
-        snprintf(name, NAME_BYTES, "verdict-%s", verdict_name((enum verdict)word));
-        return name;
-    }
-    word -= VERDICT_COUNT;
-    if (word < PACKET_STATUS_COUNT) {
-        snprintf(name, NAME_BYTES, "malformed-%s", packet_status_name((enum packet_status)word));
-        return name;
-    }
-    word -= PACKET_STATUS_COUNT;
-    if (word < sizeof then / sizeof *then)
-        return then[word];
-    word -= sizeof then / sizeof *then;
-    if (word < REJECT_RESULT_COUNT) {
-        snprintf(name, NAME_BYTES, "replies-%s", replies[word]);
-        return name;
-    }
-    word -= REJECT_RESULT_COUNT;
-    if (word < NAMED_RESULT_COUNT) {
-        snprintf(name, NAME_BYTES, "connections-%s",
-                 metric_families[METRIC_CONNECTIONS].values[word]);
-        return name;
-    }
-    word -= NAMED_RESULT_COUNT;
-    snprintf(name, NAME_BYTES, "answers-%s", metric_families[METRIC_DNS_ANSWERS].values[word]);
-    return name;
-}
+static const char *stats_name(size_t place) { return counter_words[place].handover; }
 
 static json_t *string_or_null(const char *text) {
     return text ? json_string_nocheck(text) : json_null();
@@ -121,12 +79,11 @@ static json_t *queue_object(const struct worker_handover *queue) {
 char *handover_state_print(const struct handover *state) {
     json_t *object = json_object(), *counts = json_array();
     json_t *stats = json_array(), *queues = json_array();
-    char name[NAME_BYTES];
 
     for (int i = 0; i < COUNT_COUNT; i++)
         json_array_append_new(counts, json_string_nocheck(counts_name((enum count)i)));
     for (size_t i = 0; i < STATS_WORDS; i++)
-        json_array_append_new(stats, json_string_nocheck(stats_word_name(i, name)));
+        json_array_append_new(stats, json_string_nocheck(stats_name(i)));
     for (uint32_t i = 0; i < state->queue_count; i++)
         json_array_append_new(queues, queue_object(&state->queues[i]));
     object_put(object, "ok", json_true());
@@ -201,19 +158,14 @@ static char *text_of(const json_t *object, const char *key) {
 }
 
 /// A name among ours, by its place.
-typedef const char *name_at(size_t place, char name[static NAME_BYTES]);
+typedef const char *name_at(size_t place);
 
-static const char *count_name(size_t place, char name[static NAME_BYTES]) {
-    (void)name;
-    return counts_name((enum count)place);
-}
+static const char *count_name(size_t place) { return counts_name((enum count)place); }
 
 /// Destination of a number by its name.
 static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
-    char buffer[NAME_BYTES];
-
     for (uint32_t i = 0; i < count; i++)
-        if (strcmp(name, ours(i, buffer)) == 0)
+        if (strcmp(name, ours(i)) == 0)
             return i;
     return HANDOVER_UNKNOWN;
 }
@@ -296,8 +248,8 @@ static int parse_object(const json_t *object, struct handover *state, struct fai
     state->learns = json_is_true(json_object_get(object, "learned"));
     result = parse_names(object, "counts", count_name, COUNT_COUNT, &state->count_places, failure);
     if (result == 0)
-        result = parse_names(object, "stats", stats_word_name, STATS_WORDS, &state->stat_places,
-                             failure);
+        result =
+            parse_names(object, "stats", stats_name, STATS_WORDS, &state->stat_places, failure);
     return result < 0 ? result : parse_queues(json_object_get(object, "queues"), state, failure);
 }
 

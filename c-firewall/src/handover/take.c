@@ -168,7 +168,6 @@ static bool is_same(const char *a, const char *b) { return a && b && strcmp(a, b
 static void drop_others(const struct options *options, struct handover *taken) {
     const char *const ours[] = {
         [HANDOVER_CONTROL] = options->control,
-        [HANDOVER_METRICS] = options->metrics,
         [HANDOVER_EVENTS] = options->events,
     };
 

@@ -87,6 +87,12 @@ static void fail_structure(const struct argp_option *table, const char *token,
                     option->name);
     } else {
         snprintf(named, sizeof named, "%.*s", (int)length, token);
+        for (int i = 0; i < OPTION_GONE_COUNT; i++)
+            if (strcmp(named, option_gone[i].name) == 0) {
+                failure_set(failure, LOG_EXIT_USAGE, "there is no option %s any more: %s", named,
+                            option_gone[i].instead);
+                return;
+            }
         failure_set(failure, LOG_EXIT_USAGE, "unknown or ambiguous option %s: see --help",
                     arguments_quote(named, quoted));
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "options/daemon.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -175,41 +174,6 @@ int options_daemon_fail(const struct values *values, struct options *options) {
     return 0;
 }
 
-/// Whether a text is ADDRESS:PORT or [ADDRESS]:PORT.
-static bool is_endpoint(const char *text) {
-    const char *colon = strrchr(text, ':');
-    const bool is_ipv6 = *text == '[';
-    char address[INET6_ADDRSTRLEN];
-    struct in6_addr parsed;
-    uint32_t port;
-    size_t length;
-
-    if (!colon || !values_read_number(colon + 1, text + strlen(text), UINT16_MAX, &port) ||
-        port == 0)
-        return false;
-    length = (size_t)(colon - text);
-    if (is_ipv6 && text[length - 1] != ']')
-        return false;
-    if (is_ipv6) {
-        text++;
-        length -= 2;
-    }
-    if (length >= sizeof address)
-        return false;
-    memcpy(address, text, length);
-    address[length] = '\0';
-    return inet_pton(is_ipv6 ? AF_INET6 : AF_INET, address, &parsed) == 1;
-}
-
-static int check_metrics(const struct values *values, struct options *options) {
-    const char *value = values_get(values, OPTION_METRICS);
-
-    if (value && !is_endpoint(value))
-        return values_fail(values, OPTION_METRICS);
-    options->metrics = value;
-    return 0;
-}
-
 static int check_events(const struct values *values, struct options *options) {
     const size_t prefix = strlen(UNIX_PREFIX);
 
@@ -255,7 +219,7 @@ int options_daemon_values(const struct values *values, struct options *options) 
 
     if (values_number(values, OPTION_DEADLINE, &options->deadline_ms) < 0 ||
         values_number(values, OPTION_STATS, &options->stats_s) < 0 ||
-        check_metrics(values, options) < 0 || check_events(values, options) < 0 ||
+        check_events(values, options) < 0 ||
         values_number(values, OPTION_EVENTS_RATE, &options->events_rate) < 0 ||
         values_choice(values, OPTION_LOG_LEVEL, &level) < 0 ||
         values_text(values, OPTION_CONTROL, &options->control) < 0 ||
@@ -271,7 +235,7 @@ int options_daemon_values(const struct values *values, struct options *options) 
 }
 
 int options_daemon_paper(const struct values *values) {
-    static const enum arguments_option without[] = {OPTION_METRICS, OPTION_EVENTS, OPTION_CONTROL,
+    static const enum arguments_option without[] = {OPTION_EVENTS, OPTION_CONTROL,
                                                     OPTION_TAKE_OVER};
 
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {

@@ -67,8 +67,7 @@ struct options {
     uint32_t deadline_ms; // 0 = none
     uint32_t stats_s;     // 0 = no interval
     bool json;
-    const char *metrics; // ADDRESS:PORT or [ADDRESS]:PORT; NULL = none
-    const char *events;  // a file, "-" or unix:PATH; NULL = none
+    const char *events; // a file, "-" or unix:PATH; NULL = none
     uint32_t events_rate;
     enum log_level log_level;
     const char *control; // a path; NULL = none

@@ -59,10 +59,10 @@ static const struct {
     unsigned int argument;
     scmp_datum_t value;
 } limits[] = {
-    {SCMP_SYS(socket), 0, AF_UNIX},         {SCMP_SYS(ioctl), 1, SIOCGIFNAME},
-    {SCMP_SYS(ioctl), 1, SIOCGIFINDEX},     {SCMP_SYS(ioctl), 1, FIONBIO},
-    {SCMP_SYS(ioctl), 1, TCGETS},           {SCMP_SYS(setsockopt), 1, SOL_SOCKET},
-    {SCMP_SYS(setsockopt), 1, IPPROTO_TCP}, {SCMP_SYS(clone), 0, THREAD_FLAGS},
+    {SCMP_SYS(socket), 0, AF_UNIX},     {SCMP_SYS(ioctl), 1, SIOCGIFNAME},
+    {SCMP_SYS(ioctl), 1, SIOCGIFINDEX}, {SCMP_SYS(ioctl), 1, FIONBIO},
+    {SCMP_SYS(ioctl), 1, TCGETS},       {SCMP_SYS(setsockopt), 1, SOL_SOCKET},
+    {SCMP_SYS(clone), 0, THREAD_FLAGS},
 };
 
 /// The bits of an argument that the kernel takes as an int.

@@ -5,35 +5,29 @@
 
 /// Counters of events in the program.
 enum count {
-    COUNT_RELOADS,            // reloads of the policy
-    COUNT_RELOADS_FAILED,     // reloads that left the old policy running
-    COUNT_STALLS,             // times that packets waited longer than the deadline
-    COUNT_STALLED_PACKETS,    // packets answered by the guard in all queues
-    COUNT_CONTROL_CLIENTS,    // clients of the control socket that were served
-    COUNT_CONTROL_REQUESTS,   // requests of the control socket that were understood
-    COUNT_CONTROL_REFUSED,    // clients of the control socket refused by their credentials
-    COUNT_CONTROL_TOO_MANY,   // clients of the control socket that found all places taken
-    COUNT_CONTROL_BAD,        // requests of the control socket that were not understood
-    COUNT_CONTROL_SLOW,       // clients of the control socket closed as they did not read
-    COUNT_METRICS_REQUESTS,   // requests for the metrics that were answered with them
-    COUNT_METRICS_UNANSWERED, // connections for metrics that ended without an understood request
-    COUNT_METRICS_REFUSED,    // requests for something else than the metrics
-    COUNT_EVENTS_WRITTEN,     // events that were written
-    COUNT_EVENTS_LEFT_OUT,    // events left out as there were too many a second
-    COUNT_EVENTS_LOST,        // events lost as a ring was full
-    COUNT_EVENTS_FAILED,      // events that could not be written
-    COUNT_TAIL_CLIENTS,       // clients that followed the events
-    COUNT_TAIL_LOST,          // events that a following client read too slowly for
-    COUNT_UPGRADES,           // times that queues were handed over to another process
-    COUNT_UPGRADES_FAILED,    // times that handing over failed
-    COUNT_LEARNED_EVICTED, // addresses that sets which learn forgot before their time, for others
+    COUNT_RELOADS,          // reloads of the policy
+    COUNT_RELOADS_FAILED,   // reloads that left the old policy running
+    COUNT_STALLS,           // times that packets waited longer than the deadline
+    COUNT_STALLED_PACKETS,  // packets answered by the guard in all queues
+    COUNT_CONTROL_CLIENTS,  // clients of the control socket that were served
+    COUNT_CONTROL_REQUESTS, // requests of the control socket that were understood
+    COUNT_CONTROL_REFUSED,  // clients of the control socket refused by their credentials
+    COUNT_CONTROL_TOO_MANY, // clients of the control socket that found all places taken
+    COUNT_CONTROL_BAD,      // requests of the control socket that were not understood
+    COUNT_CONTROL_SLOW,     // clients of the control socket closed as they did not read
+    COUNT_EVENTS_WRITTEN,   // events that were written
+    COUNT_EVENTS_LEFT_OUT,  // events left out as there were too many a second
+    COUNT_EVENTS_LOST,      // events lost as a ring was full
+    COUNT_EVENTS_FAILED,    // events that could not be written
+    COUNT_TAIL_CLIENTS,     // clients that followed the events
+    COUNT_TAIL_LOST,        // events that a following client read too slowly for
+    COUNT_UPGRADES,         // times that queues were handed over to another process
+    COUNT_UPGRADES_FAILED,  // times that handing over failed
+    COUNT_LEARNED_EVICTED,  // addresses that sets which learn forgot before their time, for others
     COUNT_COUNT
 };
 
 /// The name of a count: that of the enum, as "reloads_failed".
 const char *counts_name(enum count count);
-
-/// Meaning of a count, as a sentence.
-const char *counts_help(enum count count);
 
 #endif

@@ -306,14 +306,6 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .expected = "",
                 .defaults = {0, 0},
             },
-        [OPTION_METRICS] =
-            {
-                .name = "metrics",
-                .commands = 1 << ARGUMENTS_RUN,
-                .has_value = true,
-                .expected = "an address with a port, like 127.0.0.1:9630 or [::1]:9630",
-                .defaults = {0, 0},
-            },
         [OPTION_EVENTS] =
             {
                 .name = "events",
@@ -486,6 +478,10 @@ const struct option_facts option_facts[OPTION_COUNT] =
                 .expected = "",
                 .defaults = {0, 0},
             },
+};
+
+const struct option_gone option_gone[OPTION_GONE_COUNT] = {
+    {"--metrics", "twinwall-exporter --control SOCKET --listen ADDR:PORT serves the metrics"},
 };
 
 const char *options_backend_name(enum queue_kind backend) { return backend_names[backend]; }

@@ -102,7 +102,6 @@ enum arguments_option {
     OPTION_DEADLINE,
     OPTION_STATS,
     OPTION_JSON,
-    OPTION_METRICS,
     OPTION_EVENTS,
     OPTION_EVENTS_RATE,
     OPTION_LOG_LEVEL,
@@ -137,6 +136,15 @@ struct option_facts {
     const char *const *choices; // names of its values; NULL = it has no choice; ends with NULL
     uint32_t defaults[OPTIONS_PROFILE_COUNT]; // a number, or the place of a choice
 };
+
+/// An option of older releases.
+struct option_gone {
+    const char *name;    // with its hyphens
+    const char *instead; // program or option that takes its place, as an order to the user
+};
+
+enum { OPTION_GONE_COUNT = 1 };
+extern const struct option_gone option_gone[OPTION_GONE_COUNT];
 
 /// By enum arguments_option.
 extern const struct option_facts option_facts[OPTION_COUNT];

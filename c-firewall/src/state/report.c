@@ -9,6 +9,7 @@
 #include "base/object.h"
 #include "options/daemon.h"
 #include "queue/proc.h"
+#include "state/report_counters.h"
 #include "state/report_policy.h"
 
 static const char *const reason_names[] = {[REPORT_INTERVAL] = "interval",
@@ -40,25 +41,6 @@ static void print_start(FILE *out, const struct options *options,
     fprintf(out, "\n");
 }
 
-/// The reasons with a count, in the order of the enum, messages without a packet last.
-static void print_malformed(FILE *out, const struct stats *stats) {
-    const char *separator = "";
-
-    fprintf(out, "  malformed: ");
-    for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++) {
-        if (stats->malformed[i] == 0)
-            continue;
-        fprintf(out, "%s%s %" PRIu64, separator, packet_status_name((enum packet_status)i),
-                stats->malformed[i]);
-        separator = ", ";
-    }
-    if (stats->netlink > 0)
-        fprintf(out, "%snetlink %" PRIu64, separator, stats->netlink);
-    else if (*separator == '\0')
-        fprintf(out, "none");
-    fprintf(out, "\n");
-}
-
 /// Text after the name of the queue, or "total".
 static void print_ledger(FILE *out, const struct ledger *ledger) {
     const struct stats *stats = &ledger->stats;
@@ -69,13 +51,10 @@ static void print_ledger(FILE *out, const struct ledger *ledger) {
         fprintf(out, "%s%s %" PRIu64, i > 0 ? ", " : "", verdict_name((enum verdict)i),
                 stats->verdicts[i]);
     fprintf(out, "; refused by the kernel %" PRIu64 "\n", stats->refused);
-    print_malformed(out, stats);
-    fprintf(out,
-            "  beyond copy %" PRIu64 ", truncated %" PRIu64 ", without id %" PRIu64
-            ", gaps %" PRIu64 ", overruns %" PRIu64 ", send retries %" PRIu64 ", stalled %" PRIu64
-            "\n",
-            stats->beyond_copy, stats->truncated, stats->without_id, stats->gaps, stats->overruns,
-            stats->send_retries, ledger->stalled);
+    report_counters_print_malformed(out, stats);
+    fprintf(out, "  ");
+    report_counters_print(out, stats, COUNTER_QUEUE);
+    fprintf(out, ", stalled %" PRIu64 "\n", ledger->stalled);
     if (!ledger->known) {
         fprintf(out, "  kernel: unknown, " QUEUE_PROC_QUEUES " can't be read\n"
                      "  ledger: NOT RECONCILED, nobody can tell what was lost\n");
@@ -148,23 +127,6 @@ static json_t *start_object(const struct options *options, const struct requirem
     return object;
 }
 
-static json_t *verdicts_object(const struct stats *stats) {
-    json_t *object = json_object();
-
-    for (int i = 0; i < VERDICT_COUNT; i++)
-        object_put_number(object, verdict_name((enum verdict)i), stats->verdicts[i]);
-    return object;
-}
-
-static json_t *malformed_object(const struct stats *stats) {
-    json_t *object = json_object();
-
-    for (int i = PACKET_EMPTY; i < PACKET_STATUS_COUNT; i++)
-        object_put_number(object, packet_status_name((enum packet_status)i), stats->malformed[i]);
-    object_put_number(object, "netlink", stats->netlink);
-    return object;
-}
-
 static json_t *kernel_object(const struct ledger *ledger) {
     json_t *object = json_object();
 
@@ -178,19 +140,7 @@ static json_t *kernel_object(const struct ledger *ledger) {
 
 /// object: as it begins, with the number of the queue or empty.
 static json_t *put_queue_object(json_t *object, const struct ledger *ledger) {
-    const struct stats *stats = &ledger->stats;
-
-    object_put_number(object, "received", stats->received);
-    object_put_number(object, "bytes", stats->bytes);
-    object_put(object, "verdicts", verdicts_object(stats));
-    object_put_number(object, "refused", stats->refused);
-    object_put(object, "malformed", malformed_object(stats));
-    object_put_number(object, "beyond_copy", stats->beyond_copy);
-    object_put_number(object, "truncated", stats->truncated);
-    object_put_number(object, "without_id", stats->without_id);
-    object_put_number(object, "gaps", stats->gaps);
-    object_put_number(object, "overruns", stats->overruns);
-    object_put_number(object, "send_retries", stats->send_retries);
+    report_counters_put(object, &ledger->stats);
     object_put_number(object, "stalled", ledger->stalled);
     object_put(object, "kernel", ledger->known ? kernel_object(ledger) : json_null());
     object_put(object, "lost",
@@ -221,7 +171,7 @@ static json_t *ledger_object(const struct options *options, enum report_reason r
     object_put(object, "total", put_queue_object(json_object(), &sum));
     object_put_bool(object, "reconciled", sum.reconciled);
     if (tally->compiled)
-        object_put(object, "policy", report_policy_ledger_object(options, &sum.stats, tally));
+        object_put(object, "policy", report_policy_ledger_object(options, tally));
     return object;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/object.h"
 #include "explain/describe.h"
+#include "state/report_counters.h"
 
 static const char *malformed_name(const struct options *options) {
     return options->malformed_by_policy ? "policy" : "fail";
@@ -74,10 +75,9 @@ static void print_rules(FILE *out, const struct tally *tally) {
 
 void report_policy_print_ledger(FILE *out, const struct options *options, const struct stats *stats,
                                 const struct tally *tally) {
-    fprintf(out,
-            "policy %s: undecidable %" PRIu64 ", undecided %" PRIu64 ", without ct state %" PRIu64
-            "; replies: sent %" PRIu64 ", not due %" PRIu64 ", failed %" PRIu64 "\n",
-            options->policy, stats->undecidable, stats->undecided, stats->without_ct_state,
+    fprintf(out, "policy %s: ", options->policy);
+    report_counters_print(out, stats, COUNTER_POLICY);
+    fprintf(out, "; replies: sent %" PRIu64 ", not due %" PRIu64 ", failed %" PRIu64 "\n",
             stats->replies[REJECT_SENT], stats->replies[REJECT_NOT_DUE],
             stats->replies[REJECT_FAILED]);
     print_rules(out, tally);
@@ -151,19 +151,10 @@ static json_t *logs_array(const struct tally *tally) {
     return array;
 }
 
-json_t *report_policy_ledger_object(const struct options *options, const struct stats *stats,
-                                    const struct tally *tally) {
+json_t *report_policy_ledger_object(const struct options *options, const struct tally *tally) {
     json_t *object = json_object();
-    json_t *replies = json_object();
 
-    object_put_number(replies, "sent", stats->replies[REJECT_SENT]);
-    object_put_number(replies, "not_due", stats->replies[REJECT_NOT_DUE]);
-    object_put_number(replies, "failed", stats->replies[REJECT_FAILED]);
     object_put_string(object, "file", options->policy);
-    object_put_number(object, "undecidable", stats->undecidable);
-    object_put_number(object, "undecided", stats->undecided);
-    object_put_number(object, "without_ct_state", stats->without_ct_state);
-    object_put(object, "replies", replies);
     object_put(object, "counters", counters_array(tally));
     object_put(object, "logs", logs_array(tally));
     return object;

@@ -27,7 +27,6 @@ void report_policy_put_start_object(json_t *object, const struct options *option
 json_t *report_policy_requirement_object(const struct requirement *requirement);
 
 /// Makes the object of the ledger.
-json_t *report_policy_ledger_object(const struct options *options, const struct stats *stats,
-                                    const struct tally *tally);
+json_t *report_policy_ledger_object(const struct options *options, const struct tally *tally);
 
 #endif

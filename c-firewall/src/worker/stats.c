@@ -5,11 +5,20 @@
 #include <stddef.h>
 
 static_assert(sizeof(struct stats) % STATS_ALIGN == 0, "no other data shares the last cache line");
-static_assert(STATS_WORDS == 4 + VERDICT_COUNT + PACKET_STATUS_COUNT + 9 + REJECT_RESULT_COUNT +
-                                 NAMED_RESULT_COUNT + TEACH_RESULT_COUNT,
-              "only 64-bit words");
-static_assert(offsetof(struct stats, without_id) < offsetof(struct stats, verdicts),
+static_assert((offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) ==
+                  STATS_WORDS * sizeof(uint64_t),
+              "the counters come one after the other");
+static_assert(offsetof(struct stats, received) < offsetof(struct stats, verdicts),
               "received is read before verdicts");
+
+// The lists of spec/counters.toml have the lengths of the enums that they are indexed by.
+#define HAS_LENGTH(list, length)                                                                   \
+    static_assert(sizeof((struct stats){0}.list) == (length) * sizeof(uint64_t), #list)
+HAS_LENGTH(verdicts, VERDICT_COUNT);
+HAS_LENGTH(malformed, PACKET_STATUS_COUNT);
+HAS_LENGTH(replies, REJECT_RESULT_COUNT);
+HAS_LENGTH(connections, NAMED_RESULT_COUNT);
+HAS_LENGTH(answers, TEACH_RESULT_COUNT);
 
 uint64_t stats_get(const uint64_t *counter) { return __atomic_load_n(counter, __ATOMIC_RELAXED); }
 

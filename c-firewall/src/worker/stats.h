@@ -19,10 +19,10 @@
 #include "packet/packet.h"
 #include "packet/verdict.h"
 #include "queue/proc.h"
+#include "spec/counter.h"
 #include "worker/reject.h"
 
 enum {
-    STATS_ALIGN = 128, // bytes: a cache line pair, which adjacent-line prefetch fetches together
     STATS_READINGS_MAX = 16,  // of a queue's figures before a difference is believed
     STATS_PAUSE_NS = 2000000, // between readings at exit, when nobody waits for them
 };
@@ -30,34 +30,6 @@ enum {
 /// Distance by which (offered - user_drop) may lie behind received and still be told from a
 /// 32-bit wrap.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
-
-/// The counters of a worker. Only 64-bit words: stats_snapshot copies them one by one in this
-/// order, which puts received before verdicts.
-struct stats {
-    _Alignas(STATS_ALIGN) uint64_t received; // packets with an id
-    uint64_t without_id;                     // messages whose id could not be read
-    uint64_t netlink;                        // messages that could not be read, with an id or not
-    uint64_t bytes;                          // sum of original_bytes
-    uint64_t verdicts[VERDICT_COUNT];
-    uint64_t malformed[PACKET_STATUS_COUNT]; // [PACKET_OK] and [PACKET_BEYOND_COPY] stay 0
-    uint64_t beyond_copy;
-    uint64_t truncated;
-    uint64_t overruns;
-    uint64_t refused;
-    uint64_t undecidable;      // the bytes that the policy reads were not copied
-    uint64_t undecided;        // a rule reads a name that is not known, or can't be read
-    uint64_t without_ct_state; // where the policy uses it
-    uint64_t gaps;             // ids without a message, for no known reason
-    uint64_t send_retries;     // calls to send verdicts for which the kernel had no room
-    uint64_t replies[REJECT_RESULT_COUNT];
-    uint64_t connections[NAMED_RESULT_COUNT]; // as named_results has them
-    uint64_t answers[TEACH_RESULT_COUNT];
-};
-
-enum {
-    STATS_WORDS = // the counters, which come one after the other
-    (offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) / sizeof(uint64_t),
-};
 
 /// Adds to a counter of the calling thread's own stats.
 static inline void stats_add(uint64_t *counter, uint64_t amount) {

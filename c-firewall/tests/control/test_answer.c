@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "snapshots.h"
+#include "state/report.h"
 #include "test.h"
 
 /// Prints an answer with its name before it, and frees it.
@@ -42,6 +43,20 @@ static const struct listing_page page = {
         },
 };
 
+/// The ledger of a snapshot.
+static char *stats(const struct snapshot *snapshot) {
+    const struct tally no_policy = {0};
+    struct options options = *snapshot->options;
+    char *report, *answer;
+
+    options.json = true;
+    report = report_ledger(&options, REPORT_CONTROL, snapshot->time_ms, snapshot->ledgers,
+                           snapshot->ledger_count, &no_policy);
+    answer = control_answer_stats(report);
+    free(report);
+    return answer;
+}
+
 /// Every answer, as the vectors tell them.
 static void says_what_the_vectors_say(void **state) {
     const struct reload_result reload = {3, 12, 9, 3, 1, 4};
@@ -56,7 +71,8 @@ static void says_what_the_vectors_say(void **state) {
         control_answer_status(snapshots_self(), snapshots_full(), LOG_DEBUG, snapshots_counts()));
     put(out, "idle",
         control_answer_status(snapshots_self(), snapshots_idle(), LOG_ERROR, snapshots_counts()));
-    put(out, "stats", control_answer_stats("{\"event\":\"stats\"}\n"));
+    put(out, "stats", stats(snapshots_full()));
+    put(out, "idle-stats", stats(snapshots_idle()));
     put(out, "rules", control_answer_rules(snapshots_full()));
     put(out, "no-rules", control_answer_rules(snapshots_idle()));
     put(out, "connections",

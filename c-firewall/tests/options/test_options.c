@@ -79,7 +79,6 @@ static void fast_is_the_default(void **state) {
     assert_int_equal(options.deadline_ms, 1000);
     assert_int_equal(options.stats_s, 0);
     assert_false(options.json);
-    assert_null(options.metrics);
     assert_null(options.events);
     assert_int_equal(options.events_rate, 1000);
     assert_int_equal(options.log_level, LOG_INFO);
@@ -163,13 +162,13 @@ static void every_option_is_taken(void **state) {
 
 static void every_option_of_a_daemon_is_taken(void **state) {
     // Each word of it lies in a buffer of parse().
-    char metrics[] = "[::1]:9630", events[] = "unix:/run/e", control[] = "/run/c";
+    char events[] = "unix:/run/e", control[] = "/run/c";
     char owner[] = "root:adm", old[] = "/run/old", user[] = "twinwall";
     char *argv[] = {
-        "c-firewall", "--deadline",     "60000",   "--metrics",       metrics, "--events",
-        events,       "--events-rate",  "1000000", "--log-level",     "debug", "--control",
-        control,      "--control-mode", "0777",    "--control-owner", owner,   "--take-over",
-        old,          "--user",         user,      "--sandbox",       "off",   NULL};
+        "c-firewall", "--deadline",      "60000", "--events",    events,  "--events-rate",
+        "1000000",    "--log-level",     "debug", "--control",   control, "--control-mode",
+        "0777",       "--control-owner", owner,   "--take-over", old,     "--user",
+        user,         "--sandbox",       "off",   NULL};
     const int argc = sizeof argv / sizeof *argv - 1;
     struct options options;
     struct failure failure;
@@ -177,7 +176,6 @@ static void every_option_of_a_daemon_is_taken(void **state) {
     (void)state;
     assert_int_equal(options_parse(argc, argv, &options, &failure), OPTIONS_ACTION_RUN);
     assert_int_equal(options.deadline_ms, 60000);
-    assert_string_equal(options.metrics, metrics);
     assert_string_equal(options.events, events);
     assert_int_equal(options.events_rate, 1000000);
     assert_int_equal(options.log_level, LOG_DEBUG);
@@ -189,8 +187,6 @@ static void every_option_of_a_daemon_is_taken(void **state) {
     assert_false(options.sandbox);
     assert_int_equal(good("--deadline 0").deadline_ms, 0);
     assert_int_equal(good("--deadline 10").deadline_ms, 10);
-    good("--metrics 0.0.0.0:1");
-    good("--metrics 127.0.0.1:65535");
     good("--events -");
     good("--events file");
     assert_int_equal(good("--control /c --control-mode 0").control_mode, 0);
@@ -360,7 +356,6 @@ static void numbers_are_digits_only(void **state) {
     assert_int_equal(good("--batch 0064").batch, 64);
 }
 
-#define METRICS_TEXT ": expected an address with a port, like 127.0.0.1:9630 or [::1]:9630"
 #define EVENTS_TEXT ": expected a file, - or unix:PATH of at most 107 bytes"
 #define OWNER_TEXT ": expected USER or USER:GROUP"
 #define MODE_TEXT ": expected an octal mode from 0 to 0777"
@@ -375,15 +370,6 @@ static void values_of_a_daemon_out_of_range(void **state) {
     (void)state;
     assert_bad("--deadline 9", "--deadline \"9\"" DEADLINE_TEXT);
     assert_bad("--deadline 60001", "--deadline \"60001\"" DEADLINE_TEXT);
-    assert_bad("--metrics 9630", "--metrics \"9630\"" METRICS_TEXT);
-    assert_bad("--metrics :9630", "--metrics \":9630\"" METRICS_TEXT);
-    assert_bad("--metrics [:9630", "--metrics \"[:9630\"" METRICS_TEXT);
-    assert_bad("--metrics []:9630", "--metrics \"[]:9630\"" METRICS_TEXT);
-    assert_bad("--metrics ::1:9630", "--metrics \"::1:9630\"" METRICS_TEXT);
-    assert_bad("--metrics 127.0.0.1:0", "--metrics \"127.0.0.1:0\"" METRICS_TEXT);
-    assert_bad("--metrics 127.0.0.1:65536", "--metrics \"127.0.0.1:65536\"" METRICS_TEXT);
-    assert_bad("--metrics localhost:80", "--metrics \"localhost:80\"" METRICS_TEXT);
-    assert_bad("--metrics 127.1:80", "--metrics \"127.1:80\"" METRICS_TEXT);
     assert_bad("--events=", "--events \"\"" EVENTS_TEXT);
     assert_bad("--events unix:", "--events \"unix:\"" EVENTS_TEXT);
     assert_bad("--events-rate 0", "--events-rate \"0\": expected a whole number from 1 to 1000000");
@@ -439,8 +425,8 @@ static void paper_fixes_what_it_is_about(void **state) {
                "--profile paper accepts every packet: leave --default out or use --profile fast");
     assert_bad("--profile paper --control c",
                "--profile paper does without --control: leave it out or use --profile fast");
-    assert_bad("--profile paper --metrics [::]:1 --events -",
-               "--profile paper does without --metrics: leave it out or use --profile fast");
+    assert_bad("--profile paper --events -",
+               "--profile paper does without --events: leave it out or use --profile fast");
     assert_bad("--profile paper --take-over c",
                "--profile paper does without --take-over: leave it out or use --profile fast");
 }

@@ -289,26 +289,6 @@ fn policy(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Addresses of which every network is told.
-const ANYWHERE: [&str; 2] = ["0.0.0.0:", "[::]:"];
-
-fn metrics(patient: &Patient, findings: &mut Findings) {
-    let options = patient.options.as_ref();
-    let Some(address) = options.and_then(|options| options.metrics.as_ref()) else {
-        return;
-    };
-    if ANYWHERE
-        .iter()
-        .any(|anywhere| address.starts_with(anywhere))
-    {
-        let port = address.rsplit(':').next().unwrap_or_default();
-        findings.warning(
-            format!("--metrics {address} tells rules and counters to whoever reaches this host"),
-            format!("--metrics 127.0.0.1:{port}  # with `fwctl upgrade`, or a rule that lets the collector in alone"),
-        );
-    }
-}
-
 pub fn check(patient: &Patient, findings: &mut Findings) {
     let Some(status) = &patient.status else {
         return;
@@ -333,7 +313,6 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         );
     }
     policy(patient, status, findings);
-    metrics(patient, findings);
     counts(status, findings);
     if patient
         .options

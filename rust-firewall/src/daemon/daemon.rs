@@ -26,7 +26,6 @@ use crate::events::{self, Events, EventsFacts, EventsKind};
 use crate::guard::{self, Guard};
 use crate::handover;
 use crate::handover::{Handover, HandoverFd};
-use crate::metrics::{self, Metrics};
 use crate::options::{self, Options, PROGRAM};
 use crate::policy::requirement;
 use crate::privilege;
@@ -84,13 +83,6 @@ fn open_control(
     Ok((Some(control), Some(listener)))
 }
 
-fn open_metrics(options: &Options, listener: Option<OwnedFd>) -> Result<Option<Metrics>, Failure> {
-    let endpoint = options.metrics.as_deref();
-    endpoint
-        .map(|endpoint| metrics::open(endpoint, listener))
-        .transpose()
-}
-
 fn start_guard(state: &State) -> Result<Guard, Failure> {
     let inner = state::lock(state);
     let workers = &inner.workers.all;
@@ -132,7 +124,6 @@ fn open_all(
     taken: &mut Option<Handover>,
 ) -> Result<(Daemon, Option<Control>), Failure> {
     let events = open_events(&options, inherit(taken, HandoverFd::Events))?;
-    let metrics = open_metrics(&options, inherit(taken, HandoverFd::Metrics))?;
     let (control, control_listener) = open_control(&options, inherit(taken, HandoverFd::Control))?;
     if let (Some(loaded), Some(taken)) = (&mut loaded, taken.as_mut()) {
         prepare(loaded, taken);
@@ -146,7 +137,6 @@ fn open_all(
         guard: start_guard(&state)?,
         watchdog: None,
         state,
-        metrics,
         control_listener,
         signals,
         drain_end_ns: u64::MAX,
@@ -174,9 +164,6 @@ fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<()
     workers::start(&mut state::lock(state).workers)?;
     if let Some(taken) = taken {
         handover::take::running(taken, state)?;
-    }
-    if let Some(metrics) = &mut daemon.metrics {
-        metrics::start(metrics, state)?;
     }
     daemon.watchdog = watchdog::start(&state::lock(state).workers)?;
     taken.as_mut().map_or(Ok(()), handover::take::taken)
@@ -225,9 +212,6 @@ fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
     let failed = workers::stop(&mut state::lock(state).workers);
     events::tell(&state.events, EventsKind::Stopped, &EventsFacts::default());
     events::stop(&state.events);
-    if let Some(metrics) = daemon.metrics.take() {
-        metrics::stop(metrics);
-    }
     guard::end(&mut daemon.guard);
     if let Some(control) = control {
         control::close(control, !daemon.handed_over);

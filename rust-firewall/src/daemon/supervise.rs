@@ -22,7 +22,6 @@ use crate::events::{self, EventsFacts, EventsKind};
 use crate::guard::{self, GuardNote};
 use crate::handover::give::HandoverGiving;
 use crate::handover::{self, HandoverFd};
-use crate::metrics;
 use crate::options::{self, Options, OptionsConntrack};
 use crate::privilege::notify;
 use crate::queue;
@@ -191,7 +190,6 @@ fn keep_giving(daemon: &mut Daemon) {
     let events = events::fd(&daemon.state.events);
     let mut fds = [None; handover::FD_COUNT];
     fds[HandoverFd::Control as usize] = daemon.control_listener.as_ref().map(AsFd::as_fd);
-    fds[HandoverFd::Metrics as usize] = daemon.metrics.as_ref().map(metrics::listener);
     fds[HandoverFd::Events as usize] = events.as_ref().map(AsFd::as_fd);
     match handover::give::go_on(&daemon.state, &mut giving, &fds) {
         Ok(true) => give(daemon, giving),

@@ -9,14 +9,11 @@ use nix::sys::signalfd::SignalFd;
 use crate::daemon::watchdog::Watchdog;
 use crate::guard::Guard;
 use crate::handover::give::HandoverGiving;
-use crate::metrics::Metrics;
 use crate::state::State;
 
 /// All that runs, but for the control socket, whose clients act on it.
 pub struct Daemon {
     pub state: Arc<State>,
-    /// With --metrics.
-    pub metrics: Option<Metrics>,
     /// The control socket, to be handed over.
     pub control_listener: Option<OwnedFd>,
     pub guard: Guard,

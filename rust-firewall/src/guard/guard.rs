@@ -24,9 +24,7 @@ use nix::errno::Errno;
 use nix::fcntl::{fcntl, FcntlArg, FdFlag};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{kill, Signal};
-use nix::sys::socket::{
-    recv, send, shutdown, socketpair, AddressFamily, MsgFlags, Shutdown, SockFlag, SockType,
-};
+use nix::sys::socket::{recv, send, socketpair, AddressFamily, MsgFlags, SockFlag, SockType};
 use nix::unistd::Pid;
 
 use crate::base::log::{self, failure_set, failure_set_start, Failure, LogExit};
@@ -290,7 +288,6 @@ pub fn end(guard: &mut Guard) {
     };
     let mut word = [0; WORD_BYTES];
     say(fd.as_fd(), BYE);
-    let _ = shutdown(fd.as_raw_fd(), Shutdown::Write);
     while wait_for(fd.as_fd(), GONE_MS) {
         if recv(fd.as_raw_fd(), &mut word, MsgFlags::MSG_DONTWAIT).unwrap_or(0) == 0 {
             let _ = child.wait(); // there is nobody else who could

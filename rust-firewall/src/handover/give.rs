@@ -107,7 +107,7 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
     };
     let mut described = handover::state::make(inner.workers.all.iter().map(queue).collect());
     described.pid = process::id().into();
-    described.options = [&options.control, &options.metrics, &options.events].map(Clone::clone);
+    described.options = [&options.control, &options.events].map(Clone::clone);
     if let Some(loaded) = &inner.loaded {
         described.generation = loaded.generation;
         let names = load::requirement(loaded).names;

@@ -48,7 +48,6 @@ pub const SUMS: &str = "sums";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandoverFd {
     Control,
-    Metrics,
     Events,
 }
 

@@ -10,10 +10,8 @@ use crate::base::object;
 use crate::control::request::VERSION;
 use crate::handover::{Handover, HandoverFd, FD_COUNT};
 use crate::options;
-use crate::packet;
-use crate::packet::verdict;
 use crate::queue::adopt::QueueHandover;
-use crate::spec::metric::{self, Metric};
+use crate::spec::counter::COUNTER_WORDS;
 use crate::worker::WorkerHandover;
 
 /// Names of counts, or of a queue's counters, that another may have.
@@ -21,7 +19,6 @@ const NAMES_MAX: usize = 1024;
 
 const FD_NAMES: [(HandoverFd, &str); FD_COUNT] = [
     (HandoverFd::Control, "control"),
-    (HandoverFd::Metrics, "metrics"),
     (HandoverFd::Events, "events"),
 ];
 
@@ -36,31 +33,8 @@ pub fn fds() -> impl Iterator<Item = HandoverFd> {
 }
 
 /// The names of the counters of Stats, in the order of its fields.
-fn stats_names() -> impl Iterator<Item = String> {
-    let verdicts = verdict::VERDICTS.iter();
-    let statuses = packet::STATUSES.iter();
-    let then = [
-        "beyond_copy",
-        "truncated",
-        "overruns",
-        "refused",
-        "undecidable",
-        "undecided",
-    ];
-    let last = ["without_ct_state", "gaps", "send_retries"];
-    let connections = metric::family(Metric::Connections).values;
-    let answers = metric::family(Metric::DnsAnswers).values;
-    let replies = ["replies-sent", "replies-not-due", "replies-failed"];
-    ["received", "without_id", "netlink", "bytes"]
-        .map(String::from)
-        .into_iter()
-        .chain(verdicts.map(|(_, name)| format!("verdict-{name}")))
-        .chain(statuses.map(|(_, name)| format!("malformed-{name}")))
-        .chain(then.map(String::from))
-        .chain(last.map(String::from))
-        .chain(replies.map(String::from))
-        .chain(connections.iter().map(|name| format!("connections-{name}")))
-        .chain(answers.iter().map(|name| format!("answers-{name}")))
+fn stats_names() -> impl Iterator<Item = &'static str> {
+    COUNTER_WORDS.iter().map(|word| word.handover)
 }
 
 #[derive(Serialize)]
@@ -77,12 +51,11 @@ struct StateObject<'a> {
     pid: i64,
     generation: u32,
     control: Option<&'a str>,
-    metrics: Option<&'a str>,
     events: Option<&'a str>,
     connections: Option<u32>,
     learned: bool,
     counts: Vec<&'a str>,
-    stats: Vec<String>,
+    stats: Vec<&'static str>,
     queues: Vec<QueueObject>,
 }
 
@@ -111,14 +84,13 @@ fn queue_object(queue: &WorkerHandover) -> QueueObject {
 
 /// The line of state, with its end. Descriptors and the channel are not looked at.
 pub fn print(state: &Handover) -> String {
-    let [control, metrics, events] = [&state.options[0], &state.options[1], &state.options[2]];
+    let [control, events] = &state.options;
     let object = StateObject {
         ok: true,
         version: VERSION,
         pid: state.pid,
         generation: state.generation,
         control: control.as_deref(),
-        metrics: metrics.as_deref(),
         events: events.as_deref(),
         connections: state.connections,
         learned: state.learns,
@@ -173,12 +145,12 @@ fn text_of(object: &Value, key: &str) -> Option<String> {
 }
 
 /// Destinations of numbers in the order of names; unknown names have none.
-fn parse_names(object: &Value, key: &str, ours: &[String]) -> Result<Vec<Option<usize>>, Failure> {
+fn parse_names(object: &Value, key: &str, ours: &[&str]) -> Result<Vec<Option<usize>>, Failure> {
     let names = object.get(key).and_then(Value::as_array);
     let names = names.filter(|names| names.len() <= NAMES_MAX);
     let place = |name: &Value| {
         let name = name.as_str().ok_or_else(|| fail_part(key))?;
-        Ok(ours.iter().position(|our| our == name))
+        Ok(ours.iter().position(|our| *our == name))
     };
     let names = names.ok_or_else(|| fail_part(key))?;
     names.iter().map(place).collect()
@@ -231,7 +203,7 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     }
     parse_connections(object.get("connections"), state);
     state.learns = object.get("learned") == Some(&Value::Bool(true));
-    let counts = counts::ALL.map(|(_, name)| name.to_owned());
+    let counts = counts::ALL.map(|(_, name)| name);
     state.count_places = parse_names(object, "counts", &counts)?;
     let stats: Vec<_> = stats_names().collect();
     state.stat_places = parse_names(object, "stats", &stats)?;

@@ -126,7 +126,7 @@ fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
 
 /// Closes what another option of ours makes useless.
 fn drop_others(options: &Options, taken: &mut Handover) {
-    let ours = [&options.control, &options.metrics, &options.events];
+    let ours = [&options.control, &options.events];
     for ((ours, theirs), fd) in ours.into_iter().zip(&taken.options).zip(&mut taken.fds) {
         if ours.is_none() || ours != theirs {
             *fd = None;

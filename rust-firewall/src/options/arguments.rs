@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 
 use crate::base::log::{failure_set, Failure, LogExit};
-use crate::spec::option::{facts, COMMANDS, OPTIONS, OPTION_COUNT};
+use crate::spec::option::{facts, COMMANDS, GONE, OPTIONS, OPTION_COUNT};
 pub use crate::spec::option::{ArgumentsCommand, ArgumentsOption};
 
 /// Bytes of a value that an error message shows; then comes "...".
@@ -143,8 +143,12 @@ fn fail_structure(arguments: &[OsString], error: &clap::Error) -> Failure {
     let name = told.split(' ').next().unwrap_or_default();
     usage(match error.kind() {
         ErrorKind::UnknownArgument => {
-            let token = quote(&token_of(arguments, told));
-            format!("unknown or ambiguous option {token}: see --help")
+            let token = token_of(arguments, told);
+            let mut gone = GONE.iter().filter(|(name, _)| token == name.as_bytes());
+            match gone.next() {
+                Some((name, instead)) => format!("there is no option {name} any more: {instead}"),
+                None => format!("unknown or ambiguous option {}: see --help", quote(&token)),
+            }
         }
         ErrorKind::TooManyValues => format!("option {name} takes no value: see --help"),
         _ => format!("option {name} needs a value: see --help"),

@@ -2,8 +2,6 @@
 //! The options of a daemon: what fails how, where it reports, who may operate it, which privileges
 //! it keeps. In the order of the help text.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
 use crate::options::types::{Options, OptionsSituation, SITUATION_COUNT};
@@ -164,32 +162,6 @@ pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a text is ADDRESS:PORT or [ADDRESS]:PORT.
-fn is_endpoint(text: &str) -> bool {
-    let Some((address, port)) = text.rsplit_once(':') else {
-        return false;
-    };
-    let port = values::read_number(port.as_bytes(), u16::MAX.into());
-    let address_is_good = match address.strip_prefix('[') {
-        Some(ipv6) => ipv6
-            .strip_suffix(']')
-            .is_some_and(|ipv6| ipv6.parse::<Ipv6Addr>().is_ok()),
-        None => address.parse::<Ipv4Addr>().is_ok(),
-    };
-    address_is_good && port.is_some_and(|port| port > 0)
-}
-
-fn check_metrics(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
-    let option = ArgumentsOption::Metrics;
-    let Some(value) = arguments::value(values, option) else {
-        return Ok(());
-    };
-    let text = String::from_utf8(value.to_vec()).ok();
-    let endpoint = text.filter(|text| is_endpoint(text));
-    o.metrics = Some(endpoint.ok_or_else(|| values::fail(option, value))?);
-    Ok(())
-}
-
 fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Events;
     o.events = values::text(values, option)?;
@@ -245,7 +217,6 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::number(values, A::Deadline, &mut o.deadline_ms)?;
     values::number(values, A::Stats, &mut o.stats_s)?;
     o.json = arguments::value(values, A::Json).is_some();
-    check_metrics(values, o)?;
     check_events(values, o)?;
     values::number(values, A::EventsRate, &mut o.events_rate)?;
     values::choice(values, A::LogLevel, &LOG_LEVEL_NAMES, &mut o.log_level)?;
@@ -260,7 +231,7 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
 /// Searches for options that the profile paper excludes: it is the published program.
 pub fn paper(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
-    for option in [A::Metrics, A::Events, A::Control, A::TakeOver] {
+    for option in [A::Events, A::Control, A::TakeOver] {
         if arguments::value(values, option).is_some() {
             return Err(values::usage(format!(
                 "--profile paper does without --{}: leave it out or use --profile fast",

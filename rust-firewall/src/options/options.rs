@@ -116,7 +116,6 @@ fn profile_options(profile: OptionsProfile) -> Options {
         deadline_ms: number(A::Deadline),
         stats_s: number(A::Stats),
         json: false,
-        metrics: None,
         events: None,
         events_rate: number(A::EventsRate),
         log_level: LOG_LEVEL_NAMES[place(A::LogLevel)].0,

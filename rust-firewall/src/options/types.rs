@@ -85,8 +85,6 @@ pub struct Options {
     /// 0 = no interval.
     pub stats_s: u32,
     pub json: bool,
-    /// ADDRESS:PORT or [ADDRESS]:PORT.
-    pub metrics: Option<String>,
     /// A file, "-" or unix:PATH.
     pub events: Option<String>,
     pub events_rate: u32,

@@ -54,14 +54,13 @@ const THREAD_FLAGS: libc::c_int = libc::CLONE_VM
 /// reads an interface's name or index (if_indextoname), what the languages' libraries ask, and
 /// nothing that changes an interface or a route; no option that changes rules of iptables. Of clone a
 /// thread, with the flags that the C library gives it: no process, and no namespace.
-const LIMITS: [(i64, u8, u64); 8] = [
+const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_socket, 0, libc::AF_UNIX as u64),
     (libc::SYS_ioctl, 1, libc::SIOCGIFNAME),
     (libc::SYS_ioctl, 1, libc::SIOCGIFINDEX),
     (libc::SYS_ioctl, 1, libc::FIONBIO),
     (libc::SYS_ioctl, 1, libc::TCGETS),
     (libc::SYS_setsockopt, 1, libc::SOL_SOCKET as u64),
-    (libc::SYS_setsockopt, 1, libc::IPPROTO_TCP as u64),
     (libc::SYS_clone, 0, THREAD_FLAGS as u64),
 ];
 

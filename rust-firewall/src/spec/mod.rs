@@ -2,14 +2,13 @@
 //! Tables that spec/generate makes for both twins.
 
 pub mod count;
+pub mod counter;
 #[cfg(feature = "daemon")]
 pub mod event;
 pub mod exit;
 pub mod field;
 pub mod group;
 pub mod letter;
-#[cfg(feature = "daemon")]
-pub mod metric;
 pub mod option;
 pub mod refused;
 pub mod status;

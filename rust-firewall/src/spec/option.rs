@@ -203,7 +203,6 @@ pub enum ArgumentsOption {
     Deadline,
     Stats,
     Json,
-    Metrics,
     Events,
     EventsRate,
     LogLevel,
@@ -382,11 +381,6 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
         min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
     OptionFacts {
-        name: "metrics", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
-        expected: "an address with a port, like 127.0.0.1:9630 or [::1]:9630",
-        min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
-    },
-    OptionFacts {
         name: "events", commands: 1 << ArgumentsCommand::Run as u32, has_value: true,
         expected: "a file, - or unix:PATH of at most 107 bytes",
         min: 0, max: 0, zero: false, bytes: 4095, defaults: [0, 0],
@@ -482,6 +476,12 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
         min: 0, max: 0, zero: false, bytes: 0, defaults: [0, 0],
     },
 ];
+
+/// Options of older releases, with their hyphens: program or option that takes their place, as an order to the user.
+pub static GONE: [(&str, &str); 1] = [(
+    "--metrics",
+    "twinwall-exporter --control SOCKET --listen ADDR:PORT serves the metrics",
+)];
 
 /// Properties of an option.
 pub fn facts(option: ArgumentsOption) -> &'static OptionFacts {

@@ -8,6 +8,8 @@ pub mod reload;
 #[cfg(feature = "daemon")]
 pub mod report;
 #[cfg(feature = "daemon")]
+pub mod report_counters;
+#[cfg(feature = "daemon")]
 pub mod report_policy;
 pub mod reverse_path;
 #[cfg(feature = "daemon")]

@@ -4,16 +4,17 @@
 
 use std::fmt::Write as _;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::base::object;
 use crate::options::{self, Options, OptionsProfile, PROGRAM, VERSION};
-use crate::packet;
 use crate::packet::verdict;
 use crate::policy::requirement::Requirement;
 use crate::queue;
 use crate::ruleset::tally::Tally;
+use crate::spec::counter::CounterText;
 use crate::state::contract::{self, Contract};
+use crate::state::report_counters;
 use crate::state::report_policy::{self, LedgerPolicyObject, StartPolicyObject};
 use crate::worker::stats::{self, Ledger, Stats};
 
@@ -73,29 +74,6 @@ fn verdict_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> + 
         .zip(stats.verdicts)
 }
 
-/// The reasons' counters with their names, in the order of the enum, messages without a packet last.
-fn malformed_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-    packet::STATUSES
-        .into_iter()
-        .zip(stats.malformed)
-        .filter(|((status, _), _)| packet::is_malformed(*status))
-        .map(|((_, name), count)| (name, count))
-        .chain([("netlink", stats.netlink)])
-}
-
-fn print_malformed(out: &mut String, stats: &Stats) {
-    let counts: Vec<String> = malformed_counts(stats)
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    let counts = if counts.is_empty() {
-        "none".to_owned()
-    } else {
-        counts.join(", ")
-    };
-    let _ = writeln!(out, "  malformed: {counts}");
-}
-
 /// Text after the name of the queue, or "total".
 fn print_ledger(out: &mut String, ledger: &Ledger) {
     let stats = &ledger.stats;
@@ -113,18 +91,10 @@ fn print_ledger(out: &mut String, ledger: &Ledger) {
         verdicts.join(", "),
         stats.refused
     );
-    print_malformed(out, stats);
-    let _ = writeln!(
-        out,
-        "  beyond copy {}, truncated {}, without id {}, gaps {}, overruns {}, send retries {}, stalled {}",
-        stats.beyond_copy,
-        stats.truncated,
-        stats.without_id,
-        stats.gaps,
-        stats.overruns,
-        stats.send_retries,
-        ledger.stalled
-    );
+    report_counters::print_malformed(out, stats);
+    out.push_str("  ");
+    report_counters::print(out, stats, CounterText::Queue);
+    let _ = writeln!(out, ", stalled {}", ledger.stalled);
     if !ledger.known {
         let _ = writeln!(
             out,
@@ -229,14 +199,6 @@ fn start_object<'a>(
     }
 }
 
-fn verdicts_object<S: Serializer>(stats: &&Stats, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(verdict_counts(stats))
-}
-
-fn malformed_object<S: Serializer>(stats: &&Stats, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(malformed_counts(stats))
-}
-
 #[derive(Serialize)]
 struct KernelObject {
     offered: u64,
@@ -260,19 +222,8 @@ fn kernel_object(ledger: &Ledger) -> KernelObject {
 struct QueueObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<u16>,
-    received: u64,
-    bytes: u64,
-    #[serde(serialize_with = "verdicts_object")]
-    verdicts: &'a Stats,
-    refused: u64,
-    #[serde(serialize_with = "malformed_object")]
-    malformed: &'a Stats,
-    beyond_copy: u64,
-    truncated: u64,
-    without_id: u64,
-    gaps: u64,
-    overruns: u64,
-    send_retries: u64,
+    #[serde(flatten, serialize_with = "report_counters::object")]
+    stats: &'a Stats,
     stalled: u64,
     kernel: Option<KernelObject>,
     lost: Option<u64>,
@@ -282,20 +233,9 @@ struct QueueObject<'a> {
 
 /// queue: the number of the queue, or none for the sum.
 fn queue_object(queue: Option<u16>, ledger: &Ledger) -> QueueObject<'_> {
-    let stats = &ledger.stats;
     QueueObject {
         queue,
-        received: stats.received,
-        bytes: stats.bytes,
-        verdicts: stats,
-        refused: stats.refused,
-        malformed: stats,
-        beyond_copy: stats.beyond_copy,
-        truncated: stats.truncated,
-        without_id: stats.without_id,
-        gaps: stats.gaps,
-        overruns: stats.overruns,
-        send_retries: stats.send_retries,
+        stats: &ledger.stats,
         stalled: ledger.stalled,
         kernel: ledger.known.then(|| kernel_object(ledger)),
         lost: ledger.known.then_some(ledger.lost),
@@ -336,7 +276,7 @@ fn ledger_object<'a>(
             .collect(),
         total: queue_object(None, sum),
         reconciled: sum.reconciled,
-        policy: tally.map(|tally| report_policy::ledger_object(options, &sum.stats, tally)),
+        policy: tally.map(|tally| report_policy::ledger_object(options, tally)),
     }
 }
 

@@ -11,6 +11,8 @@ use crate::explain::describe;
 use crate::options::{self, Options, OptionsConntrack};
 use crate::policy::requirement::Requirement;
 use crate::ruleset::tally::Tally;
+use crate::spec::counter::CounterText;
+use crate::state::report_counters;
 use crate::worker::stats::Stats;
 
 fn malformed_name(options: &Options) -> &'static str {
@@ -91,14 +93,11 @@ fn print_rules(out: &mut String, tally: &Tally) {
 /// together.
 pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &Tally) {
     let [sent, not_due, failed] = stats.replies;
+    let _ = write!(out, "policy {}: ", policy_name(options));
+    report_counters::print(out, stats, CounterText::Policy);
     let _ = writeln!(
         out,
-        "policy {}: undecidable {}, undecided {}, without ct state {}; replies: sent {sent}, not due {not_due}, \
-         failed {failed}",
-        policy_name(options),
-        stats.undecidable,
-        stats.undecided,
-        stats.without_ct_state,
+        "; replies: sent {sent}, not due {not_due}, failed {failed}"
     );
     print_rules(out, tally);
 }
@@ -153,13 +152,6 @@ pub fn start_object<'a>(options: &'a Options, requirement: &Requirement) -> Star
 }
 
 #[derive(Serialize)]
-struct RepliesObject {
-    sent: u64,
-    not_due: u64,
-    failed: u64,
-}
-
-#[derive(Serialize)]
 struct CounterObject {
     rule: String,
     statement: u32,
@@ -178,10 +170,6 @@ struct LogObject {
 #[derive(Serialize)]
 pub struct LedgerPolicyObject<'a> {
     file: &'a str,
-    undecidable: u64,
-    undecided: u64,
-    without_ct_state: u64,
-    replies: RepliesObject,
     counters: Vec<CounterObject>,
     logs: Vec<LogObject>,
 }
@@ -212,22 +200,9 @@ fn logs_array(tally: &Tally) -> Vec<LogObject> {
 }
 
 /// Makes the object of the ledger.
-pub fn ledger_object<'a>(
-    options: &'a Options,
-    stats: &Stats,
-    tally: &Tally,
-) -> LedgerPolicyObject<'a> {
-    let [sent, not_due, failed] = stats.replies;
+pub fn ledger_object<'a>(options: &'a Options, tally: &Tally) -> LedgerPolicyObject<'a> {
     LedgerPolicyObject {
         file: policy_name(options),
-        undecidable: stats.undecidable,
-        undecided: stats.undecided,
-        without_ct_state: stats.without_ct_state,
-        replies: RepliesObject {
-            sent,
-            not_due,
-            failed,
-        },
         counters: counters_array(tally),
         logs: logs_array(tally),
     }

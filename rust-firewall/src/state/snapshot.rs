@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program at one moment, for those who report it: control, metrics.
+//! The program at one moment, for the control socket.
 
 use std::sync::Arc;
 

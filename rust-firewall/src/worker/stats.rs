@@ -8,6 +8,7 @@
 //! next reading: who wants a ledger of a queue that packets come to reads it up to READINGS_MAX
 //! times until it reconciles (worker::ledger).
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::named;
@@ -15,10 +16,9 @@ use crate::engine::teach;
 use crate::packet;
 use crate::packet::verdict;
 use crate::queue::proc::QueueFigures;
+pub use crate::spec::counter::{Stats, STATS_ALIGN};
 use crate::worker::reject;
 
-/// Bytes: a cache line pair, which adjacent-line prefetch fetches together.
-pub const ALIGN: usize = 128;
 /// How often a queue's figures are read before a difference is believed.
 pub const READINGS_MAX: u32 = 16;
 /// Between readings at exit, when nobody waits for them.
@@ -27,95 +27,29 @@ pub const PAUSE_NS: u64 = 2_000_000;
 /// wrap.
 pub const BEHIND_MAX: u32 = 1 << 24;
 
-/// The counters of a worker: a running one's are atomic (`LiveStats`), a copy's are plain.
-/// `snapshot` reads them in this order, which puts received before verdicts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(128))]
-pub struct Stats<Word = u64> {
-    /// Packets with an id.
-    pub received: Word,
-    /// Messages whose id could not be read.
-    pub without_id: Word,
-    /// Messages that could not be read, with an id or not.
-    pub netlink: Word,
-    /// Sum of original_bytes.
-    pub bytes: Word,
-    pub verdicts: [Word; verdict::COUNT],
-    /// Those of `Ok` and `BeyondCopy` stay 0.
-    pub malformed: [Word; packet::STATUS_COUNT],
-    pub beyond_copy: Word,
-    pub truncated: Word,
-    pub overruns: Word,
-    pub refused: Word,
-    /// The bytes that the policy reads were not copied.
-    pub undecidable: Word,
-    /// A rule reads a name that is not known, or can't be read.
-    pub undecided: Word,
-    /// Hooks at which the policy uses it.
-    pub without_ct_state: Word,
-    /// Ids without a message, for no known reason.
-    pub gaps: Word,
-    /// Calls to send verdicts for which the kernel had no room.
-    pub send_retries: Word,
-    /// By `RejectResult`.
-    pub replies: [Word; reject::RESULT_COUNT],
-    /// As `named::results` has them.
-    pub connections: [Word; named::RESULT_COUNT],
-    /// By `TeachResult`.
-    pub answers: [Word; teach::RESULT_COUNT],
-}
-
+/// The counters of a running worker.
 pub type LiveStats = Stats<AtomicU64>;
 
 const _: () = assert!(
-    align_of::<LiveStats>() == ALIGN,
+    align_of::<LiveStats>() == STATS_ALIGN,
     "no other data shares its cache lines"
 );
-const _: () = assert!(size_of::<LiveStats>() % ALIGN == 0, "nor the last one");
-
-impl<Word> Stats<Word> {
-    /// All counters, in the order of the fields.
-    pub fn words(&self) -> impl Iterator<Item = &Word> {
-        [&self.received, &self.without_id, &self.netlink, &self.bytes]
-            .into_iter()
-            .chain(&self.verdicts)
-            .chain(&self.malformed)
-            .chain([
-                &self.beyond_copy,
-                &self.truncated,
-                &self.overruns,
-                &self.refused,
-            ])
-            .chain([&self.undecidable, &self.undecided, &self.without_ct_state])
-            .chain([&self.gaps, &self.send_retries])
-            .chain(&self.replies)
-            .chain(&self.connections)
-            .chain(&self.answers)
-    }
-
-    pub fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
-        [&mut self.received, &mut self.without_id]
-            .into_iter()
-            .chain([&mut self.netlink, &mut self.bytes])
-            .chain(&mut self.verdicts)
-            .chain(&mut self.malformed)
-            .chain([
-                &mut self.beyond_copy,
-                &mut self.truncated,
-                &mut self.overruns,
-                &mut self.refused,
-            ])
-            .chain([
-                &mut self.undecidable,
-                &mut self.undecided,
-                &mut self.without_ct_state,
-            ])
-            .chain([&mut self.gaps, &mut self.send_retries])
-            .chain(&mut self.replies)
-            .chain(&mut self.connections)
-            .chain(&mut self.answers)
-    }
-}
+const _: () = assert!(
+    size_of::<LiveStats>() % STATS_ALIGN == 0,
+    "nor the last one"
+);
+const _: () = assert!(
+    offset_of!(Stats, received) < offset_of!(Stats, verdicts),
+    "received is read before verdicts"
+);
+// The lists of spec/counters.toml have the lengths of the enums that they are indexed by.
+const _: fn(&Stats) = |stats| {
+    let _: &[u64; verdict::COUNT] = &stats.verdicts;
+    let _: &[u64; packet::STATUS_COUNT] = &stats.malformed;
+    let _: &[u64; reject::RESULT_COUNT] = &stats.replies;
+    let _: &[u64; named::RESULT_COUNT] = &stats.connections;
+    let _: &[u64; teach::RESULT_COUNT] = &stats.answers;
+};
 
 /// A counter of a running worker.
 pub fn get(counter: &AtomicU64) -> u64 {

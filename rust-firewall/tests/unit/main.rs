@@ -9,7 +9,6 @@ mod events;
 mod explain;
 mod guard;
 mod handover;
-mod metrics;
 mod names;
 mod options;
 mod packet;

@@ -173,7 +173,7 @@ impl Subject {
         let ledger: Value = serde_json::from_str(ended.lines.last().context("no ledger")?)?;
         let mut outcome = outcome(shots, &seen, self.tracked);
         (outcome.counters, outcome.counter_rules) = twin_counters(&ledger)?;
-        outcome.undecidable = ledger["policy"]["undecidable"]
+        outcome.undecidable = ledger["total"]["undecidable"]
             .as_u64()
             .context("a ledger that does not say what was undecidable")?;
         Ok(Ok(outcome))

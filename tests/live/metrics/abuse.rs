@@ -9,17 +9,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
 use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
-use twinwall_tests::case::Row;
 
-use super::http::{get, Place};
+use super::http::{get, Place, Served};
+use super::LoneRow;
 
-pub const ROWS: &[Row] = &[
+pub const ROWS: &[LoneRow] = &[
     ("heads-without-end", 120, endless_heads),
     ("connections-that-say-nothing", 120, silent),
     ("clients-that-never-read", 120, never_read),
@@ -35,17 +34,14 @@ const CONNECTIONS: u64 = 16;
 const CONNECTION: Duration = Duration::from_secs(10);
 
 /// Runs `work` during continuous packet exchanges through the firewall, one at a time.
-fn under_traffic(
-    twin: Twin,
-    abuse: impl FnOnce(&Place, &Firewall) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+fn under_traffic(abuse: impl FnOnce(&Place) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let Served { firewall, exporter } = place.start(Twin::Rust, &[])?;
     let server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
     let client = udp_client(&place.namespace, LOCALHOST)?;
     udp_exchange(&client, ROUND)?;
     place.metrics()?;
-    let before_mib = proc::peak_memory_mib(firewall.pid)?;
+    let before_mib = proc::peak_memory_mib(exporter.pid)?;
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let traffic = thread::spawn(move || -> anyhow::Result<()> {
@@ -58,13 +54,13 @@ fn under_traffic(
             }
         }
     });
-    abuse(&place, &firewall)?;
+    abuse(&place)?;
     until("a good client is served", PATIENCE, || {
         Ok(place.metrics().is_ok())
     })?;
     stop.store(true, Ordering::Relaxed);
     traffic.join().expect("no panic").context("traffic")?;
-    let now_mib = proc::peak_memory_mib(firewall.pid)?;
+    let now_mib = proc::peak_memory_mib(exporter.pid)?;
     ensure!(
         now_mib < before_mib + GROWTH_MIB,
         "the peak of memory was {before_mib} MiB and is {now_mib}"
@@ -77,8 +73,8 @@ fn unanswered(place: &Place) -> anyhow::Result<u64> {
 }
 
 /// A head of 100 MiB, in one line and in many, and a head that arrives too slowly.
-fn endless_heads(twin: Twin) -> anyhow::Result<()> {
-    under_traffic(twin, |place, _| {
+fn endless_heads() -> anyhow::Result<()> {
+    under_traffic(|place| {
         for piece in ["x".repeat(MIB), "Name: value\r\n".repeat(MIB / 13)] {
             let mut stream = place.connect()?;
             stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ")?;
@@ -108,8 +104,8 @@ fn endless_heads(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// More connections than places: a waiting client is served once silent clients are closed.
-fn silent(twin: Twin) -> anyhow::Result<()> {
-    under_traffic(twin, |place, _| {
+fn silent() -> anyhow::Result<()> {
+    under_traffic(|place| {
         let begin = Instant::now();
         let mut silent = Vec::new();
         for _ in 0..CONNECTIONS {
@@ -135,8 +131,8 @@ fn silent(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-fn never_read(twin: Twin) -> anyhow::Result<()> {
-    under_traffic(twin, |place, _| {
+fn never_read() -> anyhow::Result<()> {
+    under_traffic(|place| {
         let mut streams = Vec::new();
         for _ in 0..CONNECTIONS / 2 {
             let mut stream = place.connect()?;
@@ -151,8 +147,8 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-fn garbage(twin: Twin) -> anyhow::Result<()> {
-    under_traffic(twin, |place, _| {
+fn garbage() -> anyhow::Result<()> {
+    under_traffic(|place| {
         let pieces: [&[u8]; 6] = [
             b"",
             b"\r\n\r\n",

@@ -61,9 +61,9 @@ pub fn known() -> anyhow::Result<()> {
     let documented = metrics_in(&page.replace(QUEUE_RULES, ""));
     for twin in TWINS {
         let place = Place::new()?;
-        let firewall = place.start(twin, &[])?;
+        let served = place.start(twin, &[])?;
         let text = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
-        firewall.stop()?;
+        served.firewall.stop()?;
         let names = names_of(&text);
         let unknown: Vec<_> = asked.difference(&names).collect();
         ensure!(unknown.is_empty(), "{} has no {unknown:?}", twin.name());

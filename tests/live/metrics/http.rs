@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall with metrics, and a minimal HTTP client for them.
+//! A firewall with an exporter, and a minimal HTTP client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Deref;
 
 use anyhow::{ensure, Context};
+use testbed::exporter::Exporter;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
@@ -22,8 +23,14 @@ const POLICY: &str =
     \t\tudp dport 9999 counter comment \"asked\"\n\
     \t\ttcp dport 23 counter drop; tcp dport 24 counter log prefix \"telnet \" drop\n\t}\n}\n";
 
-/// A place for firewalls with metrics.
+/// A place for firewalls with exporters.
 pub struct Place(place::Place);
+
+/// A firewall with its exporter.
+pub struct Served {
+    pub firewall: Firewall,
+    pub exporter: Exporter,
+}
 
 impl Deref for Place {
     type Target = place::Place;
@@ -35,14 +42,22 @@ impl Deref for Place {
 
 impl Place {
     pub fn new() -> anyhow::Result<Place> {
-        Ok(Place(place::Place::new(Folder::new()?, POLICY)?))
+        Ok(Place(place::Place::new(Folder::shared()?, POLICY)?))
     }
 
-    /// Starts a twin with the policy and metrics.
-    pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Firewall> {
-        let endpoint = format!("127.0.0.1:{PORT}");
-        self.0
-            .start(twin, &[&["--metrics", &endpoint], more].concat())
+    /// Starts a twin with the policy, and an exporter.
+    pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Served> {
+        let control = self.path("control");
+        let arguments = [&["--control", &control], more].concat();
+        Ok(Served {
+            firewall: self.0.start(twin, &arguments)?,
+            exporter: self.export(&format!("127.0.0.1:{PORT}"))?,
+        })
+    }
+
+    /// Starts an exporter of the twin at an address.
+    pub fn export(&self, listen: &str) -> anyhow::Result<Exporter> {
+        Exporter::start(&self.namespace, &self.path("control"), listen)
     }
 
     pub fn connect(&self) -> anyhow::Result<TcpStream> {

@@ -12,15 +12,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use nix::sys::socket::{setsockopt, sockopt};
-use testbed::firewall::Firewall;
 use testbed::proc;
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
-use twinwall_tests::case::Row;
 
-use super::http::{get, Place};
+use super::http::{get, Place, Served};
+use super::LoneRow;
 
-pub const ROWS: &[Row] = &[
+pub const ROWS: &[LoneRow] = &[
     ("large/answers-are-shared", 60, shared),
     ("large/memory-has-a-bound", 120, bounded),
     ("large/slow-readers-are-closed", 120, slow),
@@ -35,7 +34,7 @@ const CLIENTS: usize = 16;
 /// Maximum duration of a connection.
 const CONNECTION: Duration = Duration::from_secs(10);
 
-fn start(place: &Place, twin: Twin) -> anyhow::Result<Firewall> {
+fn start(place: &Place) -> anyhow::Result<Served> {
     let mut text =
         "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0\n".to_owned();
     for number in 0..COUNTERS {
@@ -44,7 +43,7 @@ fn start(place: &Place, twin: Twin) -> anyhow::Result<Firewall> {
     }
     fs::write(place.path("large.nft"), text + "\t}\n}\n")?;
     let large = place.path("large.nft");
-    place.start(twin, &["--policy", &large])
+    place.start(Twin::C, &["--policy", &large])
 }
 
 /// Returns a client that has sent its request.
@@ -81,9 +80,9 @@ fn is_shared(place: &Place) -> anyhow::Result<bool> {
 }
 
 /// Simultaneous clients share a reply; a later client gets a new one.
-fn shared(twin: Twin) -> anyhow::Result<()> {
+fn shared() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = start(&place, twin)?;
+    let served = start(&place)?;
     let mut tries = (0..TRIES).map(|_| is_shared(&place));
     let found = tries.find(|shared| !matches!(shared, Ok(false)));
     found.context("each has an answer of its own")??;
@@ -91,15 +90,15 @@ fn shared(twin: Twin) -> anyhow::Result<()> {
     until("an answer is of now again", PATIENCE, || {
         Ok(place.value("twinwall_metrics_requests_total")? > before)
     })?;
-    firewall.stop()?.total.check_clean()
+    served.firewall.stop()?.total.check_clean()
 }
 
 /// Clients that never read, one after another for longer than a rendering is shared.
-fn bounded(twin: Twin) -> anyhow::Result<()> {
+fn bounded() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = start(&place, twin)?;
+    let Served { firewall, exporter } = start(&place)?;
     rest(asker(&place)?)?;
-    let before_mib = proc::peak_memory_mib(firewall.pid)?;
+    let before_mib = proc::peak_memory_mib(exporter.pid)?;
     let mut streams = Vec::new();
     for _ in 0..CLIENTS - 1 {
         streams.push(small_asker(&place)?);
@@ -107,7 +106,7 @@ fn bounded(twin: Twin) -> anyhow::Result<()> {
     }
     // The last place is for a client that reads.
     rest(asker(&place)?)?;
-    let now_mib = proc::peak_memory_mib(firewall.pid)?;
+    let now_mib = proc::peak_memory_mib(exporter.pid)?;
     ensure!(
         now_mib < before_mib + GROWTH_MIB,
         "the peak of memory was {before_mib} MiB and is {now_mib}"
@@ -116,9 +115,9 @@ fn bounded(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?.total.check_clean()
 }
 
-fn slow(twin: Twin) -> anyhow::Result<()> {
+fn slow() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = start(&place, twin)?;
+    let served = start(&place)?;
     let mut stream = small_asker(&place)?;
     let begin = Instant::now();
     let (mut received, mut others) = (0, 0);
@@ -132,5 +131,5 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     }
     ensure!(received < ANSWER, "{received} bytes");
     ensure!(others > 1, "{others} others were served meanwhile");
-    firewall.stop()?.total.check_clean()
+    served.firewall.stop()?.total.check_clean()
 }

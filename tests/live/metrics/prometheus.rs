@@ -26,7 +26,7 @@ const PACKETS: u64 = 37;
 /// promtool reads the older format; it reports problems and fails on them.
 fn promtool(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &["--queue", "0:1"])?;
+    let served = place.start(twin, &["--queue", "0:1"])?;
     let open = place.metrics()?;
     let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
     check(&plain).context("text/plain")?;
@@ -36,7 +36,7 @@ fn promtool(twin: Twin) -> anyhow::Result<()> {
         "OpenMetrics names families otherwise"
     );
     ensure!(check("no metrics").is_err());
-    firewall.stop().map(drop)
+    served.firewall.stop().map(drop)
 }
 
 fn check(text: &str) -> anyhow::Result<()> {
@@ -132,10 +132,10 @@ fn unchunked(mut rest: &str) -> Option<String> {
 
 fn scrape(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let served = place.start(twin, &[])?;
     let _server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)?;
-    let ledger = firewall.settled_ledger()?.total;
+    let ledger = served.firewall.settled_ledger()?.total;
     let prometheus = Prometheus::start(&place)?;
     let packets = "twinwall_rule_packets_total%7Bcomment=%22asked%22%7D";
     let mut found = None;
@@ -196,5 +196,5 @@ fn scrape(twin: Twin) -> anyhow::Result<()> {
     let log = fs::read_to_string(place.path("prometheus.log"))?;
     ensure!(!log.contains("scrape"), "{log}");
     drop(prometheus);
-    firewall.stop().map(drop)
+    served.firewall.stop().map(drop)
 }

@@ -5,20 +5,23 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
-use testbed::firewall::run_to_end;
+use testbed::firewall::Firewall;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
-use testbed::twin::{Twin, TWINS};
+use testbed::twin::{built, Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::http::{ask, connect, get, value_of, Place, OPENMETRICS, PLAIN};
+use super::http::{ask, connect, get, value_of, Place, Served, OPENMETRICS, PLAIN};
+use super::LoneRow;
 
-pub const ROWS: &[Row] = &[
-    ("figures-are-those-of-the-ledger", 60, figures),
+pub const ROWS: &[Row] = &[("figures-are-those-of-the-ledger", 60, figures)];
+
+pub const LONE_ROWS: &[LoneRow] = &[
     ("formats-and-other-requests", 60, requests),
     ("at-an-ipv6-address", 60, ipv6),
-    ("a-port-in-use-is-told", 60, in_use),
+    ("addresses-that-cannot-be-had-are-told", 60, refused),
+    ("a-firewall-that-is-gone-is-told", 60, gone),
 ];
 
 const PACKETS: u64 = 20;
@@ -31,7 +34,7 @@ fn exchange(place: &Place) -> anyhow::Result<()> {
 
 fn figures(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &["--queue", "0:1"])?;
+    let Served { firewall, exporter } = place.start(twin, &["--queue", "0:1"])?;
     exchange(&place)?;
     let ledger = firewall.settled_ledger()?.total;
     let text = place.metrics()?;
@@ -68,12 +71,13 @@ fn figures(twin: Twin) -> anyhow::Result<()> {
     }
     let resident = value_of(&text, "twinwall_resident_memory_bytes")?;
     ensure!((1 << 20..1 << 30).contains(&resident), "{resident} bytes");
+    drop(exporter);
     firewall.stop().map(drop)
 }
 
-fn requests(twin: Twin) -> anyhow::Result<()> {
+fn requests() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let served = place.start(Twin::C, &[])?;
     for (accept, kind) in [
         ("", OPENMETRICS),
         ("Accept: */*\r\n", OPENMETRICS),
@@ -109,54 +113,82 @@ fn requests(twin: Twin) -> anyhow::Result<()> {
     until("all are counted in an answer of now", PATIENCE, || {
         Ok(place.value("twinwall_metrics_refused_total")? == 9)
     })?;
-    firewall.stop().map(drop)
+    served.firewall.stop().map(drop)
 }
 
-fn ipv6(twin: Twin) -> anyhow::Result<()> {
+fn ipv6() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let more = ["--metrics", "[::1]:9631"];
-    let firewall = place.start(twin, &more)?;
+    let served = place.start(Twin::Rust, &[])?;
+    let _second = place.export("[::1]:9631")?;
     let stream = connect(&place.namespace, "[::1]:9631".parse()?)?;
     ensure!(ask(stream, &get("/metrics", ""))?.status == 200);
-    ensure!(place.connect().is_err(), "the last --metrics counts");
-    firewall.stop().map(drop)
+    served.firewall.stop().map(drop)
 }
 
-fn in_use(twin: Twin) -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
-    let arguments = ["--queue", "1", "--metrics", "127.0.0.1:9630"];
-    let ended = run_to_end(&place.namespace, &[], twin, &arguments)?;
-    let expected = "error: --metrics 127.0.0.1:9630: in use by another program: stop it or choose another port\n";
-    ensure!(
-        ended.code == Some(5) && ended.stderr == expected,
-        "{:?}: {}",
-        ended.code,
-        ended.stderr
-    );
-    firewall.stop()?;
-    // Served connections do not keep the port in use.
-    let firewall = place.start(twin, &[])?;
-    ensure!(place.value("twinwall_metrics_requests_total")? == 1);
-    firewall.stop().map(drop)
+/// Runs an exporter that can't start. Returns its exit code and what it says.
+fn fail(place: &Place, listen: &str) -> anyhow::Result<(Option<i32>, String)> {
+    let control = place.path("control");
+    let output = place
+        .namespace
+        .command(built("twinwall-exporter"))
+        .args(["--control", &control, "--listen", listen])
+        .output()?;
+    Ok((
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    ))
 }
 
-pub fn same_refusals() -> anyhow::Result<()> {
+fn refused() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let expected = "error: --metrics 192.0.2.1:9630: this machine has no such address: choose one that `ip address` \
-                    names\n";
-    for twin in TWINS {
-        let arguments = ["--metrics", "192.0.2.1:9630"];
-        let ended = run_to_end(&place.namespace, &[], twin, &arguments)?;
+    let served = place.start(Twin::C, &[])?;
+    for (listen, code, expected) in [
+        (
+            "127.0.0.1:9630",
+            5,
+            "error: --listen 127.0.0.1:9630: in use by another program: stop it or choose another port\n",
+        ),
+        (
+            "192.0.2.1:9630",
+            2,
+            "error: --listen 192.0.2.1:9630: this machine has no such address: choose one that `ip address` names\n",
+        ),
+    ] {
+        let said = fail(&place, listen)?;
+        ensure!(said == (Some(code), expected.to_owned()), "{said:?}");
+    }
+    for listen in ["9630", "127.0.0.1:0", "::1:9630", "localhost:80", ""] {
+        let (code, text) = fail(&place, listen)?;
+        let expected = "expected an address with a port, like 127.0.0.1:9630 or [::1]:9630";
         ensure!(
-            ended.code == Some(2) && ended.stderr == expected,
-            "{}: {:?}: {}",
-            twin.name(),
-            ended.code,
-            ended.stderr
+            code == Some(2) && text.contains(expected),
+            "{listen}: {text}"
         );
     }
-    Ok(())
+    place.metrics()?;
+    drop(served.exporter);
+    // Served connections do not keep the port in use.
+    let _next = place.export("127.0.0.1:9630")?;
+    ensure!(place.value("twinwall_metrics_requests_total")? == 1);
+    served.firewall.stop().map(drop)
+}
+
+/// Without a firewall clients are told so, and served when there is one again.
+fn gone() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let served = place.start(Twin::Rust, &[])?;
+    place.metrics()?;
+    served.firewall.stop()?;
+    until("the last answer is old", PATIENCE, || {
+        let answer = place.ask(&get("/metrics", ""))?;
+        let words = "The firewall does not answer: ";
+        Ok(answer.status == 503 && answer.body.starts_with(words))
+    })?;
+    let control = place.path("control");
+    let firewall = Firewall::start(&place.namespace, Twin::C, &["--control", &control])?;
+    let build = place.metrics()?;
+    ensure!(build.contains("twin=\"c\""), "{build}");
+    firewall.stop().map(drop)
 }
 
 /// Returns the text with parts masked that depend on twin and time: the twin's name, and gauges of times or memory.
@@ -181,7 +213,7 @@ pub fn same_text() -> anyhow::Result<()> {
     let mut texts = Vec::new();
     for twin in TWINS {
         let place = Place::new()?;
-        let firewall = place.start(twin, &["--queue", "0:2"])?;
+        let Served { firewall, exporter } = place.start(twin, &["--queue", "0:2"])?;
         exchange(&place)?;
         firewall.settled_ledger()?;
         let open = place.metrics()?;
@@ -189,6 +221,7 @@ pub fn same_text() -> anyhow::Result<()> {
         thread::sleep(Duration::from_secs(1));
         let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
         firewall.stop()?;
+        drop(exporter);
         texts.push((masked(&open, twin), masked(&plain, twin)));
     }
     let [rust, c] = &texts[..] else {

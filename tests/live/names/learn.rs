@@ -4,6 +4,7 @@
 use std::net::UdpSocket;
 
 use anyhow::{ensure, Context};
+use testbed::exporter::Exporter;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::place::{restore, run};
@@ -108,8 +109,10 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     restore(&net.firewall, "iptables", &rules)?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
-    let arguments = ["--policy", &policy, "--queue", "0:1", "--metrics", METRICS];
+    let control = folder.file("control");
+    let arguments = ["--policy", &policy, "--queue", "0:1", "--control", &control];
     let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let _exporter = Exporter::start(&net.firewall, &control, METRICS)?;
     ensure!(
         !is_reached(&net, HOSTS.start)?,
         "reached before it was asked for"
@@ -178,8 +181,10 @@ fn forgeries(twin: Twin) -> anyhow::Result<()> {
     }
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
-    let arguments = ["--policy", &policy, "--metrics", METRICS];
+    let control = folder.file("control");
+    let arguments = ["--policy", &policy, "--control", &control];
     let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let _exporter = Exporter::start(&net.firewall, &control, METRICS)?;
     let client = net.client.enter(|| UdpSocket::bind(CLIENT))?;
     let bind = |address| net.server.enter(|| UdpSocket::bind((address, 53)));
     let (asked, other) = (bind(SERVERS[0])?, bind(SERVERS[1])?);

@@ -145,10 +145,21 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         .split(' ')
         .map(|name| format!("\"{name}\":{}", count(name)));
     let malformed = malformed.collect::<Vec<_>>().join(",");
+    let zeros = |names: &str| {
+        let names = names.split(' ').map(|name| format!("\"{name}\":0"));
+        names.collect::<Vec<_>>().join(",")
+    };
+    let policy = format!(
+        "{},\"replies\":{{{}}},\"connections\":{{{}}},\"answers\":{{{}}},",
+        zeros("undecidable undecided without_ct_state"),
+        zeros("sent not_due failed"),
+        zeros("opened other tls quic http dns denied evasion unreadable evicted"),
+        zeros("learned empty other unasked unreadable")
+    );
     let ledger = format!(
         "\"received\":101,\"bytes\":{bytes},\"verdicts\":{{\"accept\":100,\"drop\":1,\"reject\":0,\"mark\":0,\
          \"repeat\":0,\"requeue\":0}},\"refused\":0,\"malformed\":{{{malformed}}},\"beyond_copy\":0,\"truncated\":0,\
-         \"without_id\":0,\"gaps\":0,\"overruns\":0,\"send_retries\":0,\"stalled\":0,\"kernel\":{{\"offered\":101,\"waiting\":0,\"queue_full\":0,\"user_drop\":0,\"unseen\":0}},\
+         \"without_id\":0,\"gaps\":0,\"overruns\":0,\"send_retries\":0,{policy}\"stalled\":0,\"kernel\":{{\"offered\":101,\"waiting\":0,\"queue_full\":0,\"user_drop\":0,\"unseen\":0}},\
          \"lost\":0,\"difference\":0,\"reconciled\":true}}"
     );
     let expected = format!(

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
 
@@ -59,15 +59,10 @@ const SELDOM: &[(&str, &str)] = &[
     ("rt_sigaction", "the end by SIGSYS"),
     ("rt_sigprocmask", "the end by SIGSYS"),
     ("rt_sigreturn", "the end by SIGSYS"),
-    (
-        "setsockopt",
-        "a client of the metrics has not read its answer in time",
-    ),
     ("sysinfo", "the C library sorts more than a kilobyte"),
     ("tgkill", "the end by SIGSYS"),
 ];
 
-const METRICS: &str = "127.0.0.1:9100";
 const MORE_RULES: &str =
     "\t\tmeta iifname \"veth*\" log counter\n\t\ttcp dport 9999 reject with tcp reset";
 
@@ -165,7 +160,7 @@ fn start(
         "--json",
         "--pin",
     ];
-    all.extend(["--metrics", METRICS, "--stats", "1"]);
+    all.extend(["--stats", "1"]);
     all.extend(["--deadline", "200", "--fail", "crash=open"]);
     all.extend(arguments);
     let firewall = Firewall::start_under(&stage.namespace, &wrapper, twin, &all)?;
@@ -175,16 +170,6 @@ fn start(
         .parse()
         .context("a guard")?;
     Ok((firewall, guard))
-}
-
-fn get(stage: &Stage, request: &str) -> anyhow::Result<String> {
-    let address: SocketAddr = METRICS.parse()?;
-    let mut stream = stage.namespace.enter(|| TcpStream::connect(address))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// Sends every request that a running firewall supports.
@@ -207,13 +192,6 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
         Client::new(&stage.control)?.ask("garbage")?["ok"] == false,
         "garbage is taken"
     );
-    let metrics = get(
-        stage,
-        "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    )?;
-    ensure!(metrics.contains("# EOF"), "{metrics}");
-    get(stage, "GET /nothing HTTP/1.0\r\n\r\n")?;
-    get(stage, "garbage\r\n\r\n")?;
     for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
         proc::signal(firewall.pid, signal);
     }

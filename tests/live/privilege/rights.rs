@@ -57,7 +57,7 @@ fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A firewall with every kind of thread: two queues, events and metrics.
+/// A firewall with every kind of thread: two queues and events.
 fn of_every_thread(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (control, events) = (folder.file("control"), folder.file("events"));
@@ -69,10 +69,10 @@ fn of_every_thread(twin: Twin) -> anyhow::Result<()> {
         "--control",
         &control,
     ];
-    arguments.extend(["--events", &events, "--metrics", "127.0.0.1:9100"]);
+    arguments.extend(["--events", &events]);
     let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
     let threads = proc::threads(firewall.pid)?;
-    ensure!(threads.len() >= 5, "only {} threads", threads.len());
+    ensure!(threads.len() >= 4, "only {} threads", threads.len());
     for thread in threads {
         check_thread(firewall.pid, thread, NET_ADMIN)?;
     }

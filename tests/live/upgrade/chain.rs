@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ten successive firewalls under load.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -273,22 +273,12 @@ fn other_policies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client of a port or a control socket always finds a listener, also during an upgrade; it may be disconnected and must
+/// A client of a control socket always finds a listener, also during an upgrade; it may be disconnected and must
 /// retry.
 fn sockets_go_on() -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
-    let metrics = setting.namespace.enter(|| -> std::io::Result<SocketAddr> {
-        TcpListener::bind((LOCALHOST, 0))?.local_addr()
-    })?;
-    let (address, events) = (metrics.to_string(), setting.path("events.json"));
-    let arguments = [
-        "--metrics",
-        &address,
-        "--events",
-        &events,
-        "--default",
-        "drop",
-    ];
+    let events = setting.path("events.json");
+    let arguments = ["--events", &events, "--default", "drop"];
     let mut firewall = setting.start(Rust, &arguments)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (told, control) = (stop.clone(), setting.control());
@@ -296,7 +286,6 @@ fn sockets_go_on() -> anyhow::Result<()> {
         thread::spawn(move || -> anyhow::Result<u64> {
             let mut asked = 0;
             while !told.load(Ordering::Relaxed) {
-                TcpStream::connect(metrics).context("nobody listens for metrics")?;
                 UnixStream::connect(&control).context("nobody listens at the control socket")?;
                 asked += 1;
             }

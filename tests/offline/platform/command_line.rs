@@ -60,16 +60,9 @@ macro_rules! fail_expects {
     };
 }
 
-/// Error of --metrics for a wrong value.
-macro_rules! metrics_expects {
-    ($value:literal) => {
-        concat!(
-            "--metrics \"",
-            $value,
-            "\": expected an address with a port, like 127.0.0.1:9630 or [::1]:9630"
-        )
-    };
-}
+/// Error of an option of older releases.
+const GONE: &str = "there is no option --metrics any more: twinwall-exporter --control SOCKET --listen ADDR:PORT serves the \
+                    metrics";
 
 const BAD: &[Bad] = &[
     // Arguments that are not options.
@@ -84,6 +77,10 @@ const BAD: &[Bad] = &[
     bad(b"--foo", "unknown or ambiguous option --foo: see --help"),
     bad(b"--foo=3", "unknown or ambiguous option --foo: see --help"),
     bad(b"--foo|3", "unknown or ambiguous option --foo: see --help"),
+    bad(b"--metrics|127.0.0.1:9630", GONE),
+    bad(b"--metrics=127.0.0.1:9630", GONE),
+    bad(b"--metrics", GONE),
+    bad(b"--metric", "unknown or ambiguous option --metric: see --help"),
     bad(b"--queues", "unknown or ambiguous option --queues: see --help"),
     bad(b"--Queue", "unknown or ambiguous option --Queue: see --help"),
     bad(b"-x", "unknown or ambiguous option -x: see --help"),
@@ -197,23 +194,6 @@ const BAD: &[Bad] = &[
     bad(b"--control|x|--control-mode|00600", "--control-mode \"00600\": expected an octal mode from 0 to 0777"),
     bad(b"--control|x|--control-mode| 600", "--control-mode \" 600\": expected an octal mode from 0 to 0777"),
     // Addresses, paths and users.
-    bad(b"--metrics|9630", metrics_expects!("9630")),
-    bad(b"--metrics=", metrics_expects!("")),
-    bad(b"--metrics|:9630", metrics_expects!(":9630")),
-    bad(b"--metrics|127.0.0.1", metrics_expects!("127.0.0.1")),
-    bad(b"--metrics|127.0.0.1:", metrics_expects!("127.0.0.1:")),
-    bad(b"--metrics|127.0.0.1:0", metrics_expects!("127.0.0.1:0")),
-    bad(b"--metrics|127.0.0.1:65536", metrics_expects!("127.0.0.1:65536")),
-    bad(b"--metrics|127.0.0.1:+80", metrics_expects!("127.0.0.1:+80")),
-    bad(b"--metrics|127.0.0.01:80", metrics_expects!("127.0.0.01:80")),
-    bad(b"--metrics|127.1:80", metrics_expects!("127.1:80")),
-    bad(b"--metrics|::1:80", metrics_expects!("::1:80")),
-    bad(b"--metrics|[::1:80", metrics_expects!("[::1:80")),
-    bad(b"--metrics|[]:80", metrics_expects!("[]:80")),
-    bad(b"--metrics|[:80", metrics_expects!("[:80")),
-    bad(b"--metrics|[127.0.0.1]:80", metrics_expects!("[127.0.0.1]:80")),
-    bad(b"--metrics|[fe80::1%lo]:80", metrics_expects!("[fe80::1%lo]:80")),
-    bad(b"--metrics|localhost:80", metrics_expects!("localhost:80")),
     bad(b"--events=", "--events \"\": expected a file, - or unix:PATH of at most 107 bytes"),
     bad(b"--events|unix:", "--events \"unix:\": expected a file, - or unix:PATH of at most 107 bytes"),
     bad(b"--events|\xff", "--events \"\\xff\": expected a file, - or unix:PATH of at most 107 bytes"),
@@ -271,8 +251,8 @@ const BAD: &[Bad] = &[
         "--profile paper accepts every packet: leave --policy out or use --profile fast",
     ),
     bad(
-        b"--profile|paper|--metrics|[::]:1",
-        "--profile paper does without --metrics: leave it out or use --profile fast",
+        b"--profile|paper|--events|-",
+        "--profile paper does without --events: leave it out or use --profile fast",
     ),
     bad(b"--profile|paper|--events|-", "--profile paper does without --events: leave it out or use --profile fast"),
     bad(b"--profile|paper|--control|x", "--profile paper does without --control: leave it out or use --profile fast"),

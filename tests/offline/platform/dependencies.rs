@@ -7,15 +7,22 @@ use std::process::Command;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use testbed::twin::root;
+use testbed::twin::{root, Twin};
 use twinwall_tests::case::Case;
 
 pub fn cases() -> Vec<Case> {
-    vec![Case::new(
-        "dependencies/fwctl-has-none-of-the-daemon",
-        60,
-        fwctl_has_none_of_the_daemon,
-    )]
+    vec![
+        Case::new(
+            "dependencies/fwctl-has-none-of-the-daemon",
+            60,
+            fwctl_has_none_of_the_daemon,
+        ),
+        Case::new(
+            "dependencies/no-daemon-serves-http",
+            60,
+            no_daemon_serves_http,
+        ),
+    ]
 }
 
 /// Returns a command for a program of the repository that calls cargo, run as the user who started the tests: under sudo the
@@ -50,6 +57,37 @@ fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
         .collect()
 }
 
+/// Returns the crates that a package is built of, a line each.
+fn tree(package: &str) -> anyhow::Result<String> {
+    let arguments = ["--edges", "normal", "--prefix", "none"];
+    cargo(&[&["tree", "--package", package][..], &arguments].concat())
+}
+
+/// Returns the names of the crates of a tree.
+fn names(tree: &str) -> impl Iterator<Item = &str> {
+    tree.lines().filter_map(|line| line.split(' ').next())
+}
+
+/// What serves metrics is linked by the exporter, and by no firewall.
+fn no_daemon_serves_http() -> anyhow::Result<()> {
+    let (exporter, firewall) = (tree("exporter")?, tree("rust-firewall")?);
+    for served in ["hyper", "tokio"] {
+        let is_there = |tree| names(tree).any(|name| name == served);
+        ensure!(
+            is_there(&exporter),
+            "the exporter is built without {served}"
+        );
+        ensure!(!is_there(&firewall), "rust-firewall is built of {served}");
+    }
+    let libraries = Command::new("ldd").arg(Twin::C.binary()).output()?;
+    let libraries = String::from_utf8_lossy(&libraries.stdout);
+    ensure!(
+        libraries.contains("libjansson") && !libraries.contains("microhttpd"),
+        "c-firewall: {libraries}"
+    );
+    Ok(())
+}
+
 fn fwctl_has_none_of_the_daemon() -> anyhow::Result<()> {
     let workspace: Value =
         serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version", "1"])?)?;
@@ -72,20 +110,11 @@ fn fwctl_has_none_of_the_daemon() -> anyhow::Result<()> {
         .filter_map(|one| one.strip_prefix("dep:"))
         .filter(|name| !own.contains(name))
         .collect();
-    for known in ["hyper", "prometheus-client", "tokio"] {
+    for known in ["rtrb", "sd-notify"] {
         ensure!(daemon.contains(known), "{known} is not of the daemon");
     }
-    let tree = cargo(&[
-        "tree",
-        "--package",
-        "fwctl",
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-    ])?;
-    let names = tree.lines().filter_map(|line| line.split(' ').next());
-    let superfluous: BTreeSet<_> = names.filter(|name| daemon.contains(name)).collect();
+    let tree = tree("fwctl")?;
+    let superfluous: BTreeSet<_> = names(&tree).filter(|name| daemon.contains(name)).collect();
     ensure!(
         superfluous.is_empty(),
         "fwctl depends on what only a daemon needs: {superfluous:?}"

@@ -7,8 +7,10 @@ use rust_firewall::connection::listing::{ListedState, Page};
 use rust_firewall::control;
 use rust_firewall::control::process::ControlSelf;
 use rust_firewall::names::NamesProtocol;
-use rust_firewall::options::PROGRAM;
+use rust_firewall::options::{Options, PROGRAM};
 use rust_firewall::state::reload::ReloadResult;
+use rust_firewall::state::report::{self, ReportReason};
+use rust_firewall::state::snapshot::Snapshot;
 use rust_firewall::worker::workers::Listing;
 
 fn own() -> ControlSelf {
@@ -54,6 +56,23 @@ fn listing() -> Listing {
     }
 }
 
+/// The ledger of a snapshot.
+fn stats(snapshot: &Snapshot) -> String {
+    let options = Options {
+        json: true,
+        ..(*snapshot.options).clone()
+    };
+    let ledgers = &snapshot.ledgers;
+    let report = report::ledger(
+        &options,
+        ReportReason::Control,
+        snapshot.time_ms,
+        ledgers,
+        None,
+    );
+    control::answer::stats(&report)
+}
+
 #[test]
 fn says_what_the_vectors_say() {
     let reload = ReloadResult {
@@ -77,7 +96,8 @@ fn says_what_the_vectors_say() {
             "idle",
             control::answer::status(&own, &idle, LogLevel::Error, &counts),
         ),
-        ("stats", control::answer::stats("{\"event\":\"stats\"}\n")),
+        ("stats", stats(&full)),
+        ("idle-stats", stats(&idle)),
         ("rules", control::answer::rules(&full)),
         ("no-rules", control::answer::rules(&idle)),
         ("connections", control::answer::connections(&listing())),

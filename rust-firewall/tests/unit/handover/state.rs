@@ -47,7 +47,7 @@ fn numbers_go_where_their_names_say() {
     parse(line.as_bytes(), &mut told).expect("a good line");
     assert!(told.queues[0].fd.is_none());
     assert_eq!(told.count_places, [None, Some(2)]);
-    assert_eq!(told.stat_places, [Some(3), Some(0), None]);
+    assert_eq!(told.stat_places, [Some(1), Some(0), None]);
     let words = [1_u64, 2, 3, 4, 5, 6];
     let bytes: Vec<_> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     assert_eq!(states_bytes(&told), bytes.len() as u64);

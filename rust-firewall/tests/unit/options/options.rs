@@ -71,7 +71,6 @@ fn fast() -> Options {
         deadline_ms: 1000,
         stats_s: 0,
         json: false,
-        metrics: None,
         events: None,
         events_rate: 1000,
         log_level: LogLevel::Info,
@@ -132,7 +131,7 @@ fn every_option_is_taken() {
                  --coalesce 0 --policy web.nft --default drop --malformed policy \
                  --conntrack mark --undecided drop --connections 16777216 \
                  --hello-memory 4294967295 --hello-timeout 3600 --learned 1048576 --fail open --deadline 60000 --stats 86400 --json \
-                 --metrics [::1]:9630 --events unix:/run/e --events-rate 1000000 \
+                 --events unix:/run/e --events-rate 1000000 \
                  --log-level debug --control /run/c --control-mode 0777 \
                  --control-owner root:adm --take-over /run/old --user twinwall --sandbox off";
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -167,7 +166,6 @@ fn every_option_is_taken() {
         deadline_ms: 60000,
         stats_s: 86400,
         json: true,
-        metrics: Some("[::1]:9630".to_owned()),
         events: Some("unix:/run/e".to_owned()),
         events_rate: 1000000,
         log_level: LogLevel::Debug,
@@ -224,10 +222,6 @@ fn every_choice_is_taken() {
 fn values_of_a_daemon_at_their_limits() {
     assert_eq!(good(&["--deadline", "0"]).deadline_ms, 0);
     assert_eq!(good(&["--deadline", "10"]).deadline_ms, 10);
-    for endpoint in ["0.0.0.0:1", "127.0.0.1:65535", "[::]:80"] {
-        let options = good(&["--metrics", endpoint]);
-        assert_eq!(options.metrics.as_deref(), Some(endpoint));
-    }
     for events in ["-", "file", "unix:e"] {
         let options = good(&["--events", events]);
         assert_eq!(options.events.as_deref(), Some(events));
@@ -470,23 +464,6 @@ fn every_wrong_value_of_reporting_and_operating_has_its_words() {
             "0 or a whole number from 10 to 60000".to_owned(),
         ),
         (
-            "metrics",
-            vec![
-                "",
-                "9630",
-                ":9630",
-                "[:9630",
-                "[]:9630",
-                "::1:9630",
-                "127.0.0.1:0",
-                "127.0.0.1:65536",
-                "localhost:80",
-                "127.1:80",
-                "[fe80::1%1]:80",
-            ],
-            "an address with a port, like 127.0.0.1:9630 or [::1]:9630".to_owned(),
-        ),
-        (
             "events",
             vec!["", "unix:"],
             "a file, - or unix:PATH of at most 107 bytes".to_owned(),
@@ -548,7 +525,7 @@ fn the_paper_profile_refuses_what_it_fixes() {
         paper(&["--default", "drop"]),
         "--profile paper accepts every packet: leave --default out or use --profile fast"
     );
-    for option in ["metrics", "events", "control", "take-over"] {
+    for option in ["events", "control", "take-over"] {
         assert_eq!(
             paper(&[&format!("--{option}"), "[::]:1"]),
             format!("--profile paper does without --{option}: leave it out or use --profile fast")

@@ -214,7 +214,11 @@ const BUSY_OBJECT: &str = "\
     \"ipv6-extension-short\":0,\"ipv6-extension-limit\":0,\"ipv6-fragment-overflow\":0,\
     \"tcp-short\":1,\"tcp-data-offset\":0,\"udp-short\":0,\"udp-length\":0,\"icmp-short\":0,\
     \"icmpv6-short\":0,\"netlink\":2},\"beyond_copy\":4,\"truncated\":5,\"without_id\":20,\
-    \"gaps\":21,\"overruns\":6,\"send_retries\":22,\"stalled\":8,\
+    \"gaps\":21,\"overruns\":6,\"send_retries\":22,\"undecidable\":0,\"undecided\":0,\
+    \"without_ct_state\":0,\"replies\":{\"sent\":0,\"not_due\":0,\"failed\":0},\
+    \"connections\":{\"opened\":0,\"other\":0,\"tls\":0,\"quic\":0,\"http\":0,\"dns\":0,\
+    \"denied\":0,\"evasion\":0,\"unreadable\":0,\"evicted\":0},\"answers\":{\"learned\":0,\
+    \"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},\"stalled\":8,\
     \"kernel\":{\"offered\":1020,\"waiting\":1,\"queue_full\":11,\"user_drop\":12,\"unseen\":5},\
     \"lost\":23,\"difference\":5,\"reconciled\":false}";
 

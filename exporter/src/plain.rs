@@ -30,7 +30,7 @@ fn put_family(out: &mut String, help: &str, next: &str) {
     let _ = writeln!(out, "# TYPE {name}{suffix} {plain}");
 }
 
-/// Makes the older format of what metrics_text::text made: families have the names of their samples,
+/// Makes the older format of what `text` made: families have the names of their samples,
 /// and what it does not know is left out.
 pub fn plain(openmetrics: &str) -> String {
     let mut out = String::new();
@@ -43,4 +43,40 @@ pub fn plain(openmetrics: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_format_of_anything() {
+        for text in [
+            "",
+            "# HELP",
+            "# HELP ",
+            "# HELP a b",
+            "# TYPE a counter",
+            "a 1",
+        ] {
+            plain(text);
+        }
+    }
+
+    #[test]
+    fn the_accept_header_chooses() {
+        for (accept, plain) in [
+            ("", false),
+            ("*/*", false),
+            ("text/plain", true),
+            ("text/plain;version=0.0.4, */*;q=0.1", true),
+            ("application/openmetrics-text;version=1.0.0", false),
+            (
+                "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5",
+                false,
+            ),
+        ] {
+            assert_eq!(is_wanted(accept), plain, "{accept}");
+        }
+    }
 }

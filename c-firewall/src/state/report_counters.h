@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The counters of a ledger, as text and as JSON, by the table of spec/counters.toml.
+#ifndef STATE_REPORT_COUNTERS_H
+#define STATE_REPORT_COUNTERS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "spec/counter.h"
+
+/// Prints the counters of a line of the ledger: "gaps 0, overruns 0".
+void report_counters_print(FILE *out, const struct stats *stats, enum counter_text text);
+
+/// Prints the reasons with a count, messages without a packet last.
+void report_counters_print_malformed(FILE *out, const struct stats *stats);
+
+/// Puts all counters in, under the keys of the table.
+void report_counters_put(json_t *object, const struct stats *stats);
+
+#endif

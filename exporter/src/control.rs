@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The firewall's answers over its control socket: docs/CONTROL.md.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+/// Largest line in bytes: more than the rules of the largest policy.
+const LINE_MAX: u64 = 64 << 20;
+/// Attempts to get status and rules of one policy, which a reload may come between.
+const TRIES: u32 = 3;
+
+/// State of a firewall at one moment.
+pub struct Answers {
+    pub status: Value,
+    pub stats: Value,
+    pub rules: Rules,
+}
+
+/// Rules of a policy.
+#[derive(Deserialize)]
+pub struct Rules {
+    generation: u64,
+    pub rules: Vec<Rule>,
+}
+
+/// A rule with its counters.
+#[derive(Deserialize)]
+pub struct Rule {
+    pub rule: String,
+    pub table: String,
+    pub chain: String,
+    pub comment: Option<String>,
+    pub counters: Vec<Statement>,
+    pub logs: Vec<Statement>,
+}
+
+/// A statement of a rule that counts or logs.
+#[derive(Deserialize)]
+pub struct Statement {
+    pub statement: u32,
+    pub packets: u64,
+    /// 0 of a log statement.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// Reads one answer. Fails with the firewall's own words if it refuses.
+async fn read(stream: &mut BufReader<UnixStream>) -> Result<Vec<u8>, String> {
+    let mut line = Vec::new();
+    let mut stream = stream.take(LINE_MAX);
+    let read = stream.read_until(b'\n', &mut line).await;
+    read.map_err(|error| error.to_string())?;
+    if line.last() != Some(&b'\n') {
+        return Err("its answer ends early".to_owned());
+    }
+    Ok(line)
+}
+
+/// Parses an answer.
+fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    serde_json::from_slice(line).map_err(|error| {
+        serde_json::from_slice::<Refusal>(line).map_or_else(
+            |_| format!("its answer is not understood: {error}"),
+            |refusal| refusal.error,
+        )
+    })
+}
+
+/// Asks once. The generations of status and rules may differ.
+async fn ask_once(path: &Path) -> Result<Answers, String> {
+    let stream = UnixStream::connect(path).await;
+    let mut stream = BufReader::new(stream.map_err(|error| error.to_string())?);
+    let requests = ["status", "stats", "rules"].map(|name| format!("{{\"command\":\"{name}\"}}\n"));
+    let requests = requests.concat();
+    // A firewall that refuses has closed its end already, after it has said why.
+    let written = stream.write_all(requests.as_bytes()).await;
+    let status = read(&mut stream).await.map_err(|error| match written {
+        Ok(()) => error,
+        Err(written) => written.to_string(),
+    })?;
+    let status: Value = parse(&status)?;
+    if let Some(error) = status.get("error").and_then(Value::as_str) {
+        return Err(error.to_owned());
+    }
+    Ok(Answers {
+        status,
+        stats: parse(&read(&mut stream).await?)?,
+        rules: parse(&read(&mut stream).await?)?,
+    })
+}
+
+/// Asks a firewall for all that the metrics are made of. Fails with a sentence.
+pub async fn ask(path: &Path) -> Result<Answers, String> {
+    let mut tries = 1;
+    loop {
+        let answers = ask_once(path).await?;
+        let generation = answers.status.pointer("/policy/generation");
+        let generation = generation.and_then(Value::as_u64).unwrap_or(0);
+        if generation == answers.rules.generation || tries == TRIES {
+            return Ok(answers);
+        }
+        tries += 1;
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The exporter as a running program.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use anyhow::{bail, Context};
+
+use crate::netns::Namespace;
+use crate::twin::built;
+
+/// A running twinwall-exporter, killed on drop.
+pub struct Exporter {
+    child: Child,
+    pub pid: u32,
+}
+
+impl Exporter {
+    /// Starts an exporter inside a namespace and waits until it listens.
+    /// - control: control socket of the firewall.
+    /// - listen: its address with a port.
+    pub fn start(namespace: &Namespace, control: &str, listen: &str) -> anyhow::Result<Exporter> {
+        let mut child = namespace
+            .command(built("twinwall-exporter"))
+            .args(["--control", control, "--listen", listen])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("build/twinwall-exporter: make build")?;
+        let mut stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let pid = child.id();
+        let exporter = Exporter { child, pid };
+        let mut line = String::new();
+        stderr.read_line(&mut line)?;
+        if !line.starts_with("ready: ") {
+            bail!("twinwall-exporter: {line}");
+        }
+        // What it says later is of no interest, and must not stop it.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Ok(exporter)
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
