@@ -96,7 +96,7 @@ fn build() -> anyhow::Result<Folder> {
     let build = Folder::new()?;
     let programs = Twin::Rust.binary();
     let programs = programs.parent().context("a folder with programs")?;
-    for name in ["rust-firewall", "c-firewall", "fwctl", "scanner", "capture"] {
+    for name in ["rust-firewall", "c-firewall", "fwctl", "twinwall-exporter", "scanner", "capture"] {
         fs::copy(programs.join(name), build.path().join(name))
             .with_context(|| format!("there is no {name}: run make build"))?;
     }
@@ -233,6 +233,7 @@ fn man_pages() -> anyhow::Result<()> {
         ("rust-firewall.8", "ENVIRONMENT"),
         ("c-firewall.8", "ENVIRONMENT"),
         ("fwctl.8", "fwctl reload"),
+        ("twinwall-exporter.8", "--listen <ADDR:PORT>"),
         ("twinwall-scanner.8", "--i-am-authorised"),
         ("twinwall-capture.8", "--rotate <SIZE,TIME>"),
         ("twinwall-policy.5", "chain-head"),
@@ -278,9 +279,11 @@ fn install() -> anyhow::Result<()> {
         "usr/sbin/rust-firewall",
         "usr/sbin/c-firewall",
         "usr/bin/fwctl",
+        "usr/bin/twinwall-exporter",
         "usr/bin/twinwall-scanner",
         "usr/bin/twinwall-capture",
         "usr/lib/systemd/system/twinwall.service",
+        "usr/lib/systemd/system/twinwall-exporter@.service",
         "usr/lib/systemd/system/twinwall-rust@.service",
         "usr/lib/systemd/system/twinwall-c@.service",
         "usr/lib/systemd/system/twinwall-c@.service.d/10-network.conf",
