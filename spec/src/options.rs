@@ -32,6 +32,7 @@ struct File {
     choice: Vec<Choice>,
     command: Vec<Command>,
     section: Vec<Section>,
+    #[serde(default)]
     gone: Vec<Gone>,
 }
 
