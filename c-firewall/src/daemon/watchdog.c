@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll write close
+// seccomp: eventfd2 poll write close
 #include "daemon/watchdog.h"
 
 #include <errno.h>

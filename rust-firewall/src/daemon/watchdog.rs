@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll write close
+// seccomp: eventfd2 poll write close
 //! The thread that feeds systemd's watchdog, as long as the loop of each worker turns. The main thread may be busy meanwhile: it
 //! reads large policies, and no packet waits for it.
 
