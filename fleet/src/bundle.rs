@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path};
+use std::io::Error;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -41,44 +42,43 @@ fn is_inside(path: &str) -> bool {
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// The lists of names that a policy reads: `file "blocklist.txt"` (GRAMMAR.md, set-item).
-fn lists(text: &str) -> Vec<&str> {
-    let quoted = |line: &str| -> Option<(usize, usize)> {
-        let rest = line.trim_start().strip_prefix("file")?.trim_start();
-        let rest = rest.strip_prefix('"')?;
-        let begin = line.len() - rest.len();
-        Some((begin, begin + rest.find('"')?))
-    };
-    let found = text.split(['\n', ';', '{']);
-    found
-        .filter_map(|part| quoted(part).map(|(begin, end)| &part[begin..end]))
-        .collect()
-}
-
 impl Bundle {
     /// Packs a policy with what it includes and reads. Files outside of its folder are refused.
     pub fn pack(path: &Path) -> Result<Bundle> {
         let source = apply::source::read(path)?;
         let folder = source.file.parent().unwrap_or(Path::new("/"));
         let mut files = BTreeMap::new();
-        for name in lists(&source.text.text) {
-            if !is_inside(name) {
-                return Err(request(format_args!(
-                    "{}: file \"{name}\" lies outside of the policy's folder: move it there, and name it without .. and /",
-                    source.file.display()
-                )));
-            }
-            let list = folder.join(name);
-            let text = fs::read_to_string(&list).map_err(at(&list))?;
-            files.insert(name.to_owned(), text);
-        }
-        files.insert(POLICY.to_owned(), source.text.text.clone());
+        // A list is named from the policy's folder, wherever the text that names it lies.
+        let text = source.text.map_lists(|path| {
+            let name = path.strip_prefix(folder).ok().and_then(Path::to_str);
+            let name = name.filter(|name| is_inside(name)).ok_or_else(|| {
+                let shown = path.display();
+                Error::other(format!(
+                    "{shown} lies outside of the policy's folder: move it there, and name it without .. and /"
+                ))
+            })?;
+            let list = fs::read_to_string(path).map_err(|error| {
+                Error::other(format!("{}: {error}: name a list that can be read", path.display()))
+            })?;
+            files.insert(name.to_owned(), list);
+            Ok(PathBuf::from(name))
+        });
+        let text =
+            text.map_err(|error| request(format_args!("{}: list {error}", source.file.display())))?;
+        files.insert(POLICY.to_owned(), text.text);
         let kind = BUNDLE.to_owned();
         Ok(Bundle { kind, files })
     }
 
     pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Returns the bundle's bytes and their digest, by which it is stored.
+    pub fn packed(&self) -> (Vec<u8>, String) {
+        let bytes = self.bytes();
+        let digest = digest(&bytes);
+        (bytes, digest)
     }
 
     /// Reads a bundle that must have this digest.

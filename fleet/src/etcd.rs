@@ -2,24 +2,48 @@
 //! A client of etcd's JSON gateway (etcd 3.4 and later: /v3/…): keys, compare-and-set, leases, a watch, roles. The crate
 //! `etcd-client` would bring tokio, tonic and protoc to each host.
 
+use std::path::Path;
 use std::time::Duration;
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 use serde_json::{json, Value};
 
-use crate::failure::{refused, unreachable, Failure, Kind, Result};
+use crate::failure::{at, refused, request, unreachable, Failure, Kind, Result};
 use crate::http::{Connection, Tls, Url};
 
 /// How long a step of a request may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer: the hosts' reports of a large fleet.
-const ANSWER_MAX: usize = 64 << 20;
+/// Bytes of an answer.
+const ANSWER_MAX: usize = 4 << 20;
+/// Bytes of a list: the hosts' reports of a large fleet, which the operator reads.
+const LIST_MAX: usize = 256 << 20;
 
 /// A user of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     pub user: String,
     pub password: String,
+}
+
+impl Login {
+    /// Reads USER:PASSWORD.
+    /// - source: for messages.
+    pub fn parse(source: &str, text: &str) -> Result<Login> {
+        let parts = text.trim().split_once(':');
+        let (user, password) = parts.ok_or_else(|| {
+            request(format_args!(
+                "{source}: it is not USER:PASSWORD: write it so"
+            ))
+        })?;
+        let (user, password) = (user.to_owned(), password.to_owned());
+        Ok(Login { user, password })
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Login> {
+        let text = std::fs::read_to_string(path).map_err(at(path))?;
+        Login::parse(&path.to_string_lossy(), &text)
+    }
 }
 
 /// The servers, and how they are asked.
@@ -54,6 +78,8 @@ pub struct Etcd {
     token: Option<String>,
     /// How long a step of a request may take.
     patience: Duration,
+    /// Bytes that an answer may have.
+    most: usize,
 }
 
 /// Bytes as the gateway takes them.
@@ -100,13 +126,14 @@ impl Etcd {
             connection: None,
             token: None,
             patience: PATIENCE,
+            most: ANSWER_MAX,
         }
     }
 
     /// The server that is asked now.
     fn endpoint(&self) -> Result<&Url> {
         let found = self.place.endpoints.get(self.current);
-        found.ok_or_else(|| crate::failure::request("no endpoint of etcd: name one with --etcd"))
+        found.ok_or_else(|| request("no endpoint of etcd: name one with --etcd"))
     }
 
     fn open(&self) -> Result<Connection> {
@@ -135,14 +162,13 @@ impl Etcd {
         let kept = self.connection.take();
         if let Some(mut connection) = kept {
             // The server may have closed it meanwhile: all our requests may be repeated.
-            if let Ok(answer) = connection.ask("POST", path, &headers, body.as_bytes(), ANSWER_MAX)
-            {
+            if let Ok(answer) = connection.ask("POST", path, &headers, body.as_bytes(), self.most) {
                 self.connection = Some(connection);
                 return Ok((answer.status, answer.body));
             }
         }
         let mut connection = self.open()?;
-        let answer = connection.ask("POST", path, &headers, body.as_bytes(), ANSWER_MAX)?;
+        let answer = connection.ask("POST", path, &headers, body.as_bytes(), self.most)?;
         self.connection = Some(connection);
         Ok((answer.status, answer.body))
     }
@@ -225,7 +251,11 @@ impl Etcd {
 
     /// All keys that begin with a prefix.
     pub fn list(&mut self, prefix: &str) -> Result<Found> {
-        self.range(json!({"key": encode(prefix), "range_end": encode(prefix_end(prefix))}))
+        self.most = LIST_MAX;
+        let end = encode(prefix_end(prefix));
+        let found = self.range(json!({"key": encode(prefix), "range_end": end}));
+        self.most = ANSWER_MAX;
+        found
     }
 
     /// Whether the servers answer a new connection within a time.
@@ -280,15 +310,15 @@ impl Etcd {
         Ok(number(&answer["TTL"]) > 0)
     }
 
-    /// Watches a key on a connection of its own.
+    /// Watches keys on a connection of its own.
+    /// - end: the first key behind them.
     /// - revision: the first whose changes are told.
-    pub fn watch(&mut self, key: &str, revision: u64) -> Result<Watch> {
+    pub fn watch(&mut self, key: &str, end: &str, revision: u64) -> Result<Watch> {
         if self.token.is_none() {
             self.log_in()?;
         }
         let mut connection = self.open()?;
-        let request =
-            json!({"create_request": {"key": encode(key), "start_revision": revision.to_string()}});
+        let request = json!({"create_request": {"key": encode(key), "range_end": encode(end), "start_revision": revision.to_string()}});
         let headers = self.headers();
         let body = request.to_string();
         match connection.begin("POST", "/v3/watch", &headers, body.as_bytes())? {
@@ -360,5 +390,93 @@ impl Watch {
             changed |= !result["events"].is_null();
         }
         Ok(changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// A server that gives each connection the next answer. Returns its address.
+    fn server(answers: Vec<String>) -> Url {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for answer in answers {
+                let (mut socket, _) = listener.accept().unwrap();
+                let _ = socket.read(&mut [0; 4096]);
+                let _ = socket.write_all(answer.as_bytes());
+            }
+        });
+        Url::parse(&format!("http://127.0.0.1:{port}")).unwrap()
+    }
+
+    fn answer(status: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}")
+    }
+
+    fn client(endpoints: Vec<Url>) -> Etcd {
+        Etcd::new(Place {
+            endpoints,
+            tls: Tls::without(),
+            login: None,
+        })
+    }
+
+    /// A watch of a server that says these lines.
+    fn watch(lines: &[&str]) -> Watch {
+        let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let url = server(vec![answer("200 OK", &body)]);
+        client(vec![url]).watch("a", "b", 1).unwrap()
+    }
+
+    #[test]
+    fn a_watch_tells_changes_and_ends_at_a_compaction() {
+        let created = r#"{"result":{"header":{},"created":true}}"#;
+        let event = r#"{"result":{"header":{},"events":[{"kv":{}}]}}"#;
+        let compacted = r#"{"result":{"canceled":true,"compact_revision":"5"}}"#;
+        assert!(!watch(&[created]).wait(LIMIT).unwrap());
+        assert!(watch(&[created, event]).wait(LIMIT).unwrap());
+        assert!(watch(&[created, event, compacted]).wait(LIMIT).is_err());
+        assert!(watch(&[r#"{"error":{"message":"x"}}"#])
+            .wait(LIMIT)
+            .is_err());
+    }
+
+    #[test]
+    fn another_server_is_asked_when_one_is_away_or_has_no_leader() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let away = Url::parse(&format!("http://{}", free.local_addr().unwrap())).unwrap();
+        drop(free);
+        let lost = server(vec![answer(
+            "503 No",
+            r#"{"error":"etcdserver: no leader"}"#,
+        )]);
+        let found = r#"{"header":{"revision":"7"},"kvs":[{"key":"YQ==","value":"Yg==","mod_revision":"6"}]}"#;
+        let well = server(vec![answer("200 OK", found)]);
+        let found = client(vec![away.clone(), lost, well]).get("a").unwrap();
+        assert_eq!(found.revision, 7);
+        assert_eq!(found.entries[0].value, b"b");
+        let said = client(vec![away]).get("a").unwrap_err();
+        assert_eq!(said.kind, Kind::Unreachable);
+    }
+
+    #[test]
+    fn a_refusal_is_not_taken_to_another_server() {
+        let refuses = server(vec![answer(
+            "403 No",
+            r#"{"error":"etcdserver: permission denied"}"#,
+        )]);
+        let other = server(vec![answer("200 OK", "{}")]);
+        let said = client(vec![refuses, other])
+            .put("a", b"", None)
+            .unwrap_err();
+        assert_eq!(said.kind, Kind::Refused);
     }
 }

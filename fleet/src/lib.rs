@@ -5,11 +5,11 @@
 //! generation, digest, waves and bounds. The store (etcd, or a folder behind https or file) is not trusted; signatures are. On each
 //! host an agent without rights waits for another pointer, fetches the bundle and hands both to a service of root, which verifies
 //! everything itself, runs `fwctl apply` with a confirmation, and keeps the highest generation on disk. The agent asks for the
-//! confirmation when the store answers through the new policy; the service gives it if the ledger and the drops are within bounds.
-//! Without it, the host goes back by itself.
+//! confirmation when the store answers through the new policy; the service gives it if the store answers it, too, and the ledger
+//! and the drops are within bounds. Without it, the host goes back by itself.
 //!
-//! - formats: `bundle`, `pointer`, `signed`, `keys`, `report`; what each host decides by them: `bucket`, `clock`
-//! - transport: `http`, `etcd`, `store`
+//! - formats: `bundle`, `pointer`, `question`, `signed`, `keys`, `report`; what each host decides by them: `bucket`, `clock`
+//! - transport: `http`, `etcd`, `store`, `options`
 //! - the agent: `agent`; the service of root: `local`; the operator's side: `rollout`, `roles`
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,9 @@ pub mod file;
 pub mod http;
 pub mod keys;
 pub mod local;
+pub mod options;
 pub mod pointer;
+pub mod question;
 pub mod report;
 pub mod roles;
 pub mod rollout;

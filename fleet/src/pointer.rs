@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::{bucket, BUCKETS};
 use crate::failure::{untrusted, Result};
+use crate::question::TRY_SECONDS_MAX;
 
 /// Value of `kind` in a pointer.
 pub const POINTER: &str = "twinwall-pointer";
@@ -37,7 +38,9 @@ pub struct Pointer {
     pub confirm_seconds: u32,
     /// Seconds that a host watches the policy before it confirms itself.
     pub observe_seconds: u32,
-    /// Packets a second that any rule may drop meanwhile. None: any number.
+    /// Seconds of its traffic that a host decides by the policy before it applies it, 0 = none.
+    pub try_seconds: u32,
+    /// Packets a second that any rule may drop meanwhile, and may newly drop in the trial. None: any number.
     pub drops_per_second: Option<u64>,
 }
 
@@ -83,6 +86,10 @@ impl Pointer {
                 (1..=CONFIRM_SECONDS_MAX).contains(&read.confirm_seconds)
                     && read.observe_seconds < read.confirm_seconds,
                 "it can't be confirmed in time",
+            ),
+            (
+                read.try_seconds <= TRY_SECONDS_MAX,
+                "a trial that takes too long",
             ),
             (
                 numbers(&read.least_version).is_some(),
@@ -142,6 +149,7 @@ pub mod tests {
             wave: 0,
             confirm_seconds: 60,
             observe_seconds: 5,
+            try_seconds: 0,
             drops_per_second: None,
         }
     }
@@ -154,7 +162,7 @@ pub mod tests {
 
     #[test]
     fn impossible_pointers_are_refused() {
-        let spoil: [fn(&mut Pointer); 10] = [
+        let spoil: [fn(&mut Pointer); 11] = [
             |one| one.kind = "twinwall-keys".to_owned(),
             |one| one.channel = "../x".to_owned(),
             |one| one.generation = 0,
@@ -164,6 +172,7 @@ pub mod tests {
             |one| one.waves = vec![10, 900],
             |one| one.wave = 2,
             |one| one.observe_seconds = 60,
+            |one| one.try_seconds = 601,
             |one| one.least_version = "new".to_owned(),
         ];
         for spoil in spoil {

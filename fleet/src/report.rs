@@ -31,6 +31,22 @@ impl Phase {
     }
 }
 
+/// Reasons of `fwctl apply` that say nothing against a policy: something died before the confirmation.
+const INTERRUPTED: [&str; 2] = [
+    "not confirmed in time",
+    "the machine restarted before it was confirmed",
+];
+
+/// Whether a generation was interrupted, so that it is tried again.
+/// - why: the reason for which it went back.
+pub fn was_interrupted(phase: Phase, why: Option<&str>) -> bool {
+    match phase {
+        Phase::Started => true,
+        Phase::Reverted => why.is_some_and(|why| INTERRUPTED.contains(&why)),
+        _ => false,
+    }
+}
+
 /// The ledger of a host's firewall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -40,6 +56,31 @@ pub enum Ledger {
     None,
     Green,
     Red,
+}
+
+/// Packets that a rule of another policy would drop, and that pass now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flip {
+    /// "chain input: udp dport 53 drop"
+    pub rule: String,
+    pub packets: u64,
+}
+
+/// The outcome of a trial: what another policy would have done with the host's traffic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trial {
+    /// The question that it answers, 0 = a pointer's trial.
+    pub question: u64,
+    /// Digest of the bundle.
+    pub digest: String,
+    pub seconds: u32,
+    /// Rules that would newly drop, the most packets first.
+    pub drops: Vec<Flip>,
+    /// Packets that are dropped now and would pass.
+    pub passes: u64,
+    /// Why the policy could not be tried.
+    pub error: Option<String>,
 }
 
 /// State of root's service.
@@ -57,6 +98,8 @@ pub struct Local {
     pub ledger: Ledger,
     /// The firewall's program, e.g. "rust-firewall".
     pub twin: Option<String>,
+    /// The latest trial that has ended.
+    pub trial: Option<Trial>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

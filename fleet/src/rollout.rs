@@ -8,16 +8,20 @@ use std::path::Path;
 use minisign::{PublicKey, SecretKey};
 
 use crate::bucket::{bucket, BUCKETS};
-use crate::bundle::{self, Bundle, ETCD_MAX};
-use crate::clock::unix_seconds;
+use crate::bundle::{Bundle, ETCD_MAX};
+use crate::clock::{unix_ms, unix_seconds};
 use crate::etcd::Etcd;
 use crate::failure::{request, untrusted, Result};
 use crate::file;
 use crate::keys::Keys;
 use crate::pointer::{Pointer, POINTER};
+use crate::question::{Question, QUESTION};
 use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
 use crate::store::{self, key};
+
+/// Seconds in which hosts may take up a question.
+pub const ANSWER_SECONDS: u64 = 120;
 
 /// The operator's keys.
 pub struct Signer {
@@ -60,6 +64,7 @@ pub struct Wishes {
     pub least_version: String,
     pub confirm_seconds: u32,
     pub observe_seconds: u32,
+    pub try_seconds: u32,
     pub drops_per_second: Option<u64>,
     /// The place of a bundle that is too large for etcd.
     pub url: Option<String>,
@@ -192,10 +197,15 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
     Ok(all.filter(|one| one.report.channel == channel).collect())
 }
 
+/// Signs a pointer that hosts will take.
+fn signed(pointer: &Pointer, signer: &Signer) -> Result<Vec<u8>> {
+    Pointer::parse(&pointer.text())?;
+    Ok(Signed::sign(pointer.text(), &signer.secret)?.value())
+}
+
 /// Signs a pointer and puts it in place of the present one. Fails if the pointer has changed since it was read.
 fn publish(etcd: &mut Etcd, pointer: &Pointer, modified: u64, signer: &Signer) -> Result<()> {
-    Pointer::parse(&pointer.text())?;
-    let value = Signed::sign(pointer.text(), &signer.secret)?.value();
+    let value = signed(pointer, signer)?;
     let channel = key::in_etcd(&key::channel(&pointer.channel));
     let history = key::in_etcd(&key::history(&pointer.channel, pointer.generation));
     match etcd.put_if(modified, &[(&channel, &value), (&history, &value)])? {
@@ -221,6 +231,7 @@ fn pointer_of(channel: &str, generation: u64, digest: String, wishes: &Wishes) -
         wave: 0,
         confirm_seconds: wishes.confirm_seconds,
         observe_seconds: wishes.observe_seconds,
+        try_seconds: wishes.try_seconds,
         drops_per_second: wishes.drops_per_second,
     }
 }
@@ -235,17 +246,11 @@ fn with_a_canary(pointer: &Pointer, hosts: &[Host]) -> Vec<u16> {
     [first].into_iter().chain(rest).collect()
 }
 
-/// Stores a bundle and makes it the wanted one, in its first wave.
-pub fn push(
-    etcd: &mut Etcd,
-    channel: &str,
-    bundle: &Bundle,
-    wishes: &Wishes,
-    signer: &Signer,
-) -> Result<Pointer> {
-    let bytes = bundle.bytes();
-    let digest = bundle::digest(&bytes);
-    if wishes.url.is_none() {
+/// Stores a bundle in etcd. Returns its digest.
+/// - url: its own place, if it is too large for etcd.
+fn store_bundle(etcd: &mut Etcd, bundle: &Bundle, url: Option<&str>) -> Result<String> {
+    let (bytes, digest) = bundle.packed();
+    if url.is_none() {
         if bytes.len() > ETCD_MAX {
             return Err(request(format_args!(
                 "the bundle has {} bytes, more than the {ETCD_MAX} that etcd stores: write it to a file with --bundle FILE, and give its address with --url URL",
@@ -255,6 +260,18 @@ pub fn push(
         // The key is the content's digest: to write it again changes nothing, or mends it.
         etcd.put(&key::in_etcd(&key::policy(&digest)), &bytes, None)?;
     }
+    Ok(digest)
+}
+
+/// Stores a bundle and makes it the wanted one, in its first wave.
+pub fn push(
+    etcd: &mut Etcd,
+    channel: &str,
+    bundle: &Bundle,
+    wishes: &Wishes,
+    signer: &Signer,
+) -> Result<Pointer> {
+    let digest = store_bundle(etcd, bundle, wishes.url.as_deref())?;
     let present = present(etcd, channel, Some(&signer.trusted))?;
     let (before, modified) = present.map_or((0, 0), |one| (one.pointer.generation, one.modified));
     let mut pointer = pointer_of(channel, before + 1, digest, wishes);
@@ -271,8 +288,7 @@ pub fn push_into(
     wishes: &Wishes,
     signer: &Signer,
 ) -> Result<Pointer> {
-    let bytes = bundle.bytes();
-    let digest = bundle::digest(&bytes);
+    let (bytes, digest) = bundle.packed();
     let name = key::channel(channel);
     let path = folder.join(&name);
     let before = match path.exists() {
@@ -283,8 +299,7 @@ pub fn push_into(
         false => 0,
     };
     let pointer = pointer_of(channel, before + 1, digest, wishes);
-    Pointer::parse(&pointer.text())?;
-    let value = Signed::sign(pointer.text(), &signer.secret)?.value();
+    let value = signed(&pointer, signer)?;
     store::write_into(folder, &key::policy(&pointer.digest), &bytes)?;
     store::write_into(folder, &name, &value)?;
     Ok(pointer)
@@ -319,6 +334,28 @@ pub fn rollback(
     pointer.url = old.url;
     publish(etcd, &pointer, present.modified, signer)?;
     Ok(pointer)
+}
+
+/// Asks all hosts of a channel what a policy would drop, for a number of seconds of their traffic. Returns the question's number,
+/// which stands in their answers.
+pub fn ask(
+    etcd: &mut Etcd,
+    channel: &str,
+    bundle: &Bundle,
+    seconds: u32,
+    signer: &Signer,
+) -> Result<u64> {
+    let question = Question {
+        kind: QUESTION.to_owned(),
+        channel: channel.to_owned(),
+        number: unix_ms(),
+        digest: store_bundle(etcd, bundle, None)?,
+        seconds,
+        expires: unix_seconds() + u64::from(seconds) + ANSWER_SECONDS,
+    };
+    let value = Signed::sign(question.text(), &signer.secret)?.value();
+    etcd.put(&key::in_etcd(&key::question(channel)), &value, None)?;
+    Ok(question.number)
 }
 
 /// Rules by which a wave follows the one before.

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::bundle::{BUNDLE_MAX, ETCD_MAX};
-use crate::etcd::{Etcd, Watch, PATIENCE};
+use crate::etcd::{Entry, Etcd, Watch, PATIENCE};
 use crate::failure::{at, request, unreachable, Kind, Result};
 use crate::file;
 use crate::http::{Connection, Tls, Url};
@@ -26,6 +26,14 @@ pub mod key {
 
     pub fn channel(name: &str) -> String {
         format!("channel/{name}")
+    }
+    /// It lies between a channel and [`behind_channel`], so that one watch is for both.
+    pub fn question(channel: &str) -> String {
+        format!("channel/{channel}/question")
+    }
+    /// The first key behind a channel's keys: `0` follows `/`. Names of other channels may lie between.
+    pub fn behind_channel(channel: &str) -> String {
+        format!("channel/{channel}0")
     }
     pub fn policy(digest: &str) -> String {
         format!("policy/{digest}")
@@ -60,6 +68,10 @@ pub struct Shared {
     lease: Option<String>,
     /// The latest revision that was read.
     revision: u64,
+    /// The revision of the pointer that was read last, 0 = none yet.
+    pointer: u64,
+    /// Whether the watch has reported a change since then.
+    was_told: bool,
 }
 
 /// A folder.
@@ -68,11 +80,38 @@ pub enum Place {
     Http(Url, Tls),
 }
 
+impl Shared {
+    fn get(&mut self, name: &str) -> Result<Option<Entry>> {
+        let found = self.etcd.get(&key::in_etcd(name))?;
+        if found.revision < self.revision {
+            // The store is another one, or an old copy: its watch would wait for revisions that are long in coming.
+            self.watch = None;
+        }
+        self.revision = found.revision;
+        Ok(found.entries.into_iter().next())
+    }
+
+    fn pointer(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
+        let found = self.get(&key::channel(channel))?;
+        let modified = found.as_ref().map_or(0, |entry| entry.modified);
+        if modified > self.pointer && self.pointer > 0 && !self.was_told {
+            // The watch was silent: its connection may be half open.
+            self.watch = None;
+        }
+        (self.pointer, self.was_told) = (modified, false);
+        Ok(found.map(|entry| entry.value))
+    }
+}
+
 /// Reads a file of a URL. None if there is none.
 fn fetch(place: &Place, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
     match place {
         Place::File(folder) => {
-            let path = folder.join(name);
+            // A bundle's own place is the file itself.
+            let path = match name {
+                "" => folder.clone(),
+                name => folder.join(name),
+            };
             match path.exists() {
                 true => file::read_at_most(&path, most).map(Some),
                 false => Ok(None),
@@ -115,32 +154,37 @@ impl Store {
             watch: None,
             lease: None,
             revision: 0,
+            pointer: 0,
+            was_told: false,
         }))
     }
 
     fn read(&mut self, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
         match self {
             Store::Folder(place) => fetch(place, name, most),
-            Store::Etcd(shared) => {
-                let found = shared.etcd.get(&key::in_etcd(name))?;
-                if found.revision < shared.revision {
-                    // The store is another one, or an old copy: its watch would wait for revisions that are long in coming.
-                    shared.watch = None;
-                }
-                shared.revision = found.revision;
-                Ok(found.entries.into_iter().next().map(|entry| entry.value))
-            }
+            Store::Etcd(shared) => Ok(shared.get(name)?.map(|entry| entry.value)),
         }
     }
 
     /// The pointer of a channel, as it lies there.
     pub fn pointer(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
-        self.read(&key::channel(channel), SIGNED_MAX)
+        match self {
+            Store::Folder(place) => fetch(place, &key::channel(channel), SIGNED_MAX),
+            Store::Etcd(shared) => shared.pointer(channel),
+        }
     }
 
     /// The latest rotation of a channel's keys, as it lies there.
     pub fn rotation(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
         self.read(&key::keys(channel), SIGNED_MAX)
+    }
+
+    /// The latest question to a channel's hosts, as it lies there. A folder has none, since nobody could answer.
+    pub fn question(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
+        match self {
+            Store::Folder(_) => Ok(None),
+            Store::Etcd(_) => self.read(&key::question(channel), SIGNED_MAX),
+        }
     }
 
     /// A bundle, as it lies there.
@@ -169,14 +213,15 @@ impl Store {
         }
     }
 
-    /// Waits until the pointer may have changed, or the time is over. A watch is a hint: what there is, is read.
+    /// Waits until the pointer or the question may have changed, or the time is over. A watch is a hint: what there is, is read.
     pub fn wait(&mut self, channel: &str, limit: Duration) {
         let Store::Etcd(shared) = self else {
             return sleep(limit);
         };
         if shared.watch.is_none() {
-            let name = key::in_etcd(&key::channel(channel));
-            shared.watch = shared.etcd.watch(&name, shared.revision + 1).ok();
+            let names = [key::channel(channel), key::behind_channel(channel)];
+            let [name, end] = names.map(|name| key::in_etcd(&name));
+            shared.watch = shared.etcd.watch(&name, &end, shared.revision + 1).ok();
         }
         let begun = std::time::Instant::now();
         while let Some(left) = limit.checked_sub(begun.elapsed()) {
@@ -184,7 +229,10 @@ impl Store {
                 return sleep(left);
             };
             match watch.wait(left) {
-                Ok(true) => return,
+                Ok(true) => {
+                    shared.was_told = true;
+                    return;
+                }
                 Ok(false) => {}
                 Err(_) => {
                     // Ended, or compacted: a fresh read comes first, soon.

@@ -108,18 +108,23 @@ impl Namespace {
         command
     }
 
-    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix lengths 24 and
-    /// 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. On return both interfaces transmit packets. Needs
-    /// `ip` (iproute2).
-    pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
-        let target = match &b.file {
+    /// Returns a path by which `ip` names the namespace, for as long as this value lives.
+    pub fn path(&self) -> String {
+        match &self.file {
             Some(file) => format!(
                 "/proc/{}/fd/{}",
                 std::process::id(),
                 file.as_fd().as_raw_fd()
             ),
             None => format!("/proc/{}/ns/net", std::process::id()),
-        };
+        }
+    }
+
+    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix lengths 24 and
+    /// 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. On return both interfaces transmit packets. Needs
+    /// `ip` (iproute2).
+    pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
+        let target = b.path();
         let mtu = VETH_MTU;
         a.ip(&format!(
             "link add veth mtu {mtu} type veth peer name veth-peer mtu {mtu}\n\

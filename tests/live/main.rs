@@ -26,7 +26,7 @@ mod rules;
 mod stage;
 mod upgrade;
 
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 21] = [
     Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
@@ -35,6 +35,7 @@ const PARTS: [Part; 20] = [
     Part::new("evasion", evasion::cases),
     Part::new("events", events::cases),
     Part::new("fleet", fleet::cases),
+    Part::new("fleet-long", fleet::long_cases),
     Part::new("fwctl", fwctl::cases),
     Part::new("kernel", kernel::cases),
     Part::new("metrics", metrics::cases),

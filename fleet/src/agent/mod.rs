@@ -15,7 +15,8 @@ use crate::http::Tls;
 use crate::local::client;
 use crate::local::protocol::Request;
 use crate::pointer::{is_name, Pointer, VERSION};
-use crate::report::{Phase, Report};
+use crate::question::Question;
+use crate::report::{was_interrupted, Phase, Report};
 use crate::signed::Signed;
 use crate::store::Store;
 
@@ -53,6 +54,9 @@ pub struct Agent {
     /// The rotation and the pointer that root's service was asked about last.
     rotation: Vec<u8>,
     refused: Vec<u8>,
+    /// The latest question that was tried, and the end of its trial.
+    question: Vec<u8>,
+    trial_ends: Option<Instant>,
 }
 
 /// The name of this machine, as far as it may stand in a key.
@@ -80,6 +84,8 @@ impl Agent {
             written: None,
             rotation: Vec::new(),
             refused: Vec::new(),
+            question: Vec::new(),
+            trial_ends: None,
         }
     }
 
@@ -111,19 +117,18 @@ impl Agent {
         Ok(())
     }
 
-    /// The bundle of a pointer: from the staging folder, or from the store and into it.
-    fn bundle(&mut self, pointer: &Pointer) -> Result<Vec<u8>> {
-        let path = self.settings.staging.join(&pointer.digest);
+    /// A bundle: from the staging folder, or from the store and into it.
+    /// - url: its own place, if it is too large for etcd.
+    fn bundle(&mut self, digest: &str, url: Option<&str>) -> Result<Vec<u8>> {
+        let path = self.settings.staging.join(digest);
         if let Ok(bytes) = file::read_at_most(&path, BUNDLE_MAX) {
-            if bundle::digest(&bytes) == pointer.digest {
+            if bundle::digest(&bytes) == digest {
                 return Ok(bytes);
             }
         }
         let tls = self.settings.tls.clone();
-        let bytes = self
-            .store
-            .bundle(&pointer.digest, pointer.url.as_deref(), &tls)?;
-        bundle::Bundle::parse(&bytes, &pointer.digest)?;
+        let bytes = self.store.bundle(digest, url, &tls)?;
+        bundle::Bundle::parse(&bytes, digest)?;
         for entry in fs::read_dir(&self.settings.staging)
             .into_iter()
             .flatten()
@@ -135,38 +140,97 @@ impl Agent {
         Ok(bytes)
     }
 
+    /// Pauses, and keeps the lease.
+    fn pause(&mut self, time: Duration) {
+        let begun = Instant::now();
+        while let Some(left) = time.checked_sub(begun.elapsed()) {
+            sleep(left.min(LOOK));
+            if begun.elapsed() < time {
+                // The store may be away: the pause goes on all the same.
+                let _ = self.store.renew(&self.settings.host.clone());
+            }
+        }
+    }
+
     /// Watches the policy that waits, then has it confirmed or undone.
     fn settle(&mut self, pointer: &Pointer) -> Result<()> {
         let generation = pointer.generation;
         let begun = Instant::now();
-        sleep(Duration::from_secs(pointer.observe_seconds.into()));
+        self.pause(Duration::from_secs(pointer.observe_seconds.into()));
         // Three quarters of the time are for the store; then the host goes back by itself, and says so.
         let end = Duration::from_secs(pointer.confirm_seconds.into()) * 3 / 4;
         let mut pause = RETRY;
         let channel = self.settings.channel.clone();
-        let request = loop {
-            match self
-                .store
-                .reach(&channel, end.saturating_sub(begun.elapsed()))
-            {
-                Ok(()) => break Request::Confirm { generation },
-                Err(failure) if begun.elapsed() + pause > end => {
-                    let text = &failure.text;
-                    let why = format!("the store does not answer through the policy: {text}");
-                    break Request::Revert { generation, why };
-                }
-                Err(_) => sleep(jitter(pause)),
+        loop {
+            let left = end.saturating_sub(begun.elapsed());
+            let reached = self.store.reach(&channel, left);
+            // Root's service asks the store, too.
+            let done = reached.and_then(|()| self.ask(&Request::Confirm { generation }, &[]));
+            let Err(failure) = done else {
+                return Ok(());
+            };
+            self.ask(&Request::State {}, &[])?;
+            if self.report.local.phase != Phase::Pending {
+                return Err(failure);
             }
+            if begun.elapsed() + pause > end {
+                let text = &failure.text;
+                let why = format!("the store does not answer through the policy: {text}");
+                return self.ask(&Request::Revert { generation, why }, &[]);
+            }
+            sleep(jitter(pause));
             pause = (pause * 2).min(LOOK);
+        }
+    }
+
+    /// Has a policy tried on the host's traffic, before it is applied.
+    fn try_first(&mut self, pointer: &Pointer, signed: &Signed, bundle: &[u8]) -> Result<()> {
+        if pointer.try_seconds == 0 {
+            return Ok(());
+        }
+        let request = Request::Try {
+            message: signed.clone(),
+            bundle_bytes: bundle.len(),
         };
-        self.ask(&request, &[])
+        self.ask(&request, bundle)?;
+        // The service counts whole seconds.
+        self.pause(Duration::from_secs(u64::from(pointer.try_seconds) + 1));
+        Ok(())
+    }
+
+    /// Has the question in the store tried, if it is a new one.
+    fn take_question(&mut self) -> Result<()> {
+        let channel = self.settings.channel.clone();
+        let value = self.store.question(&channel)?.unwrap_or_default();
+        if value.is_empty() || value == self.question {
+            return Ok(());
+        }
+        let message = Signed::parse(&value)?;
+        let question = Question::parse(&message.text)?;
+        let answered = self.report.local.trial.as_ref();
+        let is_new = answered.is_none_or(|one| one.question < question.number);
+        if is_new && unix_seconds() < question.expires {
+            let bundle = self.bundle(&question.digest, None)?;
+            let bundle_bytes = bundle.len();
+            self.ask(
+                &Request::Try {
+                    message,
+                    bundle_bytes,
+                },
+                &bundle,
+            )?;
+            let seconds = u64::from(question.seconds) + 1;
+            self.trial_ends = Some(Instant::now() + Duration::from_secs(seconds));
+        }
+        self.question = value;
+        Ok(())
     }
 
     /// Whether root's service should be asked about a pointer.
     fn concerns(&self, pointer: &Pointer, value: &[u8]) -> bool {
         let local = &self.report.local;
-        let is_unfinished = matches!(local.phase, Phase::Started | Phase::Pending)
-            || local.why.as_deref() == Some("not confirmed in time");
+        let is_unfinished =
+            local.phase == Phase::Pending || was_interrupted(local.phase, local.why.as_deref());
         let is_next = pointer.generation > local.generation
             || pointer.generation == local.generation && is_unfinished;
         is_next && self.refused != value && pointer.reaches(&self.settings.host)
@@ -193,6 +257,7 @@ impl Agent {
     /// Reads the pointer, and does what it asks for.
     fn look(&mut self) -> Result<()> {
         self.rotate()?;
+        self.take_question()?;
         let channel = self.settings.channel.clone();
         let Some(value) = self.store.pointer(&channel)? else {
             return Ok(());
@@ -217,12 +282,13 @@ impl Agent {
                 pointer.generation
             )));
         }
-        let bundle = self.bundle(&pointer)?;
+        let bundle = self.bundle(&pointer.digest, pointer.url.as_deref())?;
+        let tried = self.try_first(&pointer, &signed, &bundle);
         let request = Request::Apply {
             pointer: signed,
             bundle_bytes: bundle.len(),
         };
-        if let Err(failure) = self.ask(&request, &bundle) {
+        if let Err(failure) = tried.and_then(|()| self.ask(&request, &bundle)) {
             if failure.kind == Kind::Refused {
                 self.refused = value;
             }
@@ -257,7 +323,11 @@ impl Agent {
         let mut pause = RETRY;
         let mut looks = 0;
         loop {
-            if looks % LEDGER_LOOKS == 0 {
+            let has_answer = self.trial_ends.is_some_and(|end| Instant::now() >= end);
+            if has_answer {
+                self.trial_ends = None;
+            }
+            if has_answer || looks % LEDGER_LOOKS == 0 {
                 if let Err(failure) = self.ask(&Request::State {}, &[]) {
                     self.note(&failure);
                 }
@@ -268,7 +338,10 @@ impl Agent {
                     pause = RETRY;
                     let channel = self.settings.channel.clone();
                     let about = jitter(self.settings.look.unwrap_or(LOOK));
-                    self.store.wait(&channel, about);
+                    let end = self
+                        .trial_ends
+                        .map(|end| end.saturating_duration_since(Instant::now()));
+                    self.store.wait(&channel, about.min(end.unwrap_or(about)));
                 }
                 Err(failure) => {
                     self.note(&failure);

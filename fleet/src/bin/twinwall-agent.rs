@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! twinwall-agent: brings the policy of a channel to this host (docs/FLEET.md).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use fleet::agent::{host_name, Agent, Settings};
-use fleet::etcd::{Etcd, Login, Place};
-use fleet::failure::{at, request, Result};
-use fleet::http::{Tls, Url};
+use fleet::failure::{request, Result};
 use fleet::local::protocol::SOCKET;
+use fleet::options::StoreOptions;
 use fleet::pointer::is_name;
-use fleet::store::{self, Store};
 
 /// Bring the policy of a channel to this host
 ///
@@ -20,31 +18,18 @@ use fleet::store::{self, Store};
 /// signatures, and runs fwctl apply, confirm and revert.
 #[derive(Parser)]
 #[command(version, term_width = 80)]
+#[command(
+    after_help = "Exit status: 2 bad command line, or a file of it can't be read; it does not end else."
+)]
 struct Options {
-    /// The servers of etcd: https://HOST:PORT, with commas between
-    #[arg(
-        long,
-        value_name = "URLS",
-        env = "TWINWALL_FLEET_ETCD",
-        value_delimiter = ','
-    )]
-    #[arg(required_unless_present = "folder", conflicts_with = "folder")]
-    etcd: Vec<String>,
-    /// A folder in place of etcd: https://HOST/FOLDER or file:///FOLDER
-    #[arg(long, value_name = "URL", env = "TWINWALL_FLEET_FOLDER")]
-    folder: Option<String>,
+    #[command(flatten)]
+    store: StoreOptions,
     /// The channel whose policy this host takes
     #[arg(long, value_name = "NAME", env = "TWINWALL_FLEET_CHANNEL")]
     channel: String,
     /// The name of this host (default: the machine's)
     #[arg(long, value_name = "ID", env = "TWINWALL_FLEET_HOST")]
     host: Option<String>,
-    /// A file with USER:PASSWORD for etcd
-    #[arg(long, value_name = "FILE", env = "TWINWALL_FLEET_LOGIN")]
-    login: Option<PathBuf>,
-    /// Certificates of authorities, in PEM (default: the system's)
-    #[arg(long, value_name = "FILE", env = "TWINWALL_FLEET_CA")]
-    ca: Option<PathBuf>,
     /// The folder for bundles
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/twinwall-agent")]
     staging: PathBuf,
@@ -62,18 +47,6 @@ struct Options {
     look: Option<u64>,
 }
 
-fn login(path: &Path) -> Result<Login> {
-    let text = std::fs::read_to_string(path).map_err(at(path))?;
-    let (user, password) = text.trim().split_once(':').ok_or_else(|| {
-        let shown = path.display();
-        request(format_args!(
-            "{shown}: it is not USER:PASSWORD: write it so"
-        ))
-    })?;
-    let (user, password) = (user.to_owned(), password.to_owned());
-    Ok(Login { user, password })
-}
-
 fn prepare(options: Options) -> Result<Agent> {
     let host = options.host.unwrap_or_else(host_name);
     for name in [&host, &options.channel] {
@@ -83,23 +56,8 @@ fn prepare(options: Options) -> Result<Agent> {
             )));
         }
     }
-    let mut urls = options.etcd.iter().chain(&options.folder);
-    let tls = match urls.any(|url| url.starts_with("https:")) || options.ca.is_some() {
-        true => Tls::read(options.ca.as_deref())?,
-        false => Tls::without(),
-    };
-    let store = match &options.folder {
-        Some(folder) => Store::Folder(store::Place::parse(folder, &tls)?),
-        None => Store::etcd(Etcd::new(Place {
-            endpoints: options
-                .etcd
-                .iter()
-                .map(|url| Url::parse(url))
-                .collect::<Result<_>>()?,
-            tls: tls.clone(),
-            login: options.login.as_deref().map(login).transpose()?,
-        })),
-    };
+    let tls = options.store.tls()?;
+    let store = options.store.open(&tls, options.store.login()?)?;
     let settings = Settings {
         host,
         channel: options.channel,

@@ -6,16 +6,22 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use fleet::local;
 use fleet::local::protocol::{self, Answer};
 use fleet::local::service::Host;
+use fleet::options::StoreOptions;
 use fleet::pointer::is_name;
 
 /// Serve one request of twinwall-agent, on stdin and stdout
 ///
 /// systemd starts it for each connection to its socket. It verifies signature,
-/// digest and generation itself, and runs fwctl.
+/// digest and generation itself, asks the store itself before it confirms, and
+/// runs fwctl.
 #[derive(Parser)]
 #[command(version, term_width = 80)]
+#[command(
+    after_help = "Exit status: 0 the answer was written, a refusal too; 1 it could not be written; 2 bad command line."
+)]
 struct Options {
     /// The name of this host, as the agent has it
     #[arg(long, value_name = "ID", env = "TWINWALL_FLEET_HOST", value_parser = name)]
@@ -38,6 +44,11 @@ struct Options {
     /// The control socket of the firewall whose ledger must be green
     #[arg(long, value_name = "PATH", env = "TWINWALL_CONTROL")]
     control: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreOptions,
+    /// Ask the store, for the service itself
+    #[arg(long, hide = true)]
+    reach: bool,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -47,8 +58,22 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
+/// The check of the store, in a process of its own (local/reach.rs).
+fn reach(options: &Options) -> fleet::failure::Result<()> {
+    let login = io::read_to_string(io::stdin())
+        .map_err(|error| fleet::failure::system(format_args!("the login: {error}")))?;
+    local::reach::ask(&options.store, &options.channel, &login)
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.reach {
+        let Err(failure) = reach(&options) else {
+            return ExitCode::SUCCESS;
+        };
+        eprintln!("error: {}", failure.text);
+        return ExitCode::FAILURE;
+    }
     let answer = match protocol::read(BufReader::new(io::stdin())) {
         Ok((request, bundle)) => {
             let host = Host {
@@ -59,6 +84,7 @@ fn main() -> ExitCode {
                 apply: options.apply_state,
                 fwctl: options.fwctl,
                 control: options.control,
+                store: options.store,
             };
             host.serve(&request, &bundle)
         }

@@ -31,6 +31,11 @@ pub fn run(program: &Path, arguments: &[&str]) -> Result<(Option<i32>, String, S
     ))
 }
 
+/// Runs nft, as [`run`] does.
+pub fn nft(arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
+    run(Path::new(NFT), arguments)
+}
+
 /// The ledger of the firewall at a control socket, and its program's name. A firewall that can't be asked is red.
 pub fn ledger(fwctl: &Path, control: Option<&Path>) -> Result<(Ledger, Option<String>)> {
     let Some(control) = control else {
@@ -72,7 +77,7 @@ fn most_dropped(table: &Value) -> Option<(String, u64)> {
 pub fn excess(tables: &[apply::source::Table], seconds: f64, bound: u64) -> Result<Option<String>> {
     for table in tables {
         let arguments = ["-j", "list", "table", &table.family, &table.name];
-        let (_, said, _) = run(Path::new(NFT), &arguments)?;
+        let (_, said, _) = nft(&arguments)?;
         let read: Value = serde_json::from_str(&said).unwrap_or_default();
         let Some((rule, packets)) = most_dropped(&read) else {
             continue;

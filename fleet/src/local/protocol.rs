@@ -23,6 +23,11 @@ pub enum Request {
         pointer: Signed,
         bundle_bytes: usize,
     },
+    /// Try a policy on the host's traffic, for a question or before a pointer's policy is applied.
+    Try {
+        message: Signed,
+        bundle_bytes: usize,
+    },
     /// The store answers through the policy: keep it, if the host is well.
     Confirm { generation: u64 },
     /// Go back.
@@ -50,7 +55,7 @@ pub fn read(from: impl BufRead) -> Result<(Request, Vec<u8>)> {
         .map_err(|error| broken(error.to_string()))?;
     let read: Request = serde_json::from_slice(&line).map_err(|error| broken(error.to_string()))?;
     let mut bundle = Vec::new();
-    if let Request::Apply { bundle_bytes, .. } = read {
+    if let Request::Apply { bundle_bytes, .. } | Request::Try { bundle_bytes, .. } = read {
         if bundle_bytes > BUNDLE_MAX {
             return Err(broken(format!("a bundle of {bundle_bytes} bytes")));
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{at, system, Result};
 use crate::file;
-use crate::report::Phase;
+use crate::report::{Phase, Trial};
 
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
@@ -40,8 +40,18 @@ pub struct Record {
     pub attempts: u32,
     /// The generation that was confirmed last.
     pub confirmed: u64,
+    /// When the policy was applied, milliseconds since 1970.
+    pub applied_ms: u64,
+    /// Seconds for which the policy is watched before it may be confirmed.
+    pub observe_seconds: u32,
     /// The pointer's bound, packets a second for each rule.
     pub drops_per_second: Option<u64>,
+    /// The number of the latest question that was taken up.
+    pub question: u64,
+    /// When the trial that runs ends, seconds since 1970.
+    pub trial_ends: Option<u64>,
+    /// The latest trial, which may still run.
+    pub trial: Option<Trial>,
     pub rotated: Option<Rotated>,
 }
 
@@ -95,6 +105,11 @@ impl Folder {
     pub fn write(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.record).unwrap_or_default();
         file::replace(&self.path.join(STATE), text.as_bytes())
+    }
+
+    /// The folder of the bundle that is tried, and the file of its tables.
+    pub fn tried(&self) -> (PathBuf, PathBuf) {
+        (self.path.join("tried"), self.path.join("trial.json"))
     }
 
     /// The folder of a generation's bundle.

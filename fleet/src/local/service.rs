@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 
 use apply::state::{Generation, Outcome};
 
-use super::health;
 use super::protocol::{Answer, Request};
 use super::record::{Folder, Rotated};
+use super::{health, reach, trial};
 use crate::bundle::{self, Bundle};
 use crate::clock;
 use crate::failure::{at, refused, untrusted, Result};
 use crate::keys::{Keys, Rotation, ROTATION};
+use crate::options::StoreOptions;
 use crate::pointer::Pointer;
-use crate::report::{Local, Phase};
+use crate::question::Question;
+use crate::report::{was_interrupted, Local, Phase, Trial};
 use crate::signed::Signed;
 
 /// How often a generation is applied whose confirmation was interrupted.
@@ -33,6 +35,8 @@ pub struct Host {
     pub fwctl: PathBuf,
     /// The firewall's control socket.
     pub control: Option<PathBuf>,
+    /// The store, as the agent is told to ask it.
+    pub store: StoreOptions,
 }
 
 /// The keys that count: those of a rotation, unless the keys file has been changed since.
@@ -95,6 +99,22 @@ impl Host {
         folder.write()
     }
 
+    /// Ends a trial whose time is over.
+    fn end_trial(&self, folder: &mut Folder) -> Result<()> {
+        let record = &mut folder.record;
+        let is_over = record
+            .trial_ends
+            .is_some_and(|end| clock::unix_seconds() >= end);
+        let Some(one) = record.trial.as_mut().filter(|_| is_over) else {
+            return Ok(());
+        };
+        if let Err(failure) = trial::end(one) {
+            one.error = Some(failure.text);
+        }
+        record.trial_ends = None;
+        folder.write()
+    }
+
     /// How far the host has come.
     fn local(&self, folder: &Folder) -> Local {
         let record = &folder.record;
@@ -108,6 +128,7 @@ impl Host {
             confirmed: record.confirmed,
             ledger,
             twin,
+            trial: record.trial.clone().filter(|_| record.trial_ends.is_none()),
         }
     }
 
@@ -158,10 +179,8 @@ impl Host {
                 pointer.generation
             )));
         }
-        let was_interrupted = record.phase == Phase::Started
-            || record.phase == Phase::Reverted
-                && record.why.as_deref() == Some("not confirmed in time");
-        match was_interrupted && record.attempts < ATTEMPTS_MAX {
+        let may_again = was_interrupted(record.phase, record.why.as_deref());
+        match may_again && record.attempts < ATTEMPTS_MAX {
             true => Ok(()),
             false => Err(refused(format_args!(
                 "generation {} was {} here: push another one",
@@ -171,9 +190,98 @@ impl Host {
         }
     }
 
+    /// Begins a trial of a bundle. Its outcome, or why there is none, is in the state from its end on.
+    fn begin_trial(&self, folder: &mut Folder, mut one: Trial, bundle: &Bundle) -> Result<()> {
+        let (place, tables) = folder.tried();
+        bundle.unpack(&place)?;
+        let policy = place.join(bundle::POLICY);
+        let state = apply::store::read(&self.apply)?.unwrap_or_default();
+        let applied = state.applied().map(|one| {
+            let place = self.apply.join(one.number.to_string());
+            place.join(apply::store::POLICY)
+        });
+        let begun = trial::begin(&policy, applied.as_deref(), &tables);
+        let record = &mut folder.record;
+        let end = clock::unix_seconds() + u64::from(one.seconds);
+        record.trial_ends = begun.is_ok().then_some(end);
+        one.error = begun.err().map(|failure| failure.text);
+        record.trial = Some(one);
+        folder.write()
+    }
+
+    /// Tries a policy, if root's keys have signed the wish.
+    fn try_policy(&self, folder: &mut Folder, message: &Signed, bytes: &[u8]) -> Result<()> {
+        if folder.record.trial_ends.is_some() {
+            return Err(refused("another policy is tried: wait"));
+        }
+        let text = message.verify(&keys(self, folder)?)?;
+        let one = match Question::parse(text) {
+            Ok(question) => {
+                let is_new = question.number > folder.record.question;
+                let is_ours = question.channel == self.channel;
+                if !is_new || !is_ours || clock::unix_seconds() >= question.expires {
+                    return Err(refused(
+                        "the question is old, or another channel's: ask again",
+                    ));
+                }
+                folder.record.question = question.number;
+                Trial {
+                    question: question.number,
+                    digest: question.digest,
+                    seconds: question.seconds,
+                    ..Trial::default()
+                }
+            }
+            Err(_) => {
+                let pointer = Pointer::parse(text)?;
+                self.admit(folder, &pointer)?;
+                Trial {
+                    digest: pointer.digest,
+                    seconds: pointer.try_seconds,
+                    ..Trial::default()
+                }
+            }
+        };
+        let bundle = Bundle::parse(bytes, &one.digest)?;
+        self.begin_trial(folder, one, &bundle)
+    }
+
+    /// Fails unless the trial that a pointer asks for has found the policy well enough.
+    fn expect_tried(&self, folder: &mut Folder, pointer: &Pointer) -> Result<()> {
+        if pointer.try_seconds == 0 {
+            return Ok(());
+        }
+        let record = &mut folder.record;
+        let is_over = record.trial_ends.is_none();
+        let tried = record.trial.as_ref().filter(|one| {
+            is_over && one.digest == pointer.digest && one.seconds >= pointer.try_seconds
+        });
+        let Some(tried) = tried else {
+            return Err(refused("the policy was not tried before: wait"));
+        };
+        let bound = pointer.drops_per_second.unwrap_or(u64::MAX);
+        let worst = tried.drops.first();
+        let worst = worst.filter(|one| one.packets > bound.saturating_mul(tried.seconds.into()));
+        let why = match (&tried.error, worst) {
+            (Some(error), _) => error.clone(),
+            (None, Some(worst)) => format!(
+                "it was not applied: {} would newly drop {} packets in {} s, more than {bound} a second",
+                worst.rule, worst.packets, tried.seconds
+            ),
+            (None, None) => return Ok(()),
+        };
+        record.generation = pointer.generation;
+        record.digest = pointer.digest.clone();
+        record.phase = Phase::Reverted;
+        record.why = Some(why.clone());
+        folder.write()?;
+        Err(refused(why))
+    }
+
     fn apply(&self, folder: &mut Folder, pointer: &Signed, bytes: &[u8]) -> Result<()> {
         let pointer = Pointer::parse(pointer.verify(&keys(self, folder)?)?)?;
         self.admit(folder, &pointer)?;
+        self.expect_tried(folder, &pointer)?;
         let bundle = Bundle::parse(bytes, &pointer.digest)?;
         let place = folder.bundle(pointer.generation);
         bundle.unpack(&place)?;
@@ -184,6 +292,8 @@ impl Host {
         record.digest = pointer.digest.clone();
         record.phase = Phase::Started;
         record.why = None;
+        record.applied_ms = clock::unix_ms();
+        record.observe_seconds = pointer.observe_seconds;
         record.drops_per_second = pointer.drops_per_second;
         folder.write()?;
         folder.keep([pointer.generation, folder.record.confirmed]);
@@ -191,7 +301,10 @@ impl Host {
         let seconds = pointer.confirm_seconds.to_string();
         let applied = self.fwctl(&["apply", "--confirm", &seconds, &policy.to_string_lossy()]);
         folder.record.phase = match &applied {
-            Ok(()) => Phase::Pending,
+            Ok(()) => {
+                folder.record.applied_ms = clock::unix_ms();
+                Phase::Pending
+            }
             Err(failure) => {
                 folder.record.why = Some(failure.text.clone());
                 Phase::Reverted
@@ -201,19 +314,31 @@ impl Host {
         applied
     }
 
-    /// Why the host is not well under the generation that waits. None if it is.
+    /// Why the host is not well under the generation that waits. None if it is. Fails while it is too early to tell, or the store
+    /// does not answer.
     fn illness(&self, folder: &Folder) -> Result<Option<String>> {
         let (ledger, _) = health::ledger(&self.fwctl, self.control.as_deref())?;
         if ledger == crate::report::Ledger::Red {
             return Ok(Some("the firewall's ledger is red".to_owned()));
         }
         let record = &folder.record;
-        let applied = self.applied(&folder.bundle(record.generation))?;
-        let (Some(applied), Some(bound)) = (applied, record.drops_per_second) else {
-            return Ok(None);
+        let Some(applied) = self.applied(&folder.bundle(record.generation))? else {
+            return Err(refused("fwctl apply does not know it any more: push again"));
         };
-        let passed = clock::unix_seconds().saturating_sub(applied.applied_ms / 1000);
-        health::excess(&applied.tables, passed as f64, bound)
+        let passed_ms = clock::unix_ms().saturating_sub(record.applied_ms);
+        if passed_ms < u64::from(record.observe_seconds) * 1000 {
+            return Err(refused(format_args!(
+                "generation {} is watched for {} s before it can be confirmed: wait",
+                record.generation, record.observe_seconds
+            )));
+        }
+        if let Some(bound) = record.drops_per_second {
+            let seconds = passed_ms as f64 / 1000.0;
+            if let Some(why) = health::excess(&applied.tables, seconds, bound)? {
+                return Ok(Some(why));
+            }
+        }
+        reach::check(&self.store).map(|()| None)
     }
 
     fn confirm(&self, folder: &mut Folder, generation: u64) -> Result<()> {
@@ -266,8 +391,10 @@ impl Host {
     fn serve_request(&self, request: &Request, bundle: &[u8]) -> Result<Local> {
         let mut folder = Folder::open(&self.folder)?;
         self.reconcile(&mut folder)?;
+        self.end_trial(&mut folder)?;
         match request {
             Request::State {} => {}
+            Request::Try { message, .. } => self.try_policy(&mut folder, message, bundle)?,
             Request::Apply { pointer, .. } => self.apply(&mut folder, pointer, bundle)?,
             Request::Confirm { generation } => self.confirm(&mut folder, *generation)?,
             Request::Revert { generation, why } => {

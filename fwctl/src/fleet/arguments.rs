@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use chrono::DateTime;
 use clap::{Args, Subcommand};
 use fleet::pointer::{is_name, VERSION};
+use fleet::question::TRY_SECONDS_MAX;
 
 #[derive(Subcommand)]
 pub enum Fleet {
@@ -27,6 +28,12 @@ pub enum Fleet {
     /// The exit status is 1 if a host is reverted, behind or silent, or its
     /// ledger is red.
     Status(Status),
+    /// Show what a policy would newly drop on each host, before anything is enforced
+    ///
+    /// Each host counts for a minute of its traffic what the rules of the policy
+    /// would drop of the packets that pass now. Nothing is dropped or changed. The
+    /// exit status is 1 if a host would drop more, or gave no answer.
+    Diff(Diff),
     /// Have the hosts apply an earlier generation again, all at once
     Rollback(Rollback),
     /// Replace the keys that hosts believe; the old ones sign the new ones
@@ -102,6 +109,16 @@ pub struct Careful {
     /// Seconds that a host watches the policy before it confirms itself
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub observe: u32,
+    /// Seconds of its traffic that a host decides by the policy before it applies it,
+    /// with --max-drops as the bound for what a rule may newly drop
+    #[arg(
+        long = "try",
+        value_name = "SECONDS",
+        default_value_t = 0,
+        requires = "max_drops"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(TRY_SECONDS_MAX)))]
+    pub try_seconds: u32,
     /// Packets a second that any rule with a counter may drop meanwhile
     #[arg(long, value_name = "N")]
     pub max_drops: Option<u64>,
@@ -187,6 +204,22 @@ pub struct Status {
     /// Show it again whenever it changes, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
+    #[command(flatten)]
+    pub servers: Servers,
+}
+
+#[derive(Args)]
+pub struct Diff {
+    #[arg(value_name = "CHANNEL", value_parser = name)]
+    pub channel: String,
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
+    /// Seconds of traffic
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(TRY_SECONDS_MAX)))]
+    pub seconds: u32,
+    #[command(flatten)]
+    pub signing: Signing,
     #[command(flatten)]
     pub servers: Servers,
 }

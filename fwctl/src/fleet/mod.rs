@@ -6,12 +6,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use fleet::bundle::{self, Bundle};
+use fleet::bundle::Bundle;
 use fleet::clock::unix_seconds;
-use fleet::etcd::{Etcd, Login, Place};
+use fleet::etcd::{Etcd, Login};
 use fleet::failure::{at, request, Kind, Result};
-use fleet::http::{Tls, Url};
 use fleet::keys::{secret, Keys, Rotation, ROTATION};
+use fleet::options;
 use fleet::rollout::{self, Bounds, Signer, Step, Wishes};
 use fleet::signed::Signed;
 use fleet::store::key;
@@ -22,6 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 
 pub mod arguments;
+mod diff;
 mod init;
 mod status;
 
@@ -48,32 +49,9 @@ fn read(path: &Path) -> Result<String> {
 }
 
 fn etcd(servers: &Servers) -> Result<Etcd> {
-    let urls = servers.etcd.iter().map(|url| Url::parse(url));
-    let endpoints: Vec<Url> = urls.collect::<Result<_>>()?;
-    let tls = match endpoints.iter().any(|url| url.is_tls) {
-        true => Tls::read(servers.ca.as_deref())?,
-        false => Tls::without(),
-    };
-    let login = match &servers.login {
-        None => None,
-        Some(path) => {
-            let text = read(path)?;
-            let parts = text.trim().split_once(':');
-            let (user, password) = parts.ok_or_else(|| {
-                let shown = path.display();
-                request(format_args!(
-                    "{shown}: it is not USER:PASSWORD: write it so"
-                ))
-            })?;
-            let (user, password) = (user.to_owned(), password.to_owned());
-            Some(Login { user, password })
-        }
-    };
-    Ok(Etcd::new(Place {
-        endpoints,
-        tls,
-        login,
-    }))
+    let tls = options::tls(servers.etcd.iter(), servers.ca.as_deref())?;
+    let login = servers.login.as_deref().map(Login::read).transpose()?;
+    options::etcd(&servers.etcd, &tls, login)
 }
 
 fn signer(signing: &Signing) -> Result<Signer> {
@@ -96,6 +74,7 @@ fn wishes(careful: &Careful, waves: &[u16], url: Option<&str>) -> Wishes {
         least_version: careful.least_version.clone(),
         confirm_seconds: careful.confirm,
         observe_seconds: careful.observe,
+        try_seconds: careful.try_seconds,
         drops_per_second: careful.max_drops,
         url: url.map(str::to_owned),
     }
@@ -162,7 +141,6 @@ fn follow(
 fn push(asked: &Push) -> Result<Exit> {
     let signer = signer(&asked.signing)?;
     let bundle = Bundle::pack(&asked.policy)?;
-    let bytes = bundle.bytes();
     if let Some(folder) = &asked.into {
         let wishes = wishes(&asked.careful, &[fleet::bucket::BUCKETS], None);
         let pointer = rollout::push_into(folder, &asked.channel, &bundle, &wishes, &signer)?;
@@ -175,7 +153,7 @@ fn push(asked: &Push) -> Result<Exit> {
         return Ok(Exit::Fine);
     }
     if let Some(path) = &asked.bundle {
-        fs::write(path, &bytes).map_err(at(path))?;
+        fs::write(path, bundle.bytes()).map_err(at(path))?;
     }
     let wishes = wishes(&asked.careful, &asked.waves, asked.url.as_deref());
     let mut etcd = etcd(&asked.servers)?;
@@ -184,8 +162,8 @@ fn push(asked: &Push) -> Result<Exit> {
         "generation {} of channel {}: {}, {} bytes",
         pointer.generation,
         asked.channel,
-        &bundle::digest(&bytes)[..12],
-        bytes.len()
+        &pointer.digest[..12],
+        bundle.bytes().len()
     ));
     match asked.waiting.no_wait {
         true => Ok(Exit::Fine),
@@ -287,6 +265,7 @@ pub fn run(arguments: &Arguments, asked: &Fleet) -> std::result::Result<Exit, Fa
         Fleet::Push(asked) => push(asked),
         Fleet::Advance(asked) => advance(asked),
         Fleet::Status(asked) => status::run(asked, arguments.json),
+        Fleet::Diff(asked) => diff::run(asked, arguments.json),
         Fleet::Rollback(asked) => rollback(asked),
         Fleet::Rotate(asked) => rotate(asked),
         Fleet::Targets(asked) => targets(asked),

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::ensure;
 use testbed::wait::{until, PATIENCE};
 
-use super::place::{policy, Place, Row};
+use twinwall_tests::fleet::{policy, Place, Row};
 
 pub const ROWS: &[Row] = &[
     (
@@ -26,13 +26,6 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// The phase that root's service has noted.
-fn phase(place: &Place) -> String {
-    let text = fs::read_to_string(place.path("h1", "state/state.json")).unwrap_or_default();
-    let state: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    state["phase"].as_str().unwrap_or_default().to_owned()
-}
-
 /// Killed while the policy waits for its confirmation, and started again: before the deadline, or after it.
 fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
@@ -43,7 +36,7 @@ fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
         let (code, said) = place.push(&policy(port), &options)?;
         ensure!(code == Some(0), "{said}");
         until("the policy to be loaded", PATIENCE, || {
-            Ok(phase(&place) == "pending")
+            Ok(place.state(0)["phase"] == "pending")
         })?;
         place.stop_agent(0);
         if waits {
@@ -51,7 +44,7 @@ fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
                 Ok(place.rules(&place.hosts[0])?.contains("udp dport 8888"))
             })?;
         }
-        place.restart_agent(0)?;
+        place.start_agent(0)?;
         place.wait_for("confirmed", 1)?;
         place.all_have(&format!("udp dport {port}"))?;
     }
@@ -77,7 +70,7 @@ fn an_old_backup_of_etcd_is_refused() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
     place.stop_etcd();
-    let (data, backup) = (place.folder.file("etcd"), place.folder.file("backup"));
+    let (data, backup) = (place.folder.file("etcd0"), place.folder.file("backup"));
     let copy = |from: &str, to: &str| {
         let output = std::process::Command::new("cp")
             .args(["-a", from, to])

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use serde_json::{json, Value};
 use testbed::wait::{until, PATIENCE};
 
-use super::place::{policy, Place, Row, CHANNEL};
+use twinwall_tests::fleet::{policy, Place, Row, CHANNEL};
 
 pub const ROWS: &[Row] = &[
     (

@@ -2,15 +2,36 @@
 //! A fleet: etcd, agents and root's services, each host in a namespace with the kernel's nf_tables.
 
 use twinwall_tests::case::Case;
+use twinwall_tests::fleet::Row;
 
 mod fault;
 mod hostile;
-mod place;
+mod long;
+mod prometheus;
+mod taken;
+mod transport;
+mod trial;
 mod way;
+
+fn of(rows: &[Row]) -> Vec<Case> {
+    let case = |(name, limit_s, body): &Row| Case::new(*name, *limit_s, *body);
+    rows.iter().map(case).collect()
+}
+
+/// All cases of the part `fleet-long`, which `make fleet-test` runs.
+pub fn long_cases() -> Vec<Case> {
+    of(&[long::ROWS, transport::ROWS, prometheus::ROWS].concat())
+}
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [way::ROWS, fault::ROWS, hostile::ROWS].concat();
-    let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);
-    rows.into_iter().map(case).collect()
+    let rows = [
+        way::ROWS,
+        trial::ROWS,
+        taken::ROWS,
+        fault::ROWS,
+        hostile::ROWS,
+    ]
+    .concat();
+    of(&rows)
 }

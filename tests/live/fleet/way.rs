@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 
-use super::place::{policy, Place, Row, CHANNEL, CUT_OFF};
+use twinwall_tests::fleet::{policy, Place, Row, CHANNEL, CUT_OFF};
 
 pub const ROWS: &[Row] = &[
     ("twenty-hosts", 120, twenty_hosts),

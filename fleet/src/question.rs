@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A question to all hosts of a channel: what would this policy drop? `fwctl fleet diff` signs it, since a host spends time on it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{untrusted, Result};
+use crate::pointer::{is_digest, is_name};
+
+/// Value of `kind` in a question.
+pub const QUESTION: &str = "twinwall-question";
+/// Seconds of traffic that a policy is tried on.
+pub const TRY_SECONDS_MAX: u32 = 600;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// QUESTION.
+    pub kind: String,
+    pub channel: String,
+    /// Larger than that of the question before; a host answers each once.
+    pub number: u64,
+    /// SHA-256 of the bundle, in hexadecimal.
+    pub digest: String,
+    /// Seconds of traffic.
+    pub seconds: u32,
+    /// Seconds since 1970.
+    pub expires: u64,
+}
+
+impl Question {
+    /// Reads a text that was verified.
+    pub fn parse(text: &str) -> Result<Question> {
+        let broken = |why: String| untrusted(format_args!("the question: {why}: ask again"));
+        let read: Question =
+            serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
+        let is_sound = read.kind == QUESTION
+            && is_name(&read.channel)
+            && is_digest(&read.digest)
+            && (1..=TRY_SECONDS_MAX).contains(&read.seconds);
+        match is_sound {
+            true => Ok(read),
+            false => Err(broken(
+                "it is something else, or asks for too much".to_owned(),
+            )),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Question {
+        Question {
+            kind: QUESTION.to_owned(),
+            channel: "web".to_owned(),
+            number: 1,
+            digest: "0".repeat(64),
+            seconds: 60,
+            expires: 200,
+        }
+    }
+
+    #[test]
+    fn a_question_is_read_as_it_was_written() {
+        assert_eq!(Question::parse(&question().text()).unwrap(), question());
+    }
+
+    #[test]
+    fn other_messages_and_long_trials_are_refused() {
+        let spoil: [fn(&mut Question); 4] = [
+            |one| one.kind = "twinwall-pointer".to_owned(),
+            |one| one.seconds = 601,
+            |one| one.seconds = 0,
+            |one| one.digest = "../x".to_owned(),
+        ];
+        for spoil in spoil {
+            let mut one = question();
+            spoil(&mut one);
+            assert!(Question::parse(&one.text()).is_err(), "{one:?}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Faults that take their time: etcd that stands still or lacks its majority, slow links, wrong clocks, full disks, a power cut.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::proc;
+use testbed::twin::built;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::fleet::{policy, Place, Plan, Row};
+
+pub const ROWS: &[Row] = &[
+    (
+        "etcd-that-stands-still-changes-nothing",
+        60,
+        etcd_that_stands_still,
+    ),
+    ("a-compaction-during-a-rollout", 60, a_compaction),
+    ("three-members-lose-their-majority", 90, three_members),
+    ("a-slow-link", 60, a_slow_link),
+    ("clocks-a-day-off", 90, clocks_a_day_off),
+    ("a-bundle-of-ten-megabytes", 60, a_large_bundle),
+    ("a-full-disk-in-staging", 60, a_full_disk),
+    ("an-agent-killed-at-each-step", 120, an_agent_killed),
+    ("a-power-cut-before-the-confirmation", 90, a_power_cut),
+];
+
+/// Debian's libfaketime. Its program would be a parent of what it starts.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// A policy with so many bytes of comments.
+fn with_comments(bytes: usize, port: u16) -> String {
+    let line = format!("# {}\n", "x".repeat(97));
+    line.repeat(bytes / line.len()) + &policy(port)
+}
+
+fn plan(hosts: usize) -> Plan {
+    Plan {
+        hosts,
+        look: 2,
+        ..Plan::default()
+    }
+}
+
+/// Stopped, it keeps its connections and says nothing.
+fn etcd_that_stands_still() -> anyhow::Result<()> {
+    let place = Place::new(2)?;
+    place.push_well(&policy(7777))?;
+    let pid = place.etcd_pid()?;
+    proc::stop(pid)?;
+    for number in 0..2 {
+        place.wait_for_log(number, "it does not answer")?;
+    }
+    place.all_have("udp dport 7777")?;
+    proc::signal(pid, libc::SIGCONT);
+    place.push_well(&policy(8888))?;
+    place.all_have("udp dport 8888")
+}
+
+/// etcd forgets all revisions but the present one, again and again, while hosts watch.
+fn a_compaction() -> anyhow::Result<()> {
+    let place = Place::new(5)?;
+    place.push_well(&policy(7777))?;
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let compactor = scope.spawn(|| -> anyhow::Result<usize> {
+            let root = "out/root.login";
+            let mut times = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let (_, said) = place.etcdctl(root, &["get", "x", "-w", "json"])?;
+                let read: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+                let revision = read["header"]["revision"].to_string();
+                // Nothing was written since: there is nothing to forget.
+                times += usize::from(place.etcdctl(root, &["compact", &revision])?.0);
+                thread::sleep(Duration::from_millis(50));
+            }
+            Ok(times)
+        });
+        let pushed = place
+            .push_well(&policy(8888))
+            .and_then(|_| place.push_well(&policy(9999)));
+        ended.store(true, Ordering::Relaxed);
+        let times = compactor.join().expect("no panic")?;
+        ensure!(times > 3, "{times} compactions");
+        pushed
+    })?;
+    place.all_have("udp dport 9999")
+}
+
+/// The first of three servers dies, then the second: without a majority nothing changes, and with it all goes on.
+fn three_members() -> anyhow::Result<()> {
+    let mut place = Place::with(Plan {
+        members: 3,
+        ..plan(3)
+    })?;
+    place.push_well(&policy(7777))?;
+    place.stop_member(0);
+    place.push_well(&policy(8888))?;
+    place.stop_member(1);
+    let (code, said) = place.push(&policy(9999), &["--no-wait"])?;
+    ensure!(code == Some(3), "{code:?}: {said}");
+    place.wait_for_log(0, "does it run")?;
+    place.all_have("udp dport 8888")?;
+    place.start_etcd()?;
+    let mut said = (None, String::new());
+    until("etcd to have a leader", PATIENCE, || {
+        said = place.push(&policy(9999), &["--observe", "1", "--confirm", "30"])?;
+        Ok(said.0 == Some(0))
+    })
+    .with_context(|| said.1.clone())?;
+    place.all_have("udp dport 9999")
+}
+
+/// 64 kbit/s for each host, with some hundred milliseconds of queue.
+fn a_slow_link() -> anyhow::Result<()> {
+    let place = Place::new(3)?;
+    for number in 0..3 {
+        let link = format!("v{number}");
+        let words = [
+            "qdisc", "add", "dev", &link, "root", "tbf", "rate", "64kbit",
+        ];
+        let words = [&words[..], &["burst", "2kb", "latency", "800ms"]].concat();
+        testbed::place::run(&place.operator, "tc", &words)?;
+    }
+    // 30 KB of comments take some seconds.
+    let text = with_comments(30_000, 7777);
+    place.push_well(&text)?;
+    place.all_have("udp dport 7777")
+}
+
+/// Only the times of a pointer are compared with a host's clock.
+fn clocks_a_day_off() -> anyhow::Result<()> {
+    let hour = 3600;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let now = now.as_secs();
+    for (offset, option, time, words) in [
+        ("-1d", "--not-before", now - hour, "its time has not come"),
+        ("+1d", "--expires", now + hour, "it has expired"),
+    ] {
+        let place = Place::with(Plan {
+            before: [
+                "/usr/bin/env",
+                &format!("LD_PRELOAD={FAKETIME}"),
+                &format!("FAKETIME={offset}"),
+                "FAKETIME_DONT_FAKE_MONOTONIC=1",
+            ]
+            .map(str::to_owned)
+            .into(),
+            ..plan(1)
+        })?;
+        place.push_well(&policy(7777))?;
+        let (code, said) = place.push(&policy(8888), &["--no-wait", option, &time.to_string()])?;
+        ensure!(code == Some(0), "{said}");
+        place.wait_for_log(0, words)?;
+        place.wait_for("behind", 1)?;
+        place.all_have("udp dport 7777")?;
+        place.push_well(&policy(9999))?;
+        place.all_have("udp dport 9999")?;
+    }
+    Ok(())
+}
+
+/// It does not fit into etcd: a file at another place has it, and the pointer its digest.
+fn a_large_bundle() -> anyhow::Result<()> {
+    let place = Place::new(2)?;
+    let text = with_comments(10_000_000, 7777);
+    let (code, said) = place.push(&text, &["--no-wait"])?;
+    ensure!(code == Some(2) && said.contains("--bundle FILE"), "{said}");
+    let bundle = place.folder.file("large.bundle");
+    let url = format!("file://{bundle}");
+    let at = ["--bundle", &bundle, "--url", &url];
+    let options = [&at[..], &["--observe", "1", "--confirm", "60"]].concat();
+    let (code, said) = place.push(&text, &options)?;
+    ensure!(code == Some(0), "{said}");
+    place.all_have("udp dport 7777")?;
+    // Another content under that address is refused.
+    let text = text.replace("7777", "8888");
+    let (code, said) = place.push(
+        &text,
+        &[&at[..], &["--no-wait", "--not-before", "4000000000"]].concat(),
+    )?;
+    ensure!(code == Some(0), "{said}");
+    place.wait_for_log(0, "its time has not come")?;
+    let mut bytes = fs::read(&bundle)?;
+    bytes.truncate(5_000_000);
+    fs::write(&bundle, bytes)?;
+    let key = place.folder.file("out/fleet.key");
+    let (code, said) = place.fleet(&["rollback", "web", "2", "--no-wait", "--sign", &key])?;
+    ensure!(code == Some(0), "{said}");
+    place.wait_for_log(0, "another one or not whole")?;
+    place.all_have("udp dport 7777")
+}
+
+/// The staging folder has room for nothing but a small policy.
+fn a_full_disk() -> anyhow::Result<()> {
+    let mount = "mount -t tmpfs -o size=8k tmpfs {} && exec \"$@\"";
+    let place = Place::with(Plan {
+        before_agent: ["unshare", "-m", "sh", "-c", mount, "sh"]
+            .map(str::to_owned)
+            .into(),
+        ..plan(1)
+    })?;
+    place.push_well(&policy(7777))?;
+    let text = with_comments(50_000, 8888);
+    let (code, said) = place.push(&text, &["--no-wait"])?;
+    ensure!(code == Some(0), "{said}");
+    place.wait_for_log(0, "No space left on device")?;
+    place.wait_for("behind", 1)?;
+    place.all_have("udp dport 7777")?;
+    place.push_well(&policy(9999))?;
+    place.all_have("udp dport 9999")
+}
+
+/// Killed as soon as it has fetched, as root's service has begun, as the policy is loaded, as it is confirmed.
+fn an_agent_killed() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    type Reached = fn(&Place, &str) -> bool;
+    let steps: [(&str, Reached); 4] = [
+        ("fetched", |place, digest| {
+            fs::exists(place.path("h1", "staging") + "/" + digest).unwrap_or(false)
+        }),
+        ("started", |place, digest| {
+            place.state(0)["digest"] == digest
+        }),
+        ("pending", |place, digest| {
+            place.state(0)["digest"] == digest && place.state(0)["phase"] == "pending"
+        }),
+        ("confirmed", |place, digest| {
+            place.state(0)["digest"] == digest && place.state(0)["phase"] == "confirmed"
+        }),
+    ];
+    for (number, (step, reached)) in steps.into_iter().enumerate() {
+        let port = 8000 + number as u16;
+        let options = ["--no-wait", "--observe", "1", "--confirm", "15"];
+        let (code, said) = place.push(&policy(port), &options)?;
+        ensure!(code == Some(0), "{said}");
+        let pointer: Value = serde_json::from_str(&place.pointer()?)?;
+        let text: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
+        let digest = text["digest"].as_str().unwrap_or_default();
+        until(step, PATIENCE, || Ok(reached(&place, digest)))?;
+        place.stop_agent(0);
+        place.start_agent(0)?;
+        place.wait_for("confirmed", 1)?;
+        place.all_have(&format!("udp dport {port}"))?;
+    }
+    Ok(())
+}
+
+/// Everything is killed while the policy waits, the rules are gone, and another boot begins.
+fn a_power_cut() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let (code, said) = place.push(
+        &policy(8888),
+        &["--no-wait", "--observe", "20", "--confirm", "60"],
+    )?;
+    ensure!(code == Some(0), "{said}");
+    until("the policy to be loaded", PATIENCE, || {
+        Ok(place.state(0)["phase"] == "pending")
+    })
+    .with_context(|| {
+        format!(
+            "{}\n{:#}",
+            place.state(0),
+            place.agent_log(0).unwrap_or_default()
+        )
+    })?;
+    place.stop_host(0);
+    let apply = place.path("h1", "apply");
+    // The timer of fwctl apply, which has the state folder in its command line.
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let pid = entry.file_name().to_string_lossy().parse();
+        if let (true, Ok(pid)) = (line.contains(&apply) && line.contains("revert"), pid) {
+            proc::signal(pid, libc::SIGKILL);
+        }
+    }
+    let host = &place.hosts[0];
+    testbed::place::run(&host.namespace, "nft", &["flush", "ruleset"])?;
+    let state = place.path("h1", "apply/state.json");
+    let mut read: Value = serde_json::from_str(&fs::read_to_string(&state)?)?;
+    ensure!(read["pending"]["boot_id"].is_string(), "{read}");
+    read["pending"]["boot_id"] = Value::from("00000000-0000-0000-0000-000000000000");
+    fs::write(&state, read.to_string())?;
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o600))?;
+    let boot = built("fwctl").to_string_lossy().into_owned();
+    let nothing = place.folder.file("no-policy.nft");
+    let _ = host
+        .namespace
+        .command(boot)
+        .args([
+            "boot",
+            "--state",
+            &apply,
+            "--run",
+            &place.folder.file("run"),
+            &nothing,
+        ])
+        .output()?;
+    place.all_have("udp dport 7777")?;
+    place.start_local(0)?;
+    place.start_agent(0)?;
+    place.wait_for("confirmed", 1)?;
+    place.all_have("udp dport 8888")
+}

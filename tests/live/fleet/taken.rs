@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An agent that was taken over, and firewalls whose ledgers are not green: what root's service does by itself.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use anyhow::ensure;
+use serde_json::{json, Value};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::fleet::{policy, Place, Plan, Row, CUT_OFF, QUEUED};
+
+pub const ROWS: &[Row] = &[
+    (
+        "an-agent-that-was-taken-over-confirms-nothing",
+        60,
+        an_agent_that_was_taken_over,
+    ),
+    ("a-red-ledger-goes-back", 60, a_red_ledger_goes_back),
+];
+
+/// A request to root's service of the first host, by another program than its agent.
+fn ask(place: &Place, request: &Value, bundle: &str) -> anyhow::Result<String> {
+    let mut stream = UnixStream::connect(place.path("h1", "socket"))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    writeln!(stream, "{request}")?;
+    stream.write_all(bundle.as_bytes())?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    Ok(said)
+}
+
+fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    place.stop_agent(0);
+    let confirm = |generation: u64| json!({"confirm": {"generation": generation}});
+    // A confirmed generation stays.
+    let revert = json!({"revert": {"generation": 1, "why": "x"}});
+    let said = ask(&place, &revert, "")?;
+    ensure!(
+        said.contains("does not wait for its confirmation"),
+        "{said}"
+    );
+
+    // A policy that root's keys have signed, which cuts the store off.
+    let options = ["--no-wait", "--observe", "3", "--confirm", "20"];
+    let (code, said) = place.push(CUT_OFF, &options)?;
+    ensure!(code == Some(0), "{said}");
+    let pointer: Value = serde_json::from_str(&place.pointer()?)?;
+    let text: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
+    let name = format!(
+        "twinwall/policy/{}",
+        text["digest"].as_str().unwrap_or_default()
+    );
+    let get = ["get", "--print-value-only", &name];
+    let (done, bundle) = place.etcdctl("out/operator.login", &get)?;
+    ensure!(done, "{bundle}");
+    let bundle = bundle.trim();
+    let apply =
+        |pointer: &Value| json!({"apply": {"pointer": pointer, "bundle_bytes": bundle.len()}});
+    let mut other = pointer.clone();
+    other["text"] = json!(text
+        .to_string()
+        .replace("\"observe_seconds\":3", "\"observe_seconds\":0"));
+    let said = ask(&place, &apply(&other), bundle)?;
+    ensure!(said.contains("0 of the keys have signed"), "{said}");
+    let said = ask(&place, &apply(&pointer), bundle)?;
+    ensure!(said.contains("pending"), "{said}");
+    let said = ask(&place, &confirm(2), "")?;
+    ensure!(said.contains("is watched for 3 s"), "{said}");
+    let mut said = String::new();
+    until("the time of watching to be over", PATIENCE, || {
+        said = ask(&place, &confirm(2), "")?;
+        Ok(!said.contains("is watched for"))
+    })?;
+    ensure!(
+        said.contains("the store does not answer root's check"),
+        "{said}"
+    );
+    until("the host to go back by itself", PATIENCE, || {
+        Ok(place.rules(&place.hosts[0])?.contains("udp dport 7777"))
+    })?;
+    let said = ask(&place, &confirm(2), "")?;
+    ensure!(
+        said.contains("does not wait for its confirmation"),
+        "{said}"
+    );
+    // Garbage ends the request, and nothing else.
+    for garbage in [
+        json!("x"),
+        json!({"apply": {}}),
+        json!({"rotate": {"keys": {"text": "", "signatures": []}}}),
+    ] {
+        let said = ask(&place, &garbage, "")?;
+        ensure!(said.contains("error"), "{said}");
+    }
+    place.all_have("udp dport 7777")
+}
+
+/// Firewalls of both twins: a ledger that is green, and one that can't be read any more.
+fn a_red_ledger_goes_back() -> anyhow::Result<()> {
+    let mut place = Place::with(Plan {
+        hosts: 2,
+        twins: true,
+        look: 2,
+        ..Plan::default()
+    })?;
+    place.push_well(&policy(7777))?;
+    for host in place.status()? {
+        ensure!(host["report"]["ledger"] == "green", "{host}");
+    }
+    // Packets go through the queue, and the ledger stays green.
+    for host in &place.hosts {
+        let arrived = host.namespace.enter(|| -> anyhow::Result<()> {
+            let server = std::net::UdpSocket::bind(("127.0.0.1", QUEUED))?;
+            server.set_read_timeout(Some(PATIENCE))?;
+            server.send_to(b"x", ("127.0.0.1", QUEUED))?;
+            Ok(server.recv(&mut [0; 8]).map(|_| ())?)
+        });
+        arrived?;
+    }
+    place.push_well(&policy(8888))?;
+    let firewall = place.hosts[0].firewall.get_mut().expect("no panic").take();
+    drop(firewall);
+    let (code, said) = place.push(&policy(9999), &["--waves", "100%", "--observe", "1"])?;
+    ensure!(
+        code == Some(1) && said.contains("h1: the firewall's ledger is red"),
+        "{said}"
+    );
+    place.wait_for("confirmed", 1)?;
+    ensure!(place.rules(&place.hosts[0])?.contains("udp dport 8888"));
+    ensure!(place.rules(&place.hosts[1])?.contains("udp dport 9999"));
+    let (code, said) = place.fleet(&["status", "web"])?;
+    ensure!(code == Some(1) && said.contains("RED"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Policies that are tried on a host's traffic before anything is enforced.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::fleet::{policy, Host, Place, Row, CHANNEL};
+
+pub const ROWS: &[Row] = &[
+    (
+        "a-diff-names-hosts-and-rules",
+        60,
+        a_diff_names_hosts_and_rules,
+    ),
+    (
+        "a-policy-that-would-drop-too-much-is-not-applied",
+        60,
+        a_policy_that_would_drop_too_much,
+    ),
+];
+
+/// Sends datagrams to ports of a host's own loopback while `work` runs. Returns what `work` did, and the numbers of datagrams that
+/// were sent to the first port, and that arrived there.
+fn beside_traffic<T>(
+    host: &Host,
+    ports: [u16; 2],
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<(T, u64, u64)> {
+    let (server, client) = host.namespace.enter(|| {
+        let server = UdpSocket::bind(("127.0.0.1", ports[0]))?;
+        server.set_nonblocking(true)?;
+        anyhow::Ok((server, UdpSocket::bind("127.0.0.1:0")?))
+    })?;
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let (mut sent, mut arrived) = (0, 0);
+            while !ended.load(Ordering::Relaxed) {
+                for port in ports {
+                    // A port where nobody listens makes a later send fail.
+                    while client.send_to(b"x", ("127.0.0.1", port)).is_err() {}
+                }
+                sent += 1;
+                thread::sleep(Duration::from_millis(5));
+                while server.recv(&mut [0; 8]).is_ok() {
+                    arrived += 1;
+                }
+            }
+            (sent, arrived)
+        });
+        let done = work();
+        ended.store(true, Ordering::Relaxed);
+        let (sent, arrived) = traffic.join().expect("the traffic does not panic");
+        Ok((done?, sent, arrived))
+    })
+}
+
+fn a_diff_names_hosts_and_rules() -> anyhow::Result<()> {
+    let place = Place::new(2)?;
+    place.push_well(&policy(7777))?;
+    let before = place.rules(&place.hosts[1])?;
+    // The new policy drops what passes now, and lets pass what is dropped now.
+    let path = place.folder.write("new.nft", policy(8888))?;
+    let key = place.folder.file("out/fleet.key");
+    let diff = ["diff", CHANNEL, &path, "--seconds", "3", "--sign", &key];
+    let ((code, said), sent, arrived) =
+        beside_traffic(&place.hosts[0], [8888, 7777], || place.fleet(&diff))?;
+    ensure!(code == Some(1), "{said}");
+    ensure!(said.contains("2 of 2 hosts tried"), "{said}");
+    let line = |words: &str| said.lines().find(|line| line.contains(words));
+    let packets = |words: &str| -> anyhow::Result<u64> {
+        let line = line(words).with_context(|| said.clone())?;
+        ensure!(line.starts_with("h1 "), "{line}");
+        Ok(line.split_whitespace().nth(1).unwrap_or_default().parse()?)
+    };
+    let flips = packets("chain input: udp dport 8888 counter drop")?;
+    let passes = packets("are dropped now and would pass")?;
+    ensure!(flips > 20 && flips <= sent, "{flips} of {sent}");
+    ensure!(passes > 20 && passes <= sent, "{passes} of {sent}");
+    ensure!(!said.contains("h2 "), "{said}");
+    ensure!(sent == arrived, "a trial drops: {arrived} of {sent}");
+    ensure!(place.rules(&place.hosts[1])? == before, "the rules stay");
+
+    // Without traffic nothing flips; and a question by another key is not taken up.
+    let (code, said) = place.fleet(&diff)?;
+    ensure!(
+        code == Some(0) && said.contains("nothing would be"),
+        "{said}"
+    );
+    let name = format!("twinwall/channel/{CHANNEL}/question");
+    let login = "out/operator.login";
+    let (_, question) = place.etcdctl(login, &["get", "--print-value-only", &name])?;
+    let mut question: Value = serde_json::from_str(&question)?;
+    let text = question["text"].as_str().unwrap_or_default();
+    let text = text.replace("\"seconds\":3", "\"seconds\":9");
+    let number = text.find("\"number\":").context("a number")? + 9;
+    let text = format!("{}9{}", &text[..number], &text[number + 1..]);
+    let text = text.replace("\"expires\":1", "\"expires\":9");
+    question["text"] = Value::from(text);
+    let (done, said) = place.etcdctl(login, &["put", &name, &question.to_string()])?;
+    ensure!(done, "{said}");
+    place.wait_for_log(0, "0 of the keys have signed it")?;
+    ensure!(!place.rules(&place.hosts[0])?.contains("twinwall_trial"));
+    Ok(())
+}
+
+fn a_policy_that_would_drop_too_much() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let options = ["--no-wait", "--try", "2", "--max-drops", "5"];
+    let options = [&options[..], &["--observe", "1", "--confirm", "30"]].concat();
+    let (_, sent, arrived) = beside_traffic(&place.hosts[0], [8888, 8889], || {
+        let (code, said) = place.push(&policy(8888), &options)?;
+        ensure!(code == Some(0), "{said}");
+        place.wait_for("reverted", 1)
+    })?;
+    ensure!(sent == arrived, "it was enforced: {arrived} of {sent}");
+    let why = place.status()?[0]["report"]["why"].to_string();
+    ensure!(
+        why.contains(
+            "it was not applied: chain input: udp dport 8888 counter drop would newly drop"
+        ),
+        "{why}"
+    );
+    place.all_have("udp dport 7777")?;
+    // A policy that hurts nobody is applied after its trial.
+    let (code, said) = place.push(&policy(9999), &options)?;
+    ensure!(code == Some(0), "{said}");
+    until("its trial", PATIENCE, || {
+        Ok(place.state(0)["trial_ends"].is_u64())
+    })?;
+    place.wait_for("confirmed", 1)?;
+    place.all_have("udp dport 9999")
+}

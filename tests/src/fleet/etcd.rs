@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! etcd, of one member or several, in the operator's namespace.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use anyhow::{ensure, Context};
+use testbed::wait::{until, PATIENCE};
+
+use super::{Place, Running, CHANNEL, ETCD};
+
+/// Port of a member's clients; its peers have the next one.
+fn port(member: usize) -> usize {
+    2379 + 100 * member
+}
+
+impl Place {
+    /// etcd's addresses, as options have them.
+    pub fn etcd_urls(&self) -> String {
+        let scheme = self.plan.tls.as_ref().map_or("http", |_| "https");
+        let members = 0..self.members.len();
+        let urls: Vec<String> = members
+            .map(|member| format!("{scheme}://{ETCD}:{}", port(member)))
+            .collect();
+        urls.join(",")
+    }
+
+    /// Starts all members of etcd that do not run.
+    pub fn start_etcd(&mut self) -> anyhow::Result<()> {
+        for member in 0..self.members.len() {
+            if self.members[member].is_none() {
+                self.start_member(member)?;
+            }
+        }
+        for member in 0..self.members.len() {
+            until("etcd to answer", PATIENCE, || {
+                let connect = || std::net::TcpStream::connect(format!("{ETCD}:{}", port(member)));
+                Ok(self.operator.enter(connect).is_ok())
+            })?;
+        }
+        Ok(())
+    }
+
+    pub fn start_member(&mut self, member: usize) -> anyhow::Result<()> {
+        let log = File::create(self.folder.file(&format!("etcd{member}.log")))?;
+        let peer = |member: usize| format!("http://127.0.0.1:{}", port(member) + 1);
+        let members = 0..self.members.len();
+        let cluster: Vec<String> = members
+            .map(|member| format!("m{member}={}", peer(member)))
+            .collect();
+        let mut command = self.operator.command("etcd");
+        let urls = self.etcd_urls();
+        let url = urls.split(',').nth(member).unwrap_or_default();
+        command
+            .args(["--name", &format!("m{member}"), "--bcrypt-cost", "4"])
+            .args(["--data-dir", &self.folder.file(&format!("etcd{member}"))])
+            .args(["--listen-client-urls", url, "--advertise-client-urls", url])
+            .args(["--listen-peer-urls", &peer(member)])
+            .args(["--initial-advertise-peer-urls", &peer(member)])
+            .args(["--initial-cluster", &cluster.join(",")]);
+        if let Some(tls) = &self.plan.tls {
+            command.args(["--cert-file", &tls.certificate, "--key-file", &tls.key]);
+        }
+        command.stdout(Stdio::null()).stderr(log);
+        self.members[member] = Some(Running(command.spawn().context("make deps")?));
+        Ok(())
+    }
+
+    /// Kills etcd.
+    pub fn stop_etcd(&mut self) {
+        self.members.iter_mut().for_each(|member| *member = None);
+    }
+
+    /// Kills one member of etcd.
+    pub fn stop_member(&mut self, member: usize) {
+        self.members[member] = None;
+    }
+
+    /// Process of etcd's first member.
+    pub fn etcd_pid(&self) -> anyhow::Result<u32> {
+        let first = self.members[0].as_ref();
+        Ok(first.context("etcd does not run")?.0.id())
+    }
+
+    /// The channel's pointer, as it lies in etcd.
+    pub fn pointer(&self) -> anyhow::Result<String> {
+        let name = format!("twinwall/channel/{CHANNEL}");
+        let get = ["get", "--print-value-only", &name];
+        let (done, said) = self.etcdctl("out/operator.login", &get)?;
+        ensure!(done, "{said}");
+        Ok(said.trim().to_owned())
+    }
+
+    /// etcdctl as a user whose login is in a file: whether it succeeded, and all that it said.
+    pub fn etcdctl(&self, login: &str, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
+        let login = std::fs::read_to_string(self.folder.file(login))?;
+        let output = self
+            .operator
+            .command("etcdctl")
+            .env("ETCDCTL_API", "3")
+            .envs(
+                self.plan
+                    .tls
+                    .iter()
+                    .map(|tls| ("ETCDCTL_CACERT", &tls.authority)),
+            )
+            .args(["--endpoints", &self.etcd_urls()])
+            .args(["--user", login.trim()])
+            .args(arguments)
+            .output()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok((output.status.success(), text))
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A fleet: a namespace with etcd and a bridge, hosts in namespaces of their own behind it, and the operator's fwctl.
+
+mod etcd;
+
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::folder::Folder;
+use testbed::netns::Namespace;
+use testbed::place::restore;
+use testbed::twin::{built, TWINS};
+use testbed::wait::{until, PATIENCE};
+
+/// Name, limit in seconds and body of a case.
+pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
+
+/// Address of etcd.
+pub const ETCD: &str = "10.78.0.1";
+pub const CHANNEL: &str = "web";
+/// Port of a host that `fwctl fleet targets` names.
+pub const NUMBERS: u16 = 9100;
+/// UDP port of a host that leads to its firewall's queue, before the fleet's policy.
+pub const QUEUED: u16 = 5000;
+
+/// A policy that drops UDP to a port.
+pub fn policy(port: u16) -> String {
+    format!(
+        "table inet host {{\n\tchain input {{\n\t\ttype filter hook input priority filter; policy accept;\n\
+         \t\tudp dport {port} counter drop\n\t}}\n}}\n"
+    )
+}
+
+/// A policy that lets no packet leave for etcd.
+pub const CUT_OFF: &str = "table inet host {
+	chain output {
+		type filter hook output priority filter; policy accept;
+		tcp dport 2379 counter drop
+	}
+}
+";
+
+/// A child that is killed with its value.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The make of a fleet.
+#[derive(Clone, Default)]
+pub struct Plan {
+    pub hosts: usize,
+    /// Whether each host has a firewall on a queue, the twins in turn.
+    pub twins: bool,
+    /// Members of etcd's cluster; 0 means one.
+    pub members: usize,
+    /// Certificates by which etcd serves https.
+    pub tls: Option<Certificates>,
+    /// A folder's address in place of etcd, for agents, and the file of its server's authority.
+    pub folder: Option<String>,
+    pub authority: Option<String>,
+    /// Words in front of the commands of agents and of root's services, e.g. faketime.
+    pub before: Vec<String>,
+    /// Words in front of the agents' commands only; `{}` is the staging folder.
+    pub before_agent: Vec<String>,
+    /// Whether agents write numbers for Prometheus, and name an address for them at NUMBERS.
+    pub numbers: bool,
+    /// Seconds between an agent's looks; 0 means the product's default.
+    pub look: u64,
+}
+
+/// A server's certificate, its key and its authority, as files.
+#[derive(Clone)]
+pub struct Certificates {
+    pub certificate: String,
+    pub key: String,
+    pub authority: String,
+}
+
+pub struct Host {
+    pub id: String,
+    pub namespace: Namespace,
+    pub address: String,
+    /// The firewall on its queue.
+    pub firewall: Mutex<Option<Firewall>>,
+    local: Option<Running>,
+    agent: Option<Running>,
+}
+
+pub struct Place {
+    pub folder: Folder,
+    pub operator: Namespace,
+    pub hosts: Vec<Host>,
+    plan: Plan,
+    members: Vec<Option<Running>>,
+}
+
+impl Place {
+    /// A fleet of so many hosts, in which etcd, root's services and agents run.
+    pub fn new(hosts: usize) -> anyhow::Result<Place> {
+        Place::with(Plan {
+            hosts,
+            look: 2,
+            ..Plan::default()
+        })
+    }
+
+    pub fn with(plan: Plan) -> anyhow::Result<Place> {
+        let mut place = Place {
+            folder: Folder::new()?,
+            operator: Namespace::new()?,
+            hosts: Vec::new(),
+            members: (0..plan.members.max(1)).map(|_| None).collect(),
+            plan,
+        };
+        place.feed(
+            &place.operator,
+            &format!(
+                "link add fleet type bridge\nlink set fleet up\naddress add {ETCD}/16 dev fleet\n"
+            ),
+        )?;
+        place.start_etcd()?;
+        let numbers = 1..=place.plan.hosts;
+        let names: Vec<String> = numbers.map(|number| format!("h{number}")).collect();
+        let hosts = names.iter().flat_map(|name| ["--host", name]);
+        let out = place.folder.file("out");
+        let arguments = [
+            &["init", CHANNEL, "--out", &out, "--enable-auth"],
+            &hosts.collect::<Vec<_>>()[..],
+        ];
+        let made = place.bare(&arguments.concat())?;
+        ensure!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        place.join(names)?;
+        for number in 0..place.plan.hosts {
+            place.start_host(number)?;
+        }
+        Ok(place)
+    }
+
+    fn feed(&self, namespace: &Namespace, lines: &str) -> anyhow::Result<()> {
+        namespace.feed("ip", &["-batch", "-"], lines)
+    }
+
+    /// Makes the hosts' namespaces and connects them to the bridge.
+    fn join(&mut self, names: Vec<String>) -> anyhow::Result<()> {
+        let mut links = String::new();
+        for (number, id) in names.into_iter().enumerate() {
+            let namespace = Namespace::new()?;
+            let target = namespace.path();
+            links += &format!(
+                "link add v{number} type veth peer name veth netns {target}\n\
+                 link set v{number} master fleet\nlink set v{number} up\n"
+            );
+            let address = format!("10.78.{}.{}", number / 200, number % 200 + 2);
+            self.hosts.push(Host {
+                id,
+                namespace,
+                address,
+                firewall: Mutex::new(None),
+                local: None,
+                agent: None,
+            });
+        }
+        self.feed(&self.operator, &links)?;
+        for host in &self.hosts {
+            let lines = format!(
+                "address add {}/16 dev veth\nlink set veth up\n",
+                host.address
+            );
+            self.feed(&host.namespace, &lines)?;
+        }
+        for host in &self.hosts {
+            host.namespace.wait_for("veth")?;
+        }
+        Ok(())
+    }
+
+    fn start_host(&mut self, number: usize) -> anyhow::Result<()> {
+        if self.plan.twins {
+            self.start_firewall(number)?;
+        }
+        self.start_local(number)?;
+        self.start_agent(number)
+    }
+
+    /// Starts a twin on the queue to which the host's UDP port QUEUED leads.
+    pub fn start_firewall(&mut self, number: usize) -> anyhow::Result<()> {
+        let host = &self.hosts[number];
+        if !Path::new(&self.path(&host.id, "firewall")).exists() {
+            let rule = format!("-A INPUT -p udp --dport {QUEUED} -j NFQUEUE --queue-num 0");
+            restore(&host.namespace, "iptables", &rule)?;
+        }
+        // It is not root, and makes its socket in the folder.
+        let folder = self.path(&host.id, "firewall");
+        std::fs::create_dir_all(&folder)?;
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777))?;
+        let control = self.control(&host.id);
+        let options = ["--control", &control, "--receive-buffer", "1048576"];
+        let twin = TWINS[number % TWINS.len()];
+        let firewall = Firewall::start(&host.namespace, twin, &options)?;
+        self.hosts[number].firewall = Mutex::new(Some(firewall));
+        Ok(())
+    }
+
+    /// The control socket of a host's firewall.
+    fn control(&self, host: &str) -> String {
+        self.path(host, "firewall/control")
+    }
+
+    /// The files of a host.
+    pub fn path(&self, host: &str, name: &str) -> String {
+        self.folder.file(&format!("{host}-{name}"))
+    }
+
+    /// Options that name the store.
+    pub fn store(&self, host: &str) -> Vec<String> {
+        let mut words = match &self.plan.folder {
+            Some(folder) => vec!["--folder".to_owned(), folder.clone()],
+            None => vec![
+                "--etcd".to_owned(),
+                self.etcd_urls(),
+                "--login".to_owned(),
+                self.folder.file(&format!("out/{host}/fleet.login")),
+            ],
+        };
+        let authority = self.plan.tls.as_ref().map(|tls| &tls.authority);
+        if let Some(authority) = authority.or(self.plan.authority.as_ref()) {
+            words.extend(["--ca".to_owned(), authority.clone()]);
+        }
+        words
+    }
+
+    /// Listens for root's service, as systemd does with twinwall-fleet.socket.
+    pub fn start_local(&mut self, number: usize) -> anyhow::Result<()> {
+        let host = &self.hosts[number];
+        let socket = self.path(&host.id, "socket");
+        let _ = std::fs::remove_file(&socket);
+        let log = File::create(self.path(&host.id, "local.log"))?;
+        let mut command = host.namespace.command("systemd-socket-activate");
+        command
+            .args(["--accept", "--inetd", "-l", &socket])
+            .args(&self.plan.before)
+            .arg(built("twinwall-fleet-local"))
+            .args(["--host", &host.id, "--channel", CHANNEL])
+            .args(["--keys", &self.folder.file("out/fleet.keys")])
+            .args(["--state", &self.path(&host.id, "state")])
+            .args(["--apply-state", &self.path(&host.id, "apply")])
+            .arg("--fwctl")
+            .arg(built("fwctl"))
+            .args(self.store(&host.id));
+        if self.plan.twins {
+            command.args(["--control", &self.control(&host.id)]);
+        }
+        let running = Running(command.stdout(Stdio::null()).stderr(log).spawn()?);
+        self.hosts[number].local = Some(running);
+        until("root's service to listen", PATIENCE, || {
+            Ok(Path::new(&socket).exists())
+        })
+    }
+
+    /// Starts a host's agent.
+    pub fn start_agent(&mut self, number: usize) -> anyhow::Result<()> {
+        let host = &self.hosts[number];
+        let staging = self.path(&host.id, "staging");
+        std::fs::create_dir_all(&staging)?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path(&host.id, "agent.log"))?;
+        let program = built("twinwall-agent").to_string_lossy().into_owned();
+        let before = self.plan.before_agent.iter();
+        let words = before.map(|word| word.replace("{}", &staging));
+        let mut words = words
+            .chain(self.plan.before.iter().cloned())
+            .chain([program]);
+        let mut command = host.namespace.command(words.next().unwrap_or_default());
+        command
+            .args(words)
+            .args(self.store(&host.id))
+            .args(["--host", &host.id, "--channel", CHANNEL])
+            .args(["--staging", &staging])
+            .args(["--local", &self.path(&host.id, "socket")])
+            .stderr(log)
+            .process_group(0);
+        if self.plan.look > 0 {
+            command.args(["--look", &self.plan.look.to_string()]);
+        }
+        if self.plan.numbers {
+            let address = format!("{}:{NUMBERS}", host.address);
+            let file = self.path(&host.id, "numbers.prom");
+            command.args(["--metrics", &address, "--textfile", &file]);
+        }
+        let running = Running(command.spawn()?);
+        self.hosts[number].agent = Some(running);
+        Ok(())
+    }
+
+    /// Kills a host's agent.
+    pub fn stop_agent(&mut self, number: usize) {
+        self.hosts[number].agent = None;
+    }
+
+    /// Kills a host's agent and the listener of root's service.
+    pub fn stop_host(&mut self, number: usize) {
+        self.hosts[number].agent = None;
+        self.hosts[number].local = None;
+    }
+
+    /// Process of a host's agent.
+    pub fn agent_pid(&self, number: usize) -> anyhow::Result<u32> {
+        let agent = self.hosts[number].agent.as_ref();
+        Ok(agent.context("the agent does not run")?.0.id())
+    }
+
+    /// The text of a host's log of its agent.
+    pub fn agent_log(&self, number: usize) -> anyhow::Result<String> {
+        let log = self.path(&self.hosts[number].id, "agent.log");
+        std::fs::read_to_string(&log).context(log)
+    }
+
+    /// Waits until a host's agent has logged words.
+    pub fn wait_for_log(&self, number: usize, words: &str) -> anyhow::Result<()> {
+        let waited = until(&format!("the agent to log {words}"), PATIENCE, || {
+            Ok(self.agent_log(number)?.contains(words))
+        });
+        waited.with_context(|| self.agent_log(number).unwrap_or_default())
+    }
+
+    /// The state of a host's root service, as it lies on disk.
+    pub fn state(&self, number: usize) -> Value {
+        let path = self.path(&self.hosts[number].id, "state/state.json");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// `fwctl fleet` without a login.
+    fn bare(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        Ok(self.command(arguments).output()?)
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.operator.command(built("fwctl"));
+        command
+            .arg("fleet")
+            .args(arguments)
+            .args(["--etcd", &self.etcd_urls()]);
+        if let Some(tls) = &self.plan.tls {
+            command.args(["--ca", &tls.authority]);
+        }
+        command
+    }
+
+    /// `fwctl fleet` with the operator's login: exit code, stdout and stderr.
+    pub fn fleet(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+        let login = self.folder.file("out/operator.login");
+        let output = self.bare(&[arguments, &["--login", &login]].concat())?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok((
+            output.status.code(),
+            String::from_utf8_lossy(&text).into_owned(),
+        ))
+    }
+
+    /// Pushes a policy, with options.
+    pub fn push(&self, text: &str, options: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+        let policy = self.folder.write("policy.nft", text)?;
+        let key = self.folder.file("out/fleet.key");
+        let common = ["push", CHANNEL, &policy, "--sign", &key];
+        self.fleet(&[&common[..], options].concat())
+    }
+
+    /// Pushes a policy to all hosts, which must confirm it.
+    pub fn push_well(&self, text: &str) -> anyhow::Result<String> {
+        let (code, said) = self.push(text, &["--observe", "1", "--confirm", "30"])?;
+        ensure!(code == Some(0) && said.contains("is everywhere"), "{said}");
+        Ok(said)
+    }
+
+    /// The hosts' objects in `status --json`.
+    pub fn status(&self) -> anyhow::Result<Vec<Value>> {
+        let (_, said) = self.fleet(&["status", CHANNEL, "--json"])?;
+        let lines = said.lines().skip(1);
+        lines
+            .map(|line| serde_json::from_str(line).with_context(|| said.clone()))
+            .collect()
+    }
+
+    /// Waits until all hosts have said that they are there.
+    pub fn wait_for_alive(&self) -> anyhow::Result<()> {
+        let list = ["get", "--prefix", "--keys-only", "twinwall/alive/"];
+        until("all hosts to be there", PATIENCE, || {
+            let (_, said) = self.etcdctl("out/operator.login", &list)?;
+            Ok(said.matches("twinwall/alive/").count() == self.hosts.len())
+        })
+    }
+
+    /// Hosts in a state.
+    pub fn count(&self, state: &str) -> anyhow::Result<usize> {
+        let status = self.status()?;
+        Ok(status.iter().filter(|host| host["state"] == state).count())
+    }
+
+    /// Waits until so many hosts are in a state.
+    pub fn wait_for(&self, state: &str, count: usize) -> anyhow::Result<()> {
+        let waited = until(&format!("{count} hosts {state}"), PATIENCE, || {
+            Ok(self.count(state)? == count)
+        });
+        waited.with_context(|| format!("{:#?}", self.status()))
+    }
+
+    /// The rules that a host's kernel holds.
+    pub fn rules(&self, host: &Host) -> anyhow::Result<String> {
+        let output = host
+            .namespace
+            .command("nft")
+            .args(["list", "ruleset"])
+            .output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Checks that each host's rules have these words.
+    pub fn all_have(&self, words: &str) -> anyhow::Result<()> {
+        for host in &self.hosts {
+            let rules = self.rules(host)?;
+            ensure!(rules.contains(words), "{}: {rules}", host.id);
+        }
+        Ok(())
+    }
+}
