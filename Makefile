@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c
 run = status=0; $(SUDO) build/harness run $(1) --out $(2) || status=$$?; \
 	[ ! -d $(2) ] || $(SUDO) chown -R --reference=Makefile $(2); exit $$status
 
-.PHONY: help deps build tools harness man user install deb check test test-long test-vm check-root certify soak fuzz bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build tools harness man user install deb check test test-long test-vm check-root certify soak fuzz fleet-demo fleet-test bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-cppcheck lint-tidy lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -68,7 +68,7 @@ install: man ## programs, man pages, policies, systemd units, the user: PREFIX=/
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install build
 	@[ -n "$(DESTDIR)" ] || packaging/user
 
-deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-scanner, twinwall-capture, twinwall-common
+deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-fleet, twinwall-scanner, twinwall-capture, twinwall-common
 	@packaging/deb build
 
 check: ## what two minutes can tell after a change in either twin: formats, spec, docs, unit tests, vectors, the twins' comparison; no root, no network
@@ -115,6 +115,20 @@ fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECOND
 	@kernel/fuzz/run $(SECONDS) || [ $$? -eq 77 ]
 	@tests/build --bin differential >/dev/null
 	@$(CARGO_TARGET_DIR)/checked/differential --seconds $(SECONDS) --decisions 1000000
+
+fleet-demo: ## etcd and 20 hosts in namespaces: a push, a canary that fails and heals, a rollback: a table, half a minute (needs root)
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory build
+	@tests/build --bin fleet >/dev/null
+	@$(SUDO) $(CARGO_TARGET_DIR)/checked/fleet demo
+
+fleet-test: ## the whole fleet: its faults, 300 hosts with firewalls, 2,000 agents for load: result/fleet, ten minutes (needs root)
+	@deps/check-root >/dev/null
+	@$(MAKE) --no-print-directory build
+	@tests/run fleet
+	@tests/build --bin fleet >/dev/null
+	@$(SUDO) $(CARGO_TARGET_DIR)/checked/fleet test --out result/fleet
+	@$(SUDO) chown -R --reference=Makefile result/fleet
 
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null

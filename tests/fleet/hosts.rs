@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Hosts with a firewall each: pushes under traffic, a canary that cuts itself off, a policy that drops too much on some hosts,
+//! hosts that fall silent.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use fleet::bucket::bucket;
+use testbed::proc;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::fleet::{policy, Place, Plan, CHANNEL, CUT_OFF};
+
+use super::measure::{alive, database_bytes, generation, memory_mb, push, push_well};
+use super::report::{Rest, Run};
+use super::traffic::Traffic;
+
+const PUSH: [&str; 4] = ["--observe", "1", "--confirm", "60"];
+/// UDP port that the policy of the flood drops.
+const FLOODED: u16 = 9999;
+/// Seconds for which agents at rest are watched.
+const REST: Duration = Duration::from_secs(20);
+
+/// A canary that can't reach etcd through its policy: it goes back, and nobody else has seen it. Returns the seconds.
+fn a_canary_heals(place: &Place) -> anyhow::Result<f64> {
+    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "8"];
+    let push = push(place, CUT_OFF, &options)?;
+    ensure!(push.code == Some(1), "{}", push.said);
+    ensure!(push.said.contains("went back"), "{}", push.said);
+    let waves = push.curve.iter().map(|point| point.wave).max();
+    ensure!(waves == Some(1), "{waves:?}: {}", push.said);
+    until("the whole canary to go back", PATIENCE, || {
+        Ok(place.count("applying")? == 0)
+    })?;
+    let (reverted, waiting) = (place.count("reverted")?, place.count("waiting")?);
+    ensure!(
+        reverted > 0 && reverted + waiting == place.hosts.len(),
+        "{reverted} reverted, {waiting} waiting"
+    );
+    Ok(push.seconds)
+}
+
+/// A policy that drops too much on 3 % of the hosts, all in the first of two waves: the second never begins.
+fn a_flood_stops_a_wave(place: &Place) -> anyhow::Result<()> {
+    let next = generation(place)? + 1;
+    let mut first = place.hosts.iter();
+    let first = first
+        .by_ref()
+        .filter(|host| bucket(&host.id, CHANNEL, next) < 500);
+    let flooded: Vec<String> = first
+        .take(place.hosts.len().div_ceil(33))
+        .map(|host| format!("{}:{FLOODED}", host.address))
+        .collect();
+    let client = place.operator.enter(|| UdpSocket::bind("0.0.0.0:0"))?;
+    let ended = AtomicBool::new(false);
+    let push = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                for host in &flooded {
+                    let _ = client.send_to(b"x", host);
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let options = ["--waves", "50%,100%", "--observe", "3", "--confirm", "60"];
+        let options = [&options[..], &["--max-drops", "20"]].concat();
+        let push = push(place, &policy(FLOODED), &options);
+        ended.store(true, Ordering::Relaxed);
+        push
+    })?;
+    ensure!(
+        push.code == Some(1) && push.said.contains("packets a second, more than 20"),
+        "{}",
+        push.said
+    );
+    ensure!(
+        push.curve.iter().all(|point| point.wave == 1),
+        "{}",
+        push.said
+    );
+    Ok(())
+}
+
+/// Agents at rest: their memory, and their sleeps.
+fn at_rest(place: &Place) -> anyhow::Result<Rest> {
+    let few = place.hosts.len().min(20);
+    let pids: Vec<u32> = (0..few)
+        .map(|number| place.agent_pid(number))
+        .collect::<Result<_, _>>()?;
+    let sleeps = || {
+        pids.iter()
+            .map(|pid| proc::sleeps(*pid))
+            .sum::<anyhow::Result<u64>>()
+    };
+    let (before, begun) = (sleeps()?, Instant::now());
+    thread::sleep(REST);
+    let wakes = (sleeps()? - before) as f64 / begun.elapsed().as_secs_f64() / few as f64;
+    let memory = pids.iter().map(|pid| memory_mb(*pid));
+    let memory: Vec<f64> = memory.collect::<anyhow::Result<_>>()?;
+    Ok(Rest {
+        wakes_a_second: wakes,
+        memory_mb: memory.into_iter().fold(0.0, f64::max),
+    })
+}
+
+/// Hosts whose agents die are named as silent.
+fn dead_hosts_are_silent(place: &mut Place) -> anyhow::Result<()> {
+    for number in 0..3 {
+        place.stop_agent(number);
+    }
+    until("three silent hosts", PATIENCE, || {
+        let there = alive(place)?;
+        Ok(there + 3 == place.hosts.len())
+    })?;
+    let (_, said) = place.fleet(&[
+        "push",
+        CHANNEL,
+        &place.folder.write("p.nft", policy(6))?,
+        "--no-wait",
+        "--sign",
+        &place.folder.file("out/fleet.key"),
+    ])?;
+    ensure!(said.contains("generation"), "{said}");
+    ensure!(
+        place.count("silent")? == 3,
+        "{:?}",
+        place.fleet(&["status", CHANNEL])?
+    );
+    Ok(())
+}
+
+pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
+    let begun = Instant::now();
+    let mut place = Place::with(Plan {
+        hosts: count,
+        twins: true,
+        ..Plan::default()
+    })?;
+    until("all hosts to be there", PATIENCE, || {
+        Ok(alive(&place)? == count)
+    })?;
+    let started = begun.elapsed().as_secs_f64();
+    eprintln!("{count} hosts with firewalls are there after {started:.1} s");
+    let rest = at_rest(&place)?;
+    let bytes = database_bytes(&place)?;
+    let traffic = Traffic::start(&place)?;
+    let mut all = Vec::new();
+    for number in 0..pushes.max(1) {
+        let one = push_well(&place, &policy(7000 + number as u16), &PUSH)?;
+        eprintln!("push {}: {:.1} s", number + 1, one.seconds);
+        all.push(one);
+    }
+    let traffic = traffic.stop()?;
+    eprintln!(
+        "{} datagrams to each port, lost through queues and past them: {:?}",
+        traffic.sent, traffic.lost
+    );
+    ensure!(traffic.lost[1] == 0, "the kernel lost datagrams in a push");
+    let etcd_mb = memory_mb(place.etcd_pid()?)?;
+    let bytes = database_bytes(&place)?.saturating_sub(bytes) / (count * all.len()) as u64;
+    let canary = a_canary_heals(&place)?;
+    eprintln!("a canary was back after {canary:.1} s");
+    a_flood_stops_a_wave(&place)?;
+    eprintln!("a policy that drops too much on 3 % of the hosts stopped in its first wave");
+    dead_hosts_are_silent(&mut place)?;
+    for host in &mut place.hosts {
+        let firewall = host.firewall.get_mut().expect("no thread panics").take();
+        if let Some(firewall) = firewall {
+            firewall.settled_ledger()?.total.check_reconciled()?;
+        }
+    }
+    Ok(Run {
+        name: format!("{count} hosts with a firewall"),
+        hosts: count,
+        started,
+        pushes: all,
+        observed: 1.0,
+        etcd_mb,
+        bytes_a_push: bytes,
+        canary: Some(canary),
+        traffic: Some(traffic),
+        rest: Some(rest),
+    })
+}

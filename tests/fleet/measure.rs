@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A push with all that is measured of it: hosts confirmed over time, and etcd's cost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context};
+use fleet::etcd::Etcd;
+use fleet::rollout::{self, State};
+use testbed::proc;
+use twinwall_tests::fleet::{Place, CHANNEL};
+
+/// Pause between two looks of the meter, which cost etcd something, too.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A look at a rollout.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Seconds since the push began.
+    pub seconds: f64,
+    pub confirmed: usize,
+    /// The wave, from 1.
+    pub wave: usize,
+}
+
+/// A push that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Push {
+    /// Seconds until fwctl said that all have confirmed, or that it stopped.
+    pub seconds: f64,
+    /// CPU seconds of etcd.
+    pub etcd_cpu: f64,
+    pub curve: Vec<Point>,
+    /// fwctl's exit status and words.
+    pub code: Option<i32>,
+    pub said: String,
+}
+
+/// A client of etcd as the operator. It works inside of the operator's namespace only.
+pub fn operator(place: &Place) -> anyhow::Result<Etcd> {
+    let login = place.folder.file("out/operator.login");
+    let login = fleet::etcd::Login::read(login.as_ref());
+    let login = login.map_err(|failure| anyhow::anyhow!(failure.text))?;
+    let tls = fleet::http::Tls::without();
+    fleet::options::etcd(&[place.etcd_urls()], &tls, Some(login))
+        .map_err(|failure| anyhow::anyhow!(failure.text))
+}
+
+fn point(etcd: &mut Etcd, generation: u64, begun: Instant) -> Option<Point> {
+    let seconds = begun.elapsed().as_secs_f64();
+    let pointer = rollout::present(etcd, CHANNEL, None).ok()??.pointer;
+    let hosts = rollout::hosts(etcd, CHANNEL).ok()?;
+    let is_new = pointer.generation > generation;
+    let confirmed = hosts
+        .iter()
+        .filter(|host| host.state(&pointer) == State::Confirmed);
+    is_new.then(|| Point {
+        seconds,
+        confirmed: confirmed.count(),
+        wave: pointer.wave + 1,
+    })
+}
+
+/// The generation of the channel's pointer, 0 = none.
+pub fn generation(place: &Place) -> anyhow::Result<u64> {
+    let mut etcd = operator(place)?;
+    let present = place
+        .operator
+        .enter(|| rollout::present(&mut etcd, CHANNEL, None));
+    let present = present.map_err(|failure| anyhow::anyhow!(failure.text))?;
+    Ok(present.map_or(0, |one| one.pointer.generation))
+}
+
+/// Hosts whose lease holds.
+pub fn alive(place: &Place) -> anyhow::Result<usize> {
+    let mut etcd = operator(place)?;
+    let hosts = place.operator.enter(|| rollout::hosts(&mut etcd, CHANNEL));
+    let hosts = hosts.map_err(|failure| anyhow::anyhow!(failure.text))?;
+    Ok(hosts.iter().filter(|host| host.is_alive).count())
+}
+
+/// Pushes a policy, and looks on.
+pub fn push(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Push> {
+    let before = generation(place)?;
+    let mut etcd = operator(place)?;
+    let pid = place.etcd_pid()?;
+    let cpu = proc::cpu_seconds(pid)?;
+    let ended = AtomicBool::new(false);
+    let begun = Instant::now();
+    let (pushed, curve) = thread::scope(|scope| {
+        let meter = scope.spawn(|| {
+            place.operator.enter(|| {
+                let mut curve = Vec::new();
+                while !ended.load(Ordering::Relaxed) {
+                    curve.extend(point(&mut etcd, before, begun));
+                    thread::sleep(LOOK);
+                }
+                curve.extend(point(&mut etcd, before, begun));
+                curve
+            })
+        });
+        let pushed = place.push(policy, options);
+        let seconds = begun.elapsed().as_secs_f64();
+        ended.store(true, Ordering::Relaxed);
+        let curve = meter.join().expect("the meter does not panic");
+        (pushed.map(|(code, said)| (code, said, seconds)), curve)
+    });
+    let (code, said, seconds) = pushed?;
+    Ok(Push {
+        seconds,
+        etcd_cpu: proc::cpu_seconds(pid)? - cpu,
+        curve,
+        code,
+        said,
+    })
+}
+
+/// Pushes a policy that all must confirm.
+pub fn push_well(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Push> {
+    let push = push(place, policy, options)?;
+    ensure!(
+        push.code == Some(0) && push.said.contains("is everywhere"),
+        "{}",
+        push.said
+    );
+    Ok(push)
+}
+
+/// Bytes of etcd's database that are in use.
+pub fn database_bytes(place: &Place) -> anyhow::Result<u64> {
+    let (_, said) = place.etcdctl("out/operator.login", &["endpoint", "status", "-w", "json"])?;
+    let read: serde_json::Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+    let bytes = read[0]["Status"]["dbSizeInUse"].as_u64();
+    bytes.with_context(|| said)
+}
+
+/// Resident memory of a process, in MB.
+pub fn memory_mb(pid: u32) -> anyhow::Result<f64> {
+    let text = proc::status(pid, pid, "VmRSS")?;
+    let kib: f64 = text.split(' ').next().unwrap_or_default().parse()?;
+    Ok(kib * 1024.0 / 1e6)
+}

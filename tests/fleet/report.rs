@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The result: report.md with a table, curves.csv with each look, and confirmed.svg.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::measure::{Point, Push};
+use super::traffic::Count;
+
+/// An agent that has nothing to do.
+pub struct Rest {
+    pub wakes_a_second: f64,
+    /// The largest of some.
+    pub memory_mb: f64,
+}
+
+/// One size of a fleet.
+pub struct Run {
+    pub name: String,
+    pub hosts: usize,
+    /// Seconds until all were there.
+    pub started: f64,
+    pub pushes: Vec<Push>,
+    /// Seconds for which each wave was watched.
+    pub observed: f64,
+    pub etcd_mb: f64,
+    /// Bytes of etcd's database that a push adds a host, before a compaction.
+    pub bytes_a_push: u64,
+    /// Seconds until fwctl said that a canary went back.
+    pub canary: Option<f64>,
+    pub traffic: Option<Count>,
+    pub rest: Option<Rest>,
+}
+
+/// The push in the middle, by its time.
+fn median(run: &Run) -> Option<&Push> {
+    let mut pushes: Vec<&Push> = run.pushes.iter().collect();
+    pushes.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    pushes.get(pushes.len() / 2).copied()
+}
+
+fn waves(push: &Push) -> usize {
+    push.curve.iter().map(|point| point.wave).max().unwrap_or(1)
+}
+
+/// Seconds of a push without those for which waves were watched.
+fn without_observing(run: &Run, push: &Push) -> f64 {
+    push.seconds - run.observed * waves(push) as f64
+}
+
+fn table(runs: &[Run]) -> String {
+    let mut text = String::from(
+        "| fleet | all there | pushes | push to all confirmed, median (longest) | without watching | etcd: CPU a push | memory | database, bytes a host and push | canary back | datagrams lost through queues, and past them | agent: wake-ups a second | memory |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for run in runs {
+        let Some(push) = median(run) else { continue };
+        let longest = run.pushes.iter().map(|one| one.seconds).fold(0.0, f64::max);
+        let or_none = |text: Option<String>| text.unwrap_or("–".to_owned());
+        let _ = writeln!(
+            text,
+            "| {} | {:.1} s | {} | {:.1} s ({longest:.1} s) | {:.1} s | {:.1} s | {:.0} MB | {} | {} | {} | {} | {} |",
+            run.name,
+            run.started,
+            run.pushes.len(),
+            push.seconds,
+            without_observing(run, push),
+            push.etcd_cpu,
+            run.etcd_mb,
+            run.bytes_a_push,
+            or_none(run.canary.map(|seconds| format!("{seconds:.1} s"))),
+            or_none(run.traffic.as_ref().map(|count| format!(
+                "{} and {} of {}",
+                count.lost[0], count.lost[1], count.sent
+            ))),
+            or_none(run.rest.as_ref().map(|rest| format!("{:.2}", rest.wakes_a_second))),
+            or_none(run.rest.as_ref().map(|rest| format!("{:.1} MB", rest.memory_mb))),
+        );
+    }
+    text
+}
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 70.0;
+const TOP: f64 = 50.0;
+const BOTTOM: f64 = 60.0;
+/// Room for the names of lines.
+const RIGHT: f64 = 230.0;
+const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+
+/// The line of a run's median push: share of hosts confirmed over time, with a mark at the begin of each wave.
+fn line(run: &Run, number: usize, longest: f64) -> String {
+    let colour = COLOURS[number % COLOURS.len()];
+    let x = |seconds: f64| LEFT + seconds / longest * (WIDTH - LEFT - RIGHT);
+    let y = |confirmed: usize| {
+        let share = confirmed as f64 / run.hosts as f64;
+        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    };
+    let Some(push) = median(run) else {
+        return String::new();
+    };
+    let points = push
+        .curve
+        .iter()
+        .map(|point| format!("{:.1},{:.1}", x(point.seconds), y(point.confirmed)));
+    let points: Vec<String> = points.collect();
+    let mut text = format!(
+        "<polyline points=\"{:.1},{:.1} {}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n",
+        x(0.0), y(0), points.join(" ")
+    );
+    for wave in 1..=waves(push) {
+        let begin: Option<&Point> = push.curve.iter().find(|point| point.wave >= wave);
+        if let Some(point) = begin {
+            let (x, y) = (x(point.seconds), y(point.confirmed));
+            let _ = writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{colour}\">{wave}</text>", x + 6.0, y - 6.0);
+        }
+    }
+    let (x, y) = (WIDTH - RIGHT + 20.0, TOP + 20.0 * number as f64 + 10.0);
+    let _ = writeln!(
+        text,
+        "<text x=\"{x}\" y=\"{y}\" font-size=\"13\" fill=\"{colour}\">{}</text>",
+        run.name
+    );
+    text
+}
+
+fn figure(runs: &[Run]) -> String {
+    let longest = runs
+        .iter()
+        .filter_map(median)
+        .map(|push| push.seconds)
+        .fold(1.0, f64::max);
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\">\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
+         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\">A push: share of hosts that have confirmed, over time; a dot begins a wave</text>\n"
+    );
+    let bottom = HEIGHT - BOTTOM;
+    for percent in [0, 25, 50, 75, 100] {
+        let y = bottom - f64::from(percent) / 100.0 * (bottom - TOP);
+        let _ = writeln!(text, "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" text-anchor=\"end\">{percent} %</text>", WIDTH - RIGHT, LEFT - 8.0, y + 4.0);
+    }
+    for step in 0..=5 {
+        let seconds = longest * f64::from(step) / 5.0;
+        let x = LEFT + f64::from(step) / 5.0 * (WIDTH - LEFT - RIGHT);
+        let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{:.1}\" font-size=\"12\" text-anchor=\"middle\">{seconds:.0} s</text>", bottom + 20.0);
+    }
+    for (number, run) in runs.iter().enumerate() {
+        text += &line(run, number, longest);
+    }
+    text + "</svg>\n"
+}
+
+fn curves(runs: &[Run]) -> String {
+    let mut text = String::from("hosts,push,seconds,confirmed,wave\n");
+    for run in runs {
+        for (number, push) in run.pushes.iter().enumerate() {
+            for point in &push.curve {
+                let _ = writeln!(
+                    text,
+                    "{},{},{:.2},{},{}",
+                    run.hosts,
+                    number + 1,
+                    point.seconds,
+                    point.confirmed,
+                    point.wave
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Words on the machine: processors, kernel, and its load meanwhile.
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    let load: Vec<&str> = load.split(' ').take(3).collect();
+    let count = std::thread::available_parallelism().map_or(0, |count| count.get());
+    format!(
+        "{count} processors for all hosts together, kernel {}; load averages at the end {}.",
+        kernel.trim(),
+        load.join(", ")
+    )
+}
+
+/// Writes the result into a folder, and the table to stdout.
+pub fn write(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let table = table(runs);
+    println!("{table}");
+    let report = format!(
+        "# A fleet at its full size\n\n`make fleet-test` wrote this: real etcd with logins, agents, root's services; each host in a namespace. {}\n\n{table}\n![hosts confirmed over time](confirmed.svg)\n\nThe figure shows the median push of each size; [curves.csv](curves.csv) has all.\n",
+        machine()
+    );
+    for (name, text) in [
+        ("report.md", report),
+        ("curves.csv", curves(runs)),
+        ("confirmed.svg", figure(runs)),
+    ] {
+        fs::write(folder.join(name), text).with_context(|| name.to_owned())?;
+    }
+    Ok(())
+}
