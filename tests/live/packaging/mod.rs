@@ -96,7 +96,16 @@ fn build() -> anyhow::Result<Folder> {
     let build = Folder::new()?;
     let programs = Twin::Rust.binary();
     let programs = programs.parent().context("a folder with programs")?;
-    for name in ["rust-firewall", "c-firewall", "fwctl", "twinwall-exporter", "scanner", "capture"] {
+    for name in [
+        "rust-firewall",
+        "c-firewall",
+        "fwctl",
+        "twinwall-exporter",
+        "scanner",
+        "capture",
+        "twinwall-agent",
+        "twinwall-fleet-local",
+    ] {
         fs::copy(programs.join(name), build.path().join(name))
             .with_context(|| format!("there is no {name}: run make build"))?;
     }
@@ -236,6 +245,8 @@ fn man_pages() -> anyhow::Result<()> {
         ("twinwall-exporter.8", "--listen <ADDR:PORT>"),
         ("twinwall-scanner.8", "--i-am-authorised"),
         ("twinwall-capture.8", "--rotate <SIZE,TIME>"),
+        ("twinwall-agent.8", "--folder"),
+        ("twinwall-fleet-local.8", "nobody"),
         ("twinwall-policy.5", "chain-head"),
     ] {
         let (warnings, text) = formatted(&build.path().join("man").join(page))?;
@@ -282,8 +293,14 @@ fn install() -> anyhow::Result<()> {
         "usr/bin/twinwall-exporter",
         "usr/bin/twinwall-scanner",
         "usr/bin/twinwall-capture",
+        "usr/sbin/twinwall-agent",
+        "usr/sbin/twinwall-fleet-local",
         "usr/lib/systemd/system/twinwall.service",
         "usr/lib/systemd/system/twinwall-exporter@.service",
+        "usr/lib/systemd/system/twinwall-agent.service",
+        "usr/lib/systemd/system/twinwall-fleet.socket",
+        "usr/lib/systemd/system/twinwall-fleet@.service",
+        "usr/lib/sysusers.d/twinwall-fleet.conf",
         "usr/lib/systemd/system/twinwall-rust@.service",
         "usr/lib/systemd/system/twinwall-c@.service",
         "usr/lib/systemd/system/twinwall-c@.service.d/10-network.conf",
@@ -339,12 +356,26 @@ fn units() -> anyhow::Result<()> {
     let conf = fs::read_to_string(into.path().join("etc/twinwall/example.conf"))?;
     let line = conf.lines().find_map(|line| line.strip_prefix("OPTIONS="));
     let options: Vec<&str> = line.context("no OPTIONS")?.split(' ').collect();
+    // Targets that the machine has, which the fleet's units are ordered by.
+    for target in ["sysinit", "basic", "shutdown", "sockets", "network-online"] {
+        let unit = format!("usr/lib/systemd/system/{target}.target");
+        fs::write(into.path().join(unit), "[Unit]\n")?;
+    }
+    let mut names = vec![
+        "twinwall-agent.service".to_owned(),
+        "twinwall-fleet.socket".to_owned(),
+        "twinwall-fleet@1.service".to_owned(),
+    ];
     for twin in TWINS {
-        let unit = format!(
-            "{}@example.service",
+        names.push(format!(
+            "twinwall-{}@example.service",
             twin.program().replace("-firewall", "")
-        );
-        let unit = format!("twinwall-{unit}");
+        ));
+        // --help at the end: the options are parsed, and nothing runs.
+        let program = into.path().join("usr/sbin").join(twin.program());
+        done(Command::new(program).args(&options).arg("--help"))?;
+    }
+    for unit in names {
         let mut verify = Command::new("systemd-analyze");
         verify
             .args(["verify", "--man=no", "--recursive-errors=yes"])
@@ -353,9 +384,6 @@ fn units() -> anyhow::Result<()> {
         let output = done(verify.arg(&unit))?;
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(words.trim().is_empty(), "{unit}: {words}");
-        // --help at the end: the options are parsed, and nothing runs.
-        let program = into.path().join("usr/sbin").join(twin.program());
-        done(Command::new(program).args(&options).arg("--help"))?;
     }
     Ok(())
 }
@@ -456,8 +484,9 @@ fn dpkg<A: AsRef<OsStr>>(
 }
 
 /// Packages in a possible order of installation.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     "twinwall-common",
+    "twinwall-fleet",
     "twinwall-c",
     "twinwall-rust",
     "twinwall-scanner",
@@ -528,11 +557,18 @@ fn deb() -> anyhow::Result<()> {
         users.contains("twinwall:"),
         "there is no user twinwall: {users}"
     );
+    ensure!(
+        users.contains("twinwall-agent:"),
+        "there is no user twinwall-agent: {users}"
+    );
     for twin in TWINS {
         starts_and_stops(&into, twin)?;
     }
     for program in ["fwctl", "twinwall-scanner", "twinwall-capture"] {
         done(Command::new(into.path().join("usr/bin").join(program)).arg("--version"))?;
+    }
+    for program in ["twinwall-agent", "twinwall-fleet-local"] {
+        done(Command::new(into.path().join("usr/sbin").join(program)).arg("--version"))?;
     }
     let purge = PACKAGES.iter().rev().copied();
     dpkg(&into, ["--purge"].into_iter().chain(purge))?;
