@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::names::{Ask, NameSet, Names};
+use crate::names::{Ask, NameRule, NameSet, Names};
 use crate::probe::{self, Vector};
 use crate::source::Source;
 use crate::token::Tokens;
@@ -36,6 +36,15 @@ impl Classes {
             .filter(|(_, vector)| holds(vector))
             .map(|(number, _)| number)
             .collect()
+    }
+
+    /// The numbers of the classes for which a rule holds, if its other matches do.
+    pub fn of_rule(&self, rule: &NameRule) -> Vec<u32> {
+        let mut numbers = self.of(&rule.asks.iter().collect::<Vec<_>>());
+        if let Some(map) = &rule.verdicts {
+            numbers.retain(|number| map.of(self, *number).is_some());
+        }
+        numbers
     }
 
     /// The texts of the matches that hold for a class.
@@ -90,7 +99,7 @@ pub fn declarations(source: &Source, tokens: &Tokens, tree: &Tree, names: &Names
 /// Finds the classes of a policy.
 pub fn find(tokens: &Tokens, names: &Names, sets: &str) -> Result<Classes, Refusal> {
     let mut asks: BTreeMap<&str, &Ask> = BTreeMap::new();
-    for ask in names.rules.iter().flat_map(|rule| &rule.asks) {
+    for ask in names.rules.iter().flat_map(NameRule::all) {
         asks.entry(&ask.text).or_insert(ask);
     }
     let texts: Vec<(String, String)> = asks

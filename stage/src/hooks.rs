@@ -52,7 +52,7 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 
 impl Finder<'_> {
     fn asks_dns_only(rule: &NameRule) -> bool {
-        rule.asks.iter().all(|ask| ask.field.starts_with("dns"))
+        rule.all().all(|ask| ask.field.starts_with("dns"))
     }
 
     /// The matches by which packets of a way are recognised, or their answers.
@@ -97,7 +97,7 @@ impl Finder<'_> {
         let tree = self.ways.tree;
         let (base, tokens) = (self.ways.base(way.base), self.ways.tokens);
         let family = &tree.tables[tree.chains[way.base].table].family;
-        let at = rule.asks[0].tokens.start;
+        let at = rule.start();
         let refuse = |reason: String, cure: &str| Err(Refusal::at(tokens, at, reason, cure));
         if !["ip", "ip6", "inet"].contains(&family.as_str()) {
             return refuse(

@@ -10,7 +10,8 @@ use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
 use crate::marks::Layout;
 use crate::names::{Ask, NameRule, Names};
 use crate::reach::Ways;
-use crate::{Options, Queue, Undecided};
+use crate::verdicts::Verdicts;
+use crate::{unknown, Options, Queue, Undecided};
 
 /// How far in front of the policy classes are kept.
 const KEEP_BEFORE: i32 = 2;
@@ -34,56 +35,61 @@ pub struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// Action of a rule for a connection with an unknown name; none: the rule is skipped.
-    fn undecided(&self, rule: &NameRule) -> Option<&'static str> {
-        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
-        let may_accept = |range: &Range<usize>| range.clone().any(|at| tokens.get(at) == "accept");
-        if self.options.undecided == Undecided::Drop {
-            return Some("drop");
-        }
-        let start = &tree.rules[rule.rule];
-        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
-        while let Some(rule) = open.pop() {
-            if may_accept(&rule.tokens) {
-                return Some("accept");
-            }
-            let called = |chain: &usize| self.ways.calls(rule, *chain) && seen.insert(*chain);
-            let chains: Vec<usize> = (0..tree.chains.len()).filter(called).collect();
-            open.extend(
-                tree.rules
-                    .iter()
-                    .filter(|rule| chains.contains(&rule.chain)),
-            );
-        }
-        None
-    }
-
     /// The test that takes the place of names.
     pub fn test(&self, rule: &NameRule, asks: &[&Ask]) -> String {
+        let numbers = self.classes.of(asks).into_iter();
+        let leads = numbers.map(|number| (number, "continue"));
+        self.vmap(rule, asks, &leads.collect::<Vec<_>>())
+    }
+
+    /// The map by classes that takes the place of one by names.
+    pub fn map(&self, rule: &NameRule, map: &Verdicts) -> String {
+        let keys: Vec<&Ask> = map.elements.iter().map(|(ask, _)| ask).collect();
+        let numbers = (1..).take(self.classes.vectors.len());
+        let leads = numbers.filter_map(|number| Some((number, map.of(self.classes, number)?)));
+        self.vmap(rule, &keys, &leads.collect::<Vec<_>>())
+    }
+
+    /// A map from the connection's class to a verdict.
+    /// - leads: classes by number, and their verdicts
+    fn vmap(&self, rule: &NameRule, asks: &[&Ask], leads: &[(u32, &str)]) -> String {
         let own = &self.ways.tree.rules[rule.rule];
         let is_transport = self.ways.own(own).iter().any(|found| found.is_transport());
-        let gate = match (
-            asks.iter().any(|ask| ask.field.starts_with("dns")),
-            is_transport,
-        ) {
+        let is_dns = asks.iter().any(|ask| ask.field.starts_with("dns"));
+        let gate = match (is_dns, is_transport) {
             (true, true) => "th dport 53 ",
             (true, false) => &format!("{GATE} th dport 53 "),
             (false, true) => "",
             (false, false) => &format!("{GATE} "),
         };
         let layout = &self.layout;
-        let mut elements = Vec::new();
-        if let Some(verdict) = self.undecided(rule) {
-            elements.push(format!("0x00000000 : {verdict}"));
+        let open = unknown::verdict(self.ways, rule.rule);
+        let undecided = match self.options.undecided {
+            Undecided::Accept => open,
+            Undecided::Drop => Some("drop"),
+        };
+        let unreadable = match self.options.unknown_open {
+            true => open,
+            false => Some("drop"),
+        };
+        let element = |(mark, verdict): (u32, &str)| format!("{mark:#010x} : {verdict}");
+        let known = leads
+            .iter()
+            .map(|(number, verdict)| (layout.class(*number), *verdict));
+        let all = undecided
+            .map(|verdict| (0, verdict))
+            .into_iter()
+            .chain(known);
+        let all = all.chain(unreadable.map(|verdict| (layout.unreadable(), verdict)));
+        let elements: Vec<String> = all.map(element).collect();
+        // nft takes no empty map: two matches that exclude each other.
+        if elements.is_empty() {
+            return format!(
+                "{gate}ct mark & {:#010x} == {:#010x} ct mark & {0:#010x} == 0",
+                layout.class_mask(),
+                layout.unreadable()
+            );
         }
-        for number in self.classes.of(asks) {
-            elements.push(format!("{:#010x} : continue", layout.class(number)));
-        }
-        elements.push(format!(
-            "{:#010x} : {}",
-            layout.unreadable(),
-            self.unknown()
-        ));
         format!(
             "{gate}ct mark & {:#010x} vmap {{ {} }}",
             layout.class_mask(),
@@ -91,7 +97,8 @@ impl Kernel<'_> {
         )
     }
 
-    fn unknown(&self) -> &'static str {
+    /// What becomes of packets without a connection.
+    fn lost(&self) -> &'static str {
         match self.options.unknown_open {
             true => "accept",
             false => "drop",
@@ -149,8 +156,8 @@ impl Kernel<'_> {
     /// The chains that all hooks of a table share.
     fn shared(&self, text: &mut String, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
-        let asks_dns = self.names.rules.iter().flat_map(|rule| &rule.asks);
-        let dns = match asks_dns.clone().any(|ask| ask.field.starts_with("dns")) {
+        let mut asks = self.names.rules.iter().flat_map(NameRule::all);
+        let dns = match asks.any(|ask| ask.field.starts_with("dns")) {
             true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
             false => String::new(),
         };
@@ -182,7 +189,7 @@ impl Kernel<'_> {
              \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
              \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\
              \tchain stage-lost {{\n\t\t{clear}\n\t\t{} comment \"--fail unknown\"\n\t}}\n",
-            self.unknown()
+            self.lost()
         );
         let mut keep = |name: String, first: &str, mark: u32| {
             let set = match mark {
@@ -239,7 +246,7 @@ impl Kernel<'_> {
             &self.layout,
             self.layout.generation(self.options.generation),
         );
-        let asks = |rule: &NameRule| self.classes.of(&rule.asks.iter().collect::<Vec<_>>());
+        let asks = |rule: &NameRule| self.classes.of_rule(rule);
         let meant: BTreeSet<u32> = self.names.rules.iter().flat_map(asks).collect();
         let numbers = (1..).take(self.classes.vectors.len());
         let free: Vec<u32> = numbers.filter(|number| !meant.contains(number)).collect();
@@ -284,9 +291,13 @@ impl Kernel<'_> {
         let bytes = |range: &Range<usize>| tokens.start(range.start)..tokens.end_before(range.end);
         let parts = self.names.sets.iter().flat_map(|set| &set.parts);
         let mut edits: Vec<_> = parts
+            .chain(&self.names.maps)
             .map(|part| (bytes(&tree.sets[*part].tokens), String::new()))
             .collect();
         for rule in &self.names.rules {
+            if let Some(map) = &rule.verdicts {
+                edits.push((bytes(&map.tokens), self.map(rule, map)));
+            }
             let places: BTreeSet<usize> = rule.asks.iter().map(|ask| ask.place).collect();
             for place in places {
                 let asks: Vec<&Ask> = rule.asks.iter().filter(|ask| ask.place == place).collect();

@@ -19,6 +19,8 @@ mod reach;
 mod source;
 mod token;
 mod tree;
+mod unknown;
+mod verdicts;
 mod warning;
 
 use std::fmt;
@@ -191,12 +193,12 @@ fn explain(source: &Source, kernel: &Kernel) -> Vec<SplitRule> {
                 .collect::<Vec<_>>()
         };
         let tests = places.iter().map(|place| kernel.test(found, &of(place)));
-        let asks: Vec<&names::Ask> = found.asks.iter().collect();
+        let map = found.verdicts.iter().map(|map| kernel.map(found, map));
         SplitRule {
             place: source.place(tokens.start(range.start)),
             text: tokens.text_of(range).to_owned(),
-            tests: tests.collect(),
-            classes: kernel.classes.of(&asks),
+            tests: tests.chain(map).collect(),
+            classes: kernel.classes.of_rule(found),
         }
     };
     kernel.names.rules.iter().map(rule).collect()
@@ -338,6 +340,48 @@ mod tests {
         // A packet that may be accepted once the name is known is accepted before.
         assert!(!split.rules[0].tests[0].contains("0x00000000 : "));
         assert!(split.rules[1].tests[0].contains("0x00000000 : accept"));
+    }
+
+    #[test]
+    fn a_map_of_names_becomes_one_of_classes() {
+        let map = "tls sni vmap { \"x.example\" : accept, \"*.example\" : jump d }";
+        let chain = "\n\t}\n\tchain d {\n\t\tdrop";
+        let split = in_forward(&format!("tcp dport 443 {map}{chain}")).unwrap();
+        // None, x.example, which both keys stand for, and the others below example.
+        assert_eq!(split.classes.len(), 3);
+        let line = line(&split, "tcp dport 443 ct mark");
+        assert_eq!(line.matches(": jump d").count(), 1, "{line}");
+        assert!(line.contains("0x00000000 : accept"), "{line}");
+        let exact = split
+            .classes
+            .iter()
+            .find(|class| class.holds.len() == 2)
+            .unwrap();
+        assert!(
+            line.contains(&format!("{:#010x} : accept", exact.mark)),
+            "{line}"
+        );
+        let rules = "\tmap m {\n\t\ttype hostname : verdict\n\t\telements = { \"x.example\" : drop }\n\t}\n\tchain c {\n\t\t\
+            type filter hook input priority 0\n\t\thttp host vmap @m\n\t}";
+        let split = split_text(rules, &Options::default()).unwrap();
+        assert!(!split.kernel.contains("map m {"), "{}", split.kernel);
+        assert!(
+            split.kernel.contains(" : drop, 0x00060000 : drop }"),
+            "{}",
+            split.kernel
+        );
+    }
+
+    #[test]
+    fn names_in_a_chain_between_braces() {
+        let split = in_forward("tcp dport 443 jump {\n tls sni @b drop\n}\naccept").unwrap();
+        assert!(
+            split.kernel.contains("jump {\n ct mark &"),
+            "{}",
+            split.kernel
+        );
+        line(&split, "tcp dport 443 goto stage-ask");
+        line(&split, "tcp sport 443 goto stage-ask");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::names;
 use crate::token::{Kind, Tokens};
 use crate::tree::{self, Tree};
 
@@ -144,6 +145,76 @@ pub fn read(tokens: &Tokens, at: usize, end: usize) -> Option<Match> {
     })
 }
 
+/// Words that begin a statement with an effect or a verdict.
+const EFFECTS: [&str; 30] = [
+    "accept",
+    "drop",
+    "reject",
+    "return",
+    "continue",
+    "jump",
+    "goto",
+    "queue",
+    "counter",
+    "log",
+    "limit",
+    "quota",
+    "last",
+    "notrack",
+    "flow",
+    "add",
+    "update",
+    "delete",
+    "meter",
+    "dup",
+    "fwd",
+    "snat",
+    "dnat",
+    "masquerade",
+    "redirect",
+    "tproxy",
+    "synproxy",
+    "reset",
+    "comment",
+    "set",
+];
+/// Words in a statement with an effect or a verdict, of which others begin it.
+const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
+/// Words that begin a match.
+const BEGINNINGS: [&str; 27] = [
+    "meta", "ct", "ip", "ip6", "tcp", "udp", "udplite", "th", "icmp", "icmpv6", "igmp", "sctp",
+    "dccp", "ah", "esp", "comp", "ether", "vlan", "iif", "oif", "iifname", "oifname", "skuid",
+    "skgid", "fib", "socket", "exthdr",
+];
+
+/// The token behind the match that begins at one, be it known or not; it has no effect. None if something else begins there.
+pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
+    if let Some(found) = read(tokens, start, end) {
+        return Some(found.tokens.end);
+    }
+    let begins = |at: usize| {
+        let word = tokens.get(at);
+        let is_first = EFFECTS.contains(&word)
+            || BEGINNINGS.contains(&word)
+            || names::is_field(word, tokens.get(at + 1));
+        is_first && tokens.get(at - 1) != "."
+    };
+    if start >= end || EFFECTS.contains(&tokens.get(start)) {
+        return None;
+    }
+    let mut at = start;
+    while at < end && (at == start || !begins(at)) {
+        at = match tokens.get(at) {
+            "{" => tokens.behind_braces(at),
+            word if INSIDE_EFFECTS.contains(&word) => return None,
+            _ => at + 1,
+        };
+    }
+    // `meta mark set` ends at its verb, which begins nothing here.
+    let has_verb = at < end && INSIDE_EFFECTS.contains(&tokens.get(at));
+    (!has_verb).then_some(at.min(end))
+}
+
 impl Match {
     /// Its field is a port or an address.
     pub fn is_of_end(&self) -> bool {
@@ -220,6 +291,36 @@ mod tests {
             "ct state new , established"
         );
         assert_eq!(ends("th dport 80 - 90 drop").unwrap().0, "th dport 80 - 90");
+    }
+
+    #[test]
+    fn where_matches_end() {
+        let length = |text: &str| {
+            let tokens = token::tokens(text);
+            let end = tokens.list.len();
+            let mut at = 0;
+            while let Some(next) = behind(&tokens, at, end) {
+                at = next;
+            }
+            at
+        };
+        for (text, count) in [
+            (
+                "tcp dport 1 icmpv6 type { 1, 2 } limit rate 1/second accept",
+                3 + 7,
+            ),
+            ("ip saddr . tcp dport @x counter", 6),
+            ("fib saddr . iif oif missing drop", 6),
+            ("tcp flags & (fin | syn) == syn accept", 10),
+            ("tcp dport 1 ip saddr . tcp dport vmap @x", 3),
+            ("tcp dport 1 tcp option maxseg size set rt mtu accept", 3),
+            ("tcp dport 1 meta mark set ip saddr map @x accept", 3),
+            ("tcp dport 1 mark set 1", 3),
+            ("socket cgroupv2 level 2 \"a\" accept", 5),
+            ("ct state new add @x { ip saddr }", 3),
+        ] {
+            assert_eq!(length(text), count, "{text}");
+        }
     }
 
     #[test]

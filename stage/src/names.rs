@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::matches;
 use crate::token::{Kind, Tokens};
 use crate::tree::{self, Set, Tree};
+use crate::verdicts::{self, Verdicts};
 use crate::Refusal;
 
 /// Protocols and their fields (rules/policy/GRAMMAR.md, Names).
@@ -33,6 +34,23 @@ pub struct NameRule {
     /// Into `Tree::rules`.
     pub rule: usize,
     pub asks: Vec<Ask>,
+    /// The map by which it ends.
+    pub verdicts: Option<Verdicts>,
+}
+
+impl NameRule {
+    /// All that it asks, with the keys of its map.
+    pub fn all(&self) -> impl Iterator<Item = &Ask> {
+        let keys = self.verdicts.iter().flat_map(|map| &map.elements);
+        self.asks.iter().chain(keys.map(|(ask, _)| ask))
+    }
+
+    /// The first token that asks for a name.
+    pub fn start(&self) -> usize {
+        let map = self.verdicts.iter().map(|map| map.tokens.start);
+        let all = self.asks.iter().map(|ask| ask.tokens.start).chain(map);
+        all.min().unwrap_or(0)
+    }
 }
 
 /// A set of names, which the firewall has and the kernel doesn't.
@@ -48,6 +66,8 @@ pub struct NameSet {
 pub struct Names {
     pub rules: Vec<NameRule>,
     pub sets: Vec<NameSet>,
+    /// Into `Tree::sets`: maps from names to verdicts.
+    pub maps: Vec<usize>,
 }
 
 /// Whether two words are a field of names.
@@ -63,6 +83,7 @@ fn is_asked(tokens: &Tokens, at: usize) -> bool {
 /// Element type of a set.
 enum SetKind {
     Names,
+    Verdicts,
     NamesWithOthers,
     Learns,
     Other,
@@ -88,28 +109,42 @@ fn set_kind(tokens: &Tokens, set: &Set) -> SetKind {
         };
     let is_alone =
         ["type", "typeof"].contains(&tokens.get(first - 1)) && tokens.kind(last) == Kind::End;
-    match is_alone {
-        true => SetKind::Names,
-        false => SetKind::NamesWithOthers,
+    let leads = tokens.get(last) == ":" && tokens.get(last + 1) == "verdict";
+    match (is_alone, leads) {
+        (true, _) => SetKind::Names,
+        (false, true) => SetKind::Verdicts,
+        (false, false) => SetKind::NamesWithOthers,
     }
 }
 
 /// Finds the sets of names. Refuses those that the kernel can't be told of yet.
-fn find_sets(tokens: &Tokens, tree: &Tree) -> Result<Vec<NameSet>, Refusal> {
-    let mut sets: Vec<NameSet> = Vec::new();
+fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refusal> {
+    let sets = &mut names.sets;
     for (number, set) in tree.sets.iter().enumerate() {
         let name = format!("t{}_{}", set.table, set.name);
         if let Some(known) = sets.iter_mut().find(|known| known.name == name) {
             known.parts.push(number);
             continue;
         }
+        let is_same = |map: &usize| {
+            let map = &tree.sets[*map];
+            map.table == set.table && map.name == set.name
+        };
+        if names.maps.iter().any(is_same) {
+            names.maps.push(number);
+            continue;
+        }
         let refuse = |reason, cure| Err(Refusal::at(tokens, set.tokens.start, reason, cure));
         let parts = vec![number];
         match set_kind(tokens, set) {
             SetKind::Names => sets.push(NameSet { parts, name }),
+            SetKind::Verdicts => names.maps.push(number),
             SetKind::NamesWithOthers => {
                 let cure = "write a rule for each, with the name as a match of its own";
-                return refuse("a map of names, or a set of names with other fields", cure);
+                return refuse(
+                    "a map of names to values, or a set of names with other fields",
+                    cure,
+                );
             }
             SetKind::Learns => {
                 let cure = "let the firewall decide the whole policy (--policy)";
@@ -121,7 +156,12 @@ fn find_sets(tokens: &Tokens, tree: &Tree) -> Result<Vec<NameSet>, Refusal> {
             SetKind::Other => {}
         }
     }
-    Ok(sets)
+    Ok(())
+}
+
+/// Whether a field is part of a concatenation.
+fn is_joined(tokens: &Tokens, at: usize) -> bool {
+    at > 0 && tokens.get(at - 1) == "." || tokens.get(at + 2) == "."
 }
 
 /// The match at a token, in the firewalls' language.
@@ -134,7 +174,7 @@ fn read_ask(
 ) -> Result<Ask, Refusal> {
     let refuse = |reason, cure| Refusal::at(tokens, at, reason, cure);
     let start = at + 2;
-    if tokens.end_before(at) > 0 && tokens.get(at - 1) == "." || tokens.get(start) == "." {
+    if is_joined(tokens, at) {
         let cure = "write a rule for each, with the name as a match of its own";
         return Err(refuse("a name in a concatenation", cure));
     }
@@ -168,15 +208,16 @@ fn read_ask(
     })
 }
 
-/// Inserts the tests of classes after the matches that follow their names.
+/// Inserts the tests of classes after all other matches of their rules, so that what a rule may accept while a name is unknown is
+/// what the others match.
 fn place_asks(tokens: &Tokens, asks: &mut [Ask], end: usize) {
     for number in 0..asks.len() {
         let mut at = asks[number].tokens.end;
         loop {
             if let Some(ask) = asks.iter().find(|ask| ask.tokens.start == at) {
                 at = ask.tokens.end;
-            } else if let Some(found) = matches::read(tokens, at, end) {
-                at = found.tokens.end;
+            } else if let Some(behind) = matches::behind(tokens, at, end) {
+                at = behind;
             } else {
                 break;
             }
@@ -189,42 +230,40 @@ fn place_asks(tokens: &Tokens, asks: &mut [Ask], end: usize) {
 fn read_rule(tokens: &Tokens, tree: &Tree, rule: usize) -> Result<Option<NameRule>, Refusal> {
     let range = tree.rules[rule].tokens.clone();
     let table = tree.chains[tree.rules[rule].chain].table;
-    let (mut asks, mut at) = (Vec::new(), range.start);
+    let (mut asks, mut at, mut map) = (Vec::new(), range.start, None);
     while at < range.end {
+        if is_asked(tokens, at) && tokens.get(at + 2) == "vmap" && !is_joined(tokens, at) {
+            let read = verdicts::read(tokens, tree, table, at)?;
+            at = read.tokens.end;
+            map = Some(read);
+            continue;
+        }
         if is_asked(tokens, at) {
             let ask = read_ask(tokens, tree, table, at, range.end)?;
             at = ask.tokens.end;
             asks.push(ask);
             continue;
         }
-        if tokens.get(at) != "{" {
-            at += 1;
-            continue;
-        }
-        let behind = tokens.behind_braces(at);
-        if let Some(inside) = (at..behind).find(|at| is_asked(tokens, *at)) {
-            let cure = "write the chain between braces as a chain with a name";
-            return Err(Refusal::at(
-                tokens,
-                inside,
-                "a name in a chain without a name",
-                cure,
-            ));
-        }
-        at = behind;
+        at += 1;
     }
     place_asks(tokens, &mut asks, range.end);
-    Ok((!asks.is_empty()).then_some(NameRule { rule, asks }))
+    let rule = NameRule {
+        rule,
+        asks,
+        verdicts: map,
+    };
+    let is_named = rule.all().next().is_some();
+    Ok(is_named.then_some(rule))
 }
 
 /// Finds all that a policy asks of names.
 pub fn find(tokens: &Tokens, tree: &Tree) -> Result<Names, Refusal> {
-    let sets = find_sets(tokens, tree)?;
-    let mut rules = Vec::new();
+    let mut names = Names::default();
+    find_sets(tokens, tree, &mut names)?;
     for rule in 0..tree.rules.len() {
-        rules.extend(read_rule(tokens, tree, rule)?);
+        names.rules.extend(read_rule(tokens, tree, rule)?);
     }
-    Ok(Names { rules, sets })
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -260,8 +299,8 @@ mod tests {
         for rule in [
             "ip saddr . tls sni @b drop",
             "tls sni . ip saddr @b drop",
-            "tls sni vmap { \"a.example\" : drop }",
-            "tcp dport 443 jump { tls sni @b drop; }",
+            "tls alpn vmap { \"h2\" : drop }",
+            "meta mark set tls sni map { \"a.example\" : 1 }",
             "tls sni & 1 == 2 drop",
         ] {
             assert!(find_in(rule).is_err(), "{rule}");

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::matches::{self, Layer, Match};
 use crate::names;
 use crate::token::Tokens;
-use crate::tree::{Base, Rule, Tree};
+use crate::tree::{self, Base, Rule, Tree};
 
 /// Ways to one rule that are kept apart; of more, only their base chains.
 const WAYS_MAX: usize = 64;
@@ -84,11 +84,29 @@ impl Ways<'_> {
         found
     }
 
+    /// All words of a rule, with those of the named sets and maps in it.
+    pub fn words(&self, rule: &Rule) -> Vec<String> {
+        let table = self.tree.chains[rule.chain].table;
+        let own = tree::expand(self.tokens, self.tree, &rule.tokens);
+        let mut words: Vec<String> = own.split(' ').map(str::to_owned).collect();
+        for set in self.tree.sets.iter().filter(|set| set.table == table) {
+            let is_used = words
+                .iter()
+                .any(|word| word.strip_prefix('@') == Some(&set.name));
+            if is_used {
+                let inner = tree::expand(self.tokens, self.tree, &set.inner);
+                words.extend(inner.split(' ').map(str::to_owned));
+            }
+        }
+        words
+    }
+
     /// Whether tokens have a jump or goto to a chain.
     fn leads(&self, range: &Range<usize>, chain: &str) -> bool {
         let mut places = range.clone();
         places.any(|at| {
-            ["jump", "goto"].contains(&self.tokens.get(at)) && self.tokens.get(at + 1) == chain
+            let is_called = self.tokens.get(at + 1) == chain || tree::unnamed(at + 1) == chain;
+            ["jump", "goto"].contains(&self.tokens.get(at)) && is_called
         })
     }
 

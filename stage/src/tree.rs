@@ -14,6 +14,8 @@ pub struct Base {
     pub hook: String,
     /// None: it is not a number.
     pub priority: Option<i32>,
+    /// Its policy is to drop.
+    pub drops: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +66,11 @@ pub struct Tree {
     pub defines: HashMap<String, Range<usize>>,
     /// The text begins with `flush ruleset`.
     pub flushes: bool,
+}
+
+/// Name in `Tree::chains` of a chain between braces, which no other chain has. open: its first brace.
+pub fn unnamed(open: usize) -> String {
+    format!("{{{open}")
 }
 
 /// Parser state.
@@ -164,6 +171,7 @@ impl Reader<'_> {
                     .resolved(priority_at + 1..statement.end)
                     .replace('"', ""),
             ),
+            drops: false,
         };
         self.tree.chains[chain].base = Some(base);
     }
@@ -176,15 +184,33 @@ impl Reader<'_> {
             match self.tokens.get(at) {
                 _ if at == end => {}
                 "type" => self.head(chain, at..end),
-                "policy" | "comment" | "flags" | "device" | "devices" => {}
+                "policy" => {
+                    let drops = self.resolved(at + 1..end) == "drop";
+                    if let Some(base) = &mut self.tree.chains[chain].base {
+                        base.drops = drops;
+                    }
+                }
+                "comment" | "flags" | "device" | "devices" => {}
                 "define" | "redefine" => self.define(at, end),
-                _ => self.tree.rules.push(Rule {
-                    chain,
-                    tokens: at..end,
-                }),
+                _ => self.rule(chain, at..end),
             }
             at = end + 1;
         }
+    }
+
+    /// A rule, and the chain between braces that it may end with (`jump { … }`), which is no part of it.
+    fn rule(&mut self, chain: usize, tokens: Range<usize>) {
+        let is_inner = |at: &usize| {
+            self.tokens.get(*at) == "{" && ["jump", "goto"].contains(&self.tokens.get(at - 1))
+        };
+        let Some(open) = tokens.clone().skip(1).find(is_inner) else {
+            return self.tree.rules.push(Rule { chain, tokens });
+        };
+        let tokens = tokens.start..open;
+        self.tree.rules.push(Rule { chain, tokens });
+        let inner = self.chain(self.tree.chains[chain].table, &unnamed(open));
+        let close = self.tokens.behind_braces(open) - 1;
+        self.chain_body(inner, open + 1..close);
     }
 
     fn define(&mut self, at: usize, end: usize) {
@@ -254,8 +280,7 @@ impl Reader<'_> {
             ("rule", _) => {
                 let chain = self.chain(table, &name);
                 let position = ["index", "position", "handle"].contains(&self.tokens.get(at + 1));
-                let tokens = at + 1 + 2 * usize::from(position)..end;
-                self.tree.rules.push(Rule { chain, tokens });
+                self.rule(chain, at + 1 + 2 * usize::from(position)..end);
             }
             ("set" | "map" | "element", Some(open)) => self.set(table, at, start, open),
             _ => {}
@@ -333,6 +358,26 @@ mod tests {
         );
         assert_eq!(tree.sets.len(), 2);
         assert_eq!(tokens.text_of(&tree.sets[1].inner), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_chain_between_braces_is_one_of_its_own() {
+        let text = "table inet f {\n chain c {\n tcp dport { 1, 2 } jump { ip saddr 10.0.0.1 drop; goto { counter }\n }\n accept\n }\n}\n";
+        let tokens = token::tokens(text);
+        let tree = read(&tokens);
+        let rules: Vec<(usize, &str)> = tree
+            .rules
+            .iter()
+            .map(|rule| (rule.chain, tokens.text_of(&rule.tokens)))
+            .collect();
+        let want = [
+            (0, "tcp dport { 1, 2 } jump"),
+            (1, "ip saddr 10.0.0.1 drop"),
+            (1, "goto"),
+            (2, "counter"),
+            (0, "accept"),
+        ];
+        assert_eq!(rules, want);
     }
 
     #[test]

@@ -5,9 +5,11 @@
 
 pub mod boundary;
 pub mod field;
+pub mod flow;
 pub mod generate;
 pub mod keep;
 pub mod mutate;
+pub mod names;
 pub mod packet;
 pub mod pcap;
 pub mod random;

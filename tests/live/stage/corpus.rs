@@ -12,6 +12,7 @@ use stage::{Options, Queue};
 use testbed::netns::Namespace;
 use testbed::place::namespace;
 use testbed::twin::root;
+use twinwall_judge::names;
 use twinwall_judge::random::Random;
 
 /// The folders that policies are taken from.
@@ -80,8 +81,7 @@ const NAMES: [&str; 4] = [
     "dns name \"denied.example\"",
 ];
 /// Why policies are refused (docs/STAGE.md, What is refused): how a reason begins.
-const REASONS: [&str; 9] = [
-    "a name in a chain without a name",
+const REASONS: [&str; 8] = [
     "a rule that compares the whole mark of connections",
     "a rule that copies the whole mark of connections",
     "a rule that replaces the whole mark of connections",
@@ -119,49 +119,6 @@ fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Resu
     let done = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     Ok((!done.status.success()).then_some(said))
-}
-
-/// The bytes at which the rule of a line and its last verdict begin.
-fn places(line: &str) -> Option<(usize, usize)> {
-    let start = line.len() - line.trim_start().len();
-    let rule = line.trim_end();
-    let words: Vec<&str> = rule.split_whitespace().collect();
-    let first = *words.first()?;
-    let is_none = |word: &str| {
-        [
-            "type", "policy", "elements", "define", "add", "insert", "chain", "table", "#",
-        ]
-        .contains(&word)
-    };
-    let is_whole =
-        rule.matches('{').count() == rule.matches('}').count() && !rule.contains([';', '#']);
-    let verdict = words
-        .iter()
-        .rposition(|word| ["accept", "drop", "reject", "jump", "goto", "return"].contains(word))?;
-    let behind = words.len() - verdict - 1;
-    let is_verdict = behind == usize::from(["jump", "goto"].contains(&words[verdict]))
-        && !first.starts_with(['}', '"', '#']);
-    let end = rule.rfind(words.get(verdict)?)?;
-    (!is_none(first) && is_whole && is_verdict).then_some((start, end))
-}
-
-/// A policy with a name or several in front of what a rule asks for, or behind it.
-fn with_names(text: &str, random: &mut Random) -> Option<String> {
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let rules: Vec<usize> = (0..lines.len())
-        .filter(|at| places(&lines[*at]).is_some())
-        .collect();
-    if rules.is_empty() {
-        return None;
-    }
-    for _ in 0..1 + random.below(3) {
-        let at = *random.pick(&rules);
-        let (start, end) = places(&lines[at])?;
-        let name = random.pick(&NAMES);
-        let place = if random.below(2) == 0 { start } else { end };
-        lines[at].insert_str(place, &format!("{name} "));
-    }
-    Some(lines.join("\n") + "\n")
 }
 
 /// Counts of all policies.
@@ -239,7 +196,7 @@ pub fn all_split() -> anyhow::Result<()> {
         taken += 1;
         let mut random = Random::new(number as u64 + 1);
         for _ in 0..TRIES {
-            if let Some(named) = with_names(&text, &mut random) {
+            if let Some(named) = names::written(&text, &NAMES, &mut random) {
                 found.try_one(&place, path, &named)?;
             }
         }
@@ -247,7 +204,7 @@ pub fn all_split() -> anyhow::Result<()> {
     let mut random = Random::new(0);
     let router = router(&place)?;
     for _ in 0..ROUTER_TRIES {
-        let named = with_names(&router, &mut random).context("a router without rules")?;
+        let named = names::written(&router, &NAMES, &mut random).context("a router without rules")?;
         found.try_one(&place, &root().join(FOLDERS[0]).join("router.nft"), &named)?;
     }
     let refused: usize = found.refused.values().sum();
