@@ -111,10 +111,6 @@ for program in rust-firewall c-firewall
     complete --command $program --long-option json \
         --condition '__fish_use_subcommand; or __fish_seen_subcommand_from explain' \
         --description 'print start, ledger and exit as JSON, an object a line'
-    complete --command $program --long-option metrics \
-        --condition '__fish_use_subcommand' \
-        --exclusive \
-        --description 'serve OpenMetrics text for Prometheus, at /metrics'
     complete --command $program --long-option events \
         --condition '__fish_use_subcommand' \
         --require-parameter --force-files \

@@ -52,7 +52,6 @@ case ${words[2]} in
             '--deadline=[milliseconds without a verdict that are a stall,]:MS: ' \
             '--stats=[print the loss ledger every SECONDS, 1..86400; it is]:SECONDS: ' \
             '--json[print start, ledger and exit as JSON, an object a line]' \
-            '--metrics=[serve OpenMetrics text for Prometheus, at /metrics]:ADDR:PORT: ' \
             '--events=[write what was dropped, rejected and logged, as JSON]:WHERE:_files' \
             '--events-rate=[events a second, 1..1000000; the excess is counted]:N: ' \
             '--log-level=[how much stderr tells\: error, warning, info or debug]:LEVEL:(error warning info debug)' \
