@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
+use nix::errno::Errno;
 use nix::mount::{mount, umount2, MntFlags, MsFlags};
 use nix::sched::{unshare, CloneFlags};
 use rustix::event::{poll, PollFd, PollFlags};
@@ -62,7 +63,7 @@ fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
         MsFlags::MS_BIND,
         None::<&str>,
     ) {
-        Err(nix::errno::Errno::ENOENT) => Ok(()),
+        Err(Errno::ENOENT) => Ok(()),
         result => result.map_err(Failure::at(format_args!("covering {}", target.display()))),
     }
 }
@@ -125,7 +126,8 @@ fn protect_kernel() -> Result<(), Failure> {
         .flatten()
     {
         match mount(None::<&str>, &point, None::<&str>, flags, None::<&str>) {
-            Err(nix::errno::Errno::ENOENT) => {} // below another mount, where no path leads
+            // A mount that another one covers, where no path leads: /proc/sys/fs/binfmt_misc of the host, by systemd.
+            Err(Errno::ENOENT | Errno::EINVAL) if point.parent() != Some(Path::new("/proc")) => {}
             result => result.map_err(Failure::at(format_args!(
                 "{} to be read only",
                 point.display()
