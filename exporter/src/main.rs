@@ -28,7 +28,7 @@ struct Options {
     /// Control socket of the firewall, as its --control has it
     #[arg(long, value_name = "PATH")]
     control: PathBuf,
-    /// Address to serve at; whoever reaches it can read the metrics
+    /// Address to serve at; anyone who reaches it can read the metrics
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9630", value_parser = endpoint)]
     listen: SocketAddr,
 }

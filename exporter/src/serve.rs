@@ -227,7 +227,7 @@ async fn serve_connection(stream: TcpStream, source: &Source) {
     let limit = Duration::from_millis(CONNECTION_MS);
     // Why it ended in time is the client's affair.
     if tokio::time::timeout(limit, &mut connection).await.is_err() {
-        // What is under way to the client is thrown away.
+        // Data on its way to the client is discarded.
         let _ = connection.into_parts().io.inner().set_zero_linger();
     }
     if !answered.load(Ordering::Relaxed) {

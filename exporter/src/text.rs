@@ -46,7 +46,7 @@ fn put_value(metric: &mut MetricEncoder, kind: MetricType, value: u64) -> fmt::R
     }
 }
 
-/// Puts a sample. values: of the family's labels.
+/// Writes a sample. values: of the family's labels.
 fn put_sample(
     metric: &mut MetricEncoder,
     family: &Family,
@@ -58,7 +58,7 @@ fn put_sample(
     put_value(&mut metric.encode_family(&labels)?, family.kind, value)
 }
 
-/// Puts a family with one sample without labels, or nothing without a value.
+/// Writes a family with one sample without labels, or nothing without a value.
 fn put_single(encoder: &mut Encoder, family: &Family, value: Option<u64>) -> fmt::Result {
     let Some(value) = value else { return Ok(()) };
     put_value(&mut put_family(encoder, family)?, family.kind, value)
@@ -74,7 +74,7 @@ fn number(object: &Value, place: &str) -> Option<u64> {
     })
 }
 
-/// Puts a family with samples of each queue. place: in the object of a queue.
+/// Writes a family with samples of each queue. place: in the object of a queue.
 fn put_queues(encoder: &mut Encoder, family: &Family, answer: &Value, place: &str) -> fmt::Result {
     let mut metric = put_family(encoder, family)?;
     for queue in answer["queues"].as_array().into_iter().flatten() {
@@ -93,7 +93,7 @@ fn put_queues(encoder: &mut Encoder, family: &Family, answer: &Value, place: &st
     Ok(())
 }
 
-/// Puts a family whose values stand in the answers.
+/// Writes a family whose values are copied from the answers.
 fn put_answered(encoder: &mut Encoder, family: &Family, answers: &Answers) -> fmt::Result {
     let (answer, place) = match family.from.split_once('.') {
         Some(("stats", place)) => (&answers.stats, place),
@@ -106,7 +106,7 @@ fn put_answered(encoder: &mut Encoder, family: &Family, answers: &Answers) -> fm
     }
 }
 
-/// Puts a family with samples of rules. A rule is identified by its position in its chain, as several may stand on a line.
+/// Writes a family with samples of rules. A rule is identified by its position in its chain, as several may stand on a line.
 fn put_rules(
     encoder: &mut Encoder,
     family: &Family,
@@ -144,7 +144,7 @@ fn put_build(encoder: &mut Encoder, family: &Family, status: &Value) -> fmt::Res
 }
 
 impl Figures {
-    /// Puts a family that needs more than a place in the answers.
+    /// Writes a family that is computed from several answers.
     fn put_made(&self, encoder: &mut Encoder, family: &Family) -> fmt::Result {
         let Answers { status, rules, .. } = &self.answers;
         let has_policy = !status["policy"].is_null();

@@ -66,7 +66,7 @@ pub struct Word {
     pub shown: bool,
 }
 
-/// What the templates get of counters.toml.
+/// Data of counters.toml for the templates.
 pub struct Read {
     pub counters: Vec<Counter>,
     pub words: Vec<Word>,

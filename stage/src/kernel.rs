@@ -97,7 +97,7 @@ impl Kernel<'_> {
         )
     }
 
-    /// What becomes of packets without a connection.
+    /// Action for packets without a connection.
     fn lost(&self) -> &'static str {
         match self.options.unknown_open {
             true => "accept",

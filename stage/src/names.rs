@@ -117,7 +117,7 @@ fn set_kind(tokens: &Tokens, set: &Set) -> SetKind {
     }
 }
 
-/// Finds the sets of names. Refuses those that the kernel can't be told of yet.
+/// Finds the sets of names. Refuses those that have no form in the kernel yet.
 fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refusal> {
     let sets = &mut names.sets;
     for (number, set) in tree.sets.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::reach::Ways;
 use crate::tree::Rule;
 
-/// Where packets may go from somewhere on.
+/// Possible ends of packets from a rule on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Leads {
     accepts: bool,
@@ -17,21 +17,21 @@ struct Leads {
     returns: bool,
 }
 
-/// Looks through chains, each once.
+/// Walks through chains, each once.
 struct Walk<'a> {
     ways: &'a Ways<'a>,
     seen: BTreeSet<usize>,
 }
 
 impl Walk<'_> {
-    /// Where a rule and all that it leads to may end.
+    /// Possible ends of a rule and of all that it leads to.
     fn rule(&mut self, rule: &Rule) -> Leads {
         let mut leads = Leads::default();
         for word in self.ways.words(rule) {
             match word.as_str() {
                 "accept" | "queue" => leads.accepts = true,
                 "drop" | "reject" => leads.drops = true,
-                // What ends a chain that was entered by goto ends this one, too.
+                // The end of a chain that was entered by goto is the end of this one, too.
                 "return" | "goto" => leads.returns = true,
                 _ => {}
             }
@@ -46,7 +46,7 @@ impl Walk<'_> {
         leads
     }
 
-    /// Where a chain's rules may end, from a rule on.
+    /// Possible ends of a chain's rules, from a rule on.
     fn chain(&mut self, chain: usize, first: usize) -> Leads {
         let tree = self.ways.tree;
         let mut all = Leads::default();

@@ -25,7 +25,7 @@ fn rank(ask: &Ask) -> (bool, usize) {
 }
 
 impl Verdicts {
-    /// Where the names of a class lead: by the key that stands for the least.
+    /// Verdict for the names of a class: that of the key that stands for the least.
     pub fn of(&self, classes: &Classes, number: u32) -> Option<&str> {
         let holding = classes.holding(number);
         let held = self

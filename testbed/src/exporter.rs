@@ -35,7 +35,7 @@ impl Exporter {
         if !line.starts_with("ready: ") {
             bail!("twinwall-exporter: {line}");
         }
-        // What it says later is of no interest, and must not stop it.
+        // Later output is discarded, and must not block it.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Ok(exporter)
     }

@@ -204,7 +204,8 @@ pub fn all_split() -> anyhow::Result<()> {
     let mut random = Random::new(0);
     let router = router(&place)?;
     for _ in 0..ROUTER_TRIES {
-        let named = names::written(&router, &NAMES, &mut random).context("a router without rules")?;
+        let named =
+            names::written(&router, &NAMES, &mut random).context("a router without rules")?;
         found.try_one(&place, &root().join(FOLDERS[0]).join("router.nft"), &named)?;
     }
     let refused: usize = found.refused.values().sum();
