@@ -376,7 +376,9 @@ mod tests {
     fn names_in_a_chain_between_braces() {
         let split = in_forward("tcp dport 443 jump {\n tls sni @b drop\n}\naccept").unwrap();
         assert!(
-            split.kernel.contains("jump {\n ct mark &"),
+            split
+                .kernel
+                .contains("jump {\n meta l4proto != { 0-5, 7-16, 18-255 } ct mark &"),
             "{}",
             split.kernel
         );

@@ -180,6 +180,8 @@ const EFFECTS: [&str; 30] = [
 ];
 /// Words in a statement with an effect or a verdict, of which others begin it.
 const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
+/// Tokens before a value, which may be a word that begins something elsewhere: `ct status dnat`.
+const BEFORE_VALUES: [&str; 9] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status"];
 /// Words that begin a match.
 const BEGINNINGS: [&str; 27] = [
     "meta", "ct", "ip", "ip6", "tcp", "udp", "udplite", "th", "icmp", "icmpv6", "igmp", "sctp",
@@ -197,7 +199,7 @@ pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
         let is_first = EFFECTS.contains(&word)
             || BEGINNINGS.contains(&word)
             || names::is_field(word, tokens.get(at + 1));
-        is_first && tokens.get(at - 1) != "."
+        is_first && !BEFORE_VALUES.contains(&tokens.get(at - 1))
     };
     if start >= end || EFFECTS.contains(&tokens.get(start)) {
         return None;
@@ -318,6 +320,8 @@ mod tests {
             ("tcp dport 1 mark set 1", 3),
             ("socket cgroupv2 level 2 \"a\" accept", 5),
             ("ct state new add @x { ip saddr }", 3),
+            ("ct status dnat accept", 3),
+            ("ct status snat,dnat snat to 1.2.3.4", 5),
         ] {
             assert_eq!(length(text), count, "{text}");
         }

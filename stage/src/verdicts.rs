@@ -119,7 +119,7 @@ pub fn read(tokens: &Tokens, tree: &Tree, table: usize, at: usize) -> Result<Ver
         Some(name) => (named(tokens, tree, table, name), key + 1),
         None => {
             let behind = tokens.behind_braces(key);
-            (vec![key + 1..behind - 1], behind)
+            (std::iter::once(key + 1..behind - 1).collect(), behind)
         }
     };
     let mut all = Vec::new();

@@ -115,6 +115,30 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
     (kept, drops)
 }
 
+/// Rules that count, after the others of its chain, what the policy of a chain drops.
+/// - tables: family and name of the copied tables, in the order of their numbers.
+/// - copy: as of [`shadow`].
+fn policies<'a>(
+    objects: &'a Value,
+    tables: &'a [(String, String)],
+    copy: &'a str,
+) -> impl Iterator<Item = Value> + 'a {
+    let all = objects["nftables"].as_array().into_iter().flatten();
+    let drops = |chain: &&Value| chain["policy"] == "drop" && chain["type"] == "filter";
+    let chains = all.filter_map(|object| object.get("chain")).filter(drops);
+    chains.map(move |chain| {
+        let place = (
+            chain["family"].as_str().unwrap_or_default(),
+            chain["table"].as_str().unwrap_or_default(),
+        );
+        let is_place = |(family, name): &(String, String)| (family.as_str(), name.as_str()) == place;
+        let number = tables.iter().position(is_place).unwrap_or(0);
+        json!({"rule": {
+            "family": chain["family"], "table": format!("{TRIAL}{copy}_{number}"), "chain": chain["name"],
+            "comment": "policy drop", "expr": [{"counter": null}, {"accept": null}]}})
+    })
+}
+
 /// The tables of a policy that drop nothing.
 /// - objects, text: as [`list`] returns them.
 /// - copy: its place in the tables' names.
@@ -189,21 +213,7 @@ fn shadow(objects: &Value, text: &str, copy: &str, shift: i64) -> Vec<Value> {
             _ => {}
         }
     }
-    // The rest of a chain that drops by its policy comes behind its rules.
-    let chains = objects["nftables"].as_array().into_iter().flatten();
-    for chain in chains.filter_map(|object| object.get("chain")) {
-        if chain["policy"] != "drop" || chain["type"] != "filter" {
-            continue;
-        }
-        let place = (
-            chain["family"].as_str().unwrap_or_default().to_owned(),
-            chain["table"].as_str().unwrap_or_default().to_owned(),
-        );
-        let number = tables.iter().position(|one| *one == place).unwrap_or(0);
-        rules.push(json!({"rule": {
-            "family": chain["family"], "table": format!("{TRIAL}{copy}_{number}"), "chain": chain["name"],
-            "comment": "policy drop", "expr": [{"counter": null}, {"accept": null}]}}));
-    }
+    rules.extend(policies(objects, &tables, copy));
     made.into_iter().chain(rules).collect()
 }
 

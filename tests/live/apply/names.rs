@@ -336,7 +336,7 @@ fn lists_come_back() -> anyhow::Result<()> {
     .into_iter()
     .enumerate()
     {
-        place.folder.replace("list.txt", &format!("{denied}\n"))?;
+        place.folder.replace("list.txt", format!("{denied}\n"))?;
         if number > 0 {
             let said = place.run(&["--socket", "/nonexistent/control", "status"])?;
             let said = String::from_utf8(said.stdout)?;

@@ -236,7 +236,7 @@ fn egress_names_of(scene: &Scene) -> anyhow::Result<String> {
     let shipped = std::fs::read_to_string(repository().join("rules/policy/egress-names.nft"))?;
     ensure!(shipped.contains("api.example.com"), "another example");
     let text = shipped.replace("api.example.com", "good.example");
-    Ok(scene.folder.write("egress-names.nft", text)?)
+    scene.folder.write("egress-names.nft", text)
 }
 
 fn egress_names(twin: Twin) -> anyhow::Result<()> {
@@ -309,7 +309,7 @@ fn queued_while_carrying(scene: &Scene, options: &[&str], more: &[&str]) -> anyh
     until("the bytes are carried", PATIENCE, || {
         Ok(std::path::Path::new(&carried).exists())
     })?;
-    let firewall = *of(&scene, "-firewall --queue")?
+    let firewall = *of(scene, "-firewall --queue")?
         .first()
         .context("no firewall")?;
     let queues =

@@ -580,10 +580,15 @@ fn deb() -> anyhow::Result<()> {
     Ok(())
 }
 
-const ACCOUNTS: [&str; 5] = [
+/// Files of accounts, and the copies that systemd-sysusers makes of them before it adds a user.
+const ACCOUNTS: [&str; 9] = [
     "etc/.pwd.lock",
     "etc/group",
+    "etc/group-",
     "etc/gshadow",
+    "etc/gshadow-",
     "etc/passwd",
+    "etc/passwd-",
     "etc/shadow",
+    "etc/shadow-",
 ];
