@@ -16,7 +16,8 @@
 #include "packet/packet.h"
 
 enum {
-    // Seconds that an address is known for at least: as long as clients keep an answer whatever it says (libcurl, browsers),
+    // Seconds that an address is known for at least: as long as clients keep an answer whatever it
+    // says (libcurl, browsers),
     // and a SYN is sent again.
     TEACH_TTL_MIN = 60,
     TEACH_TTL_MAX = 86400, // seconds that an address is known for at most: a day
