@@ -71,6 +71,7 @@ check job-has-its-page says '^hello' journalctl --output cat --unit twinwall-cag
 check another-job-runs job cage-denied https://other.example/
 check another-job-fails same exit-code property twinwall-cage-denied Result
 check its-name-is-denied says 'denied: dns name other.example' journalctl --output cat --unit twinwall-cage-denied
+systemctl reset-failed twinwall-cage-denied
 
 for twin in rust c; do
     fwctl run --twin $twin --allow example.org -- sh -c \

@@ -39,7 +39,7 @@ loads_other_rules() {
 # The examples are there as on a fresh host, whatever ran before.
 check as-installed sh -c 'dpkg --force-confmiss --install /usr/local/share/vm/*.deb'
 cp /etc/nftables.conf /run/nftables.conf
-commands Install | grep -vE '^(make|apt) ' | run_all install
+commands Install | grep -vE '^(make|apt|deps/install) ' | run_all install
 commands "Before the start" | grep nft | run_all rules
 cat >>/etc/nftables.conf <<'NFT'
 table inet own {
@@ -49,7 +49,7 @@ check decides-packets decides_packets
 check boots boot
 check decides-packets-after-a-boot patiently decides_packets
 sed -i 's/input\*/input/' /etc/nftables.conf
-check a-broken-include-is-told says 'nftables.conf has a line that nft fails at' dpkg --purge twinwall-rust twinwall-c \
+check a-broken-include-is-told says 'nftables.conf has a line that nft fails at' dpkg --purge twinwall-fleet twinwall-rust twinwall-c \
     twinwall-scanner twinwall-common
 check nft-fails-without-the-file not nft -f /etc/nftables.conf
 sed -i 's/input.nft/input*.nft/' /etc/nftables.conf

@@ -17,7 +17,7 @@ table inet own {
 NFT
 check starts systemctl enable --now twinwall-rust@web
 check http web_answers
-check warns-of-the-others-rule says 'warning: .*dport 4711 queue' dpkg --purge twinwall-rust twinwall-c twinwall-scanner \
+check warns-of-the-others-rule says 'warning: .*dport 4711 queue' dpkg --purge twinwall-fleet twinwall-rust twinwall-c twinwall-scanner \
     twinwall-common
 check the-host-answers web_answers
 check our-rules-are-gone not nft list table inet twinwall_queue
