@@ -34,37 +34,6 @@ pub fn packets(random: &mut Random, groups: &[Group], count: usize) -> Vec<Packe
         .collect()
 }
 
-/// Makes an undisturbed packet of TCP or UDP with one rule's values, as far as it has them.
-pub fn plain(random: &mut Random, groups: &[Group], protocol: u8) -> Packet {
-    let group = match groups {
-        [] => Group::new(),
-        _ => random.pick(groups).clone(),
-    };
-    let (version, _) = wanted(random, &group);
-    let mut packet = Packet::new(version, protocol);
-    for range in &group {
-        let is_of_packet = matches!(
-            range.field,
-            Field::IpSaddr
-                | Field::IpDaddr
-                | Field::Ip6Saddr
-                | Field::Ip6Daddr
-                | Field::IpDscp
-                | Field::TcpSport
-                | Field::TcpDport
-                | Field::UdpSport
-                | Field::UdpDport
-                | Field::ThSport
-                | Field::ThDport
-        );
-        if is_of_packet {
-            let value = *random.pick(&[range.low, range.high]);
-            set(&mut packet, range.field, value);
-        }
-    }
-    packet
-}
-
 /// Makes a packet around one rule's values.
 fn around(random: &mut Random, group: &Group) -> Packet {
     let (version, protocol) = wanted(random, group);

@@ -5,7 +5,6 @@
 
 pub mod boundary;
 pub mod field;
-pub mod flow;
 pub mod generate;
 pub mod keep;
 pub mod mutate;

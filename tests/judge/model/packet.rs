@@ -32,8 +32,6 @@ pub enum Layer4 {
         options: Vec<u8>,
         /// Data offset in words that replaces the correct one.
         data_offset: Option<u8>,
-        /// Sequence and acknowledgement number that replace those made of the packet's number.
-        sequence: Option<(u32, u32)>,
     },
     Udp {
         source: u16,
@@ -129,7 +127,6 @@ impl Packet {
                 flags: 0x02,
                 options: Vec::new(),
                 data_offset: None,
-                sequence: None,
             },
             (UDP, _) => Layer4::Udp {
                 source: 40000,
@@ -243,14 +240,11 @@ impl Packet {
                 flags,
                 options,
                 data_offset,
-                sequence,
             } => {
                 bytes.extend(source.to_be_bytes());
                 bytes.extend(destination.to_be_bytes());
-                let own = (self.number << 12, self.number << 12 | 1);
-                let (sent, expected) = sequence.unwrap_or(own);
-                bytes.extend(sent.to_be_bytes());
-                bytes.extend(expected.to_be_bytes());
+                bytes.extend((self.number << 12).to_be_bytes());
+                bytes.extend((self.number << 12 | 1).to_be_bytes());
                 let words = data_offset.unwrap_or(5 + options.len() as u8 / 4);
                 bytes.extend([words << 4, *flags, 0x20, 0, 0, 0, 0, 0]);
                 bytes.extend(options);
