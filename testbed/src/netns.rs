@@ -4,7 +4,7 @@
 //! Only an open file descriptor holds a namespace. However this process ends, even by SIGKILL, the namespace ends with its
 //! rules, links and queues; nothing under /run/netns needs cleaning up.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -134,10 +134,13 @@ impl Namespace {
         for (namespace, ipv4, ipv6) in
             [(a, VETH_IPV4.0, VETH_IPV6.0), (b, VETH_IPV4.1, VETH_IPV6.1)]
         {
-            // nodad: an address under duplicate detection can't be bound for a second or two.
+            // An address under duplicate address detection can't be bound, and a router asks for no neighbour while its
+            // link-local one is (net/ipv6/ndisc.c, ndisc_send_ns): seconds where many interfaces are created, and after
+            // three the packet comes back as unreachable.
+            namespace.enter(|| fs::write("/proc/sys/net/ipv6/conf/veth/accept_dad", "0"))?;
             namespace.ip(&format!(
                 "address add {ipv4}/24 dev veth\n\
-                 address add {ipv6}/64 dev veth nodad\n\
+                 address add {ipv6}/64 dev veth\n\
                  link set veth up\n"
             ))?;
         }
