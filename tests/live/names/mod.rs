@@ -220,7 +220,12 @@ pub fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
 
 /// Whether curl gets an answer over TLS from a name's server.
 pub fn is_fetched(net: &Net, name: &str) -> anyhow::Result<bool> {
-    is_answered(&net.client, &curl(name, "https", 443, &[]), "here")
+    is_fetched_with(net, name, &[])
+}
+
+/// The same with more options of curl.
+pub fn is_fetched_with(net: &Net, name: &str, more: &[&str]) -> anyhow::Result<bool> {
+    is_answered(&net.client, &curl(name, "https", 443, more), "here")
 }
 
 /// All clients at once, with all names. Gives how many they are.
