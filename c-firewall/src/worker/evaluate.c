@@ -16,12 +16,11 @@
 #include "worker/stage.h"
 
 enum {
-    // Bits of the mark in which rules/queue/conntrack-* put the state of a connection:
-    // NF_CT_STATE_BIT, and
-    // NF_CT_STATE_UNTRACKED_BIT, moved up.
+    // Bits of the packet mark in which rules/queue/conntrack-* store the connection state:
+    // NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
     ASK_CT_STATE_SHIFT = 24,
     ASK_CT_STATES = 0x4f,
-    // The loopback device's interface, in every network namespace (LOOPBACK_IFINDEX,
+    // Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
     // drivers/net/loopback.c).
     LOOPBACK = 1,
 };
@@ -48,7 +47,7 @@ void evaluate_source_free(struct evaluation_source *source) {
     free(source);
 }
 
-/// Room for the connections of a worker. Returns 0 or -ENOMEM.
+/// Creates the table of a worker's connections.
 static int make_connections(struct evaluation *evaluation, const struct options *options) {
     const struct connection_settings settings = options_connections(options);
     int result = 0;
@@ -81,7 +80,8 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
         .settled = options->settled,
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
-    // A later policy may read them to decide where this one does to learn, or the other way round.
+    // Both connections and pending queries are created even if this policy needs only one: a later
+    // policy may need the other.
     if (!requirement_reads_names(&source->requirement))
         return 0;
     evaluation->asked = asked_make();
@@ -104,8 +104,8 @@ bool evaluate_has_policy(const struct evaluation *evaluation) {
     return evaluation->source->loaded->compiled;
 }
 
-/// Tells the policy the state of the packet's connection, as rules/queue/conntrack-* put it into
-/// the mark, and hides those bits from it.
+/// Fills in the connection state from the bits of the mark in which rules/queue/conntrack-* store
+/// it, and clears those bits in the policy's input.
 static void take_ct_state_of_mark(struct decide_input *input) {
     const uint32_t state = input->mark >> ASK_CT_STATE_SHIFT & ASK_CT_STATES;
 
@@ -114,8 +114,8 @@ static void take_ct_state_of_mark(struct decide_input *input) {
     input->ct_state = state;
 }
 
-/// Tells the policy the state of the packet's connection, as the kernel gives it. A packet that
-/// belongs to no connection, be it invalid or untracked, has no state.
+/// Fills in the connection state from the kernel's attribute NFQA_CT_INFO. A packet without a
+/// connection (invalid or untracked) has no state.
 static void take_ct_info(uint32_t ct_info, struct decide_input *input) {
     input->has_ct_state = ct_info < IP_CT_NUMBER;
     if (input->has_ct_state)
@@ -128,7 +128,7 @@ static uint8_t nfproto_of(uint16_t ethertype) {
     return ethertype == ETH_P_IPV6 ? FIELDS_IPV6 : 0;
 }
 
-/// Policy input for a packet.
+/// Returns the policy's input for a packet, without its names.
 static struct decide_input input_of(struct evaluation *evaluation,
                                     const struct queue_packet *packet, const struct packet *parsed,
                                     enum packet_status status) {
@@ -162,15 +162,16 @@ static struct decide_input input_of(struct evaluation *evaluation,
     return input;
 }
 
-/// The first of two interfaces that there is.
+/// Returns the first interface unless it is 0, else the second.
 static uint32_t either(uint32_t first, uint32_t second) { return first != 0 ? first : second; }
 
 static void count_reply(struct stats *stats, enum reject_result result) {
     stats_add(&stats->replies[result], 1);
 }
 
-/// Sends the answer to a rejected packet, if one is due. expected: the sequence number of a RST to
-/// the end that the packet was sent to; NULL = none is due.
+/// Sends the replies to a rejected packet, if any are due, and counts the results.
+/// - expected: sequence number of a RST to the packet's destination; NULL = only the source gets a
+///   reply.
 static void send_replies(const struct reject *reject, struct stats *stats,
                          const struct queue_packet *packet, const struct packet *parsed,
                          enum packet_status status, const struct policy_reject *how,
@@ -185,7 +186,7 @@ static void send_replies(const struct reject *reject, struct stats *stats,
                                                  either(packet->outdev, packet->indev)));
 }
 
-/// Checksum state of a packet, as the kernel reports it.
+/// Returns the checksum state of a packet, as the kernel reports it.
 static enum connection_checksum checksum_of(uint32_t skb_info) {
     if (skb_info & NFQA_SKB_CSUMNOTREADY)
         return CONNECTION_CHECKSUM_NOT_READY;
@@ -194,22 +195,22 @@ static enum connection_checksum checksum_of(uint32_t skb_info) {
     return CONNECTION_CHECKSUM_VERIFIED;
 }
 
-/// The interface that a packet came in by. Behind the choice of a route kernels before Linux 5.6
-/// tell none.
+/// Returns the interface that a packet arrived at. In the postrouting hook, kernels before Linux
+/// 5.6 report none.
 static uint32_t source_of(const struct queue_packet *packet) {
     if (packet->indev == 0 && packet->hook == NF_INET_POST_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
     return packet->indev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->indev;
 }
 
-/// The interface that a packet leaves by, known once a route was chosen.
+/// Returns the interface that a packet leaves by; unknown before routing.
 static uint32_t sink_of(const struct queue_packet *packet) {
     if (packet->hook == NF_INET_PRE_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
     return packet->outdev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->outdev;
 }
 
-/// Packet metadata for the readers of names.
+/// Returns a packet's metadata for the name readers.
 static struct connection_input connection_input(const struct evaluation_source *source,
                                                 const struct queue_packet *packet,
                                                 uint64_t now_ns) {
@@ -222,7 +223,7 @@ static struct connection_input connection_input(const struct evaluation_source *
                                      .now_ns = now_ns};
 }
 
-/// The names of a packet's connection. Returns whether the policy reads any.
+/// Follows a packet's connection and reads its names. Returns false if the policy reads no names.
 static bool follow_names(const struct evaluation *evaluation, const struct queue_packet *packet,
                          const struct packet *parsed, uint64_t now_ns, struct named *named) {
     const struct evaluation_source *source = evaluation->source;
@@ -235,7 +236,7 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
     return true;
 }
 
-/// Learns from a packet that is accepted, if the policy does.
+/// Learns the addresses of names from an accepted packet that is a DNS reply, if the policy learns.
 static void learn(const struct evaluation *evaluation, struct stats *stats,
                   const struct queue_packet *packet, const struct packet *parsed) {
     const struct evaluation_source *source = evaluation->source;
@@ -251,7 +252,8 @@ static void learn(const struct evaluation *evaluation, struct stats *stats,
             stats_add(&stats->answers[i], results[i]);
 }
 
-/// Counts what came of a packet beside its verdict.
+/// Counts the properties of a decided packet other than its verdict: missing connection state,
+/// undecidable, undecided.
 static void count(struct stats *stats, const struct evaluation_source *source,
                   const struct decide_input *input, const struct decide_outcome *outcome) {
     if (source->requirement.conntrack_state && !input->has_ct_state)
@@ -262,26 +264,27 @@ static void count(struct stats *stats, const struct evaluation_source *source,
         stats_add(&stats->undecided, 1);
 }
 
-/// Whether the names of a packet's connection can't change any more.
+/// Returns true if the names of a packet's connection are final.
 static bool is_settled(const struct named *named, const struct connections *connections) {
     return named && connections && connection_is_settled(connections, &named->followed);
 }
 
-/// Whether a packet is a server's, which has answered what decided its connection.
+/// Returns true if the server sent the packet after it received the bytes that decided the
+/// connection's names.
 static bool is_answer(const struct named *named, const struct connections *connections) {
     return named && connections && connection_is_answer(connections, &named->followed);
 }
 
-/// Decides by the policy, or by the default without one. A packet with several queries of DNS or
-/// requests of HTTP is decided by each, until one is not accepted.
-/// - named: NULL = the policy reads no names.
+/// Decides a packet by the policy, or by the default verdict without a policy. A packet with
+/// several DNS queries or HTTP requests is decided once for each, until one is not accepted.
+/// - named: NULL if the policy reads no names.
 static void ask_policy(struct evaluation *evaluation, struct decide_input *input,
                        struct named *named, struct decide_outcome *outcome) {
     struct evaluation_source *source = evaluation->source;
     struct loaded *loaded = source->loaded;
     struct connections *connections = evaluation->connections;
     bool is_first = true;
-    uint32_t before = 0; // the mark of the query before
+    uint32_t before = 0; // mark for the packet's previous query
 
     do {
         const bool is_asked = evaluation->stage != 0 || evaluation->settled != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a worker tells the policy of a packet, and what it does with the outcome besides the
-// verdict: the answers of `reject`, counting, and events.
+// Evaluation of a packet by the policy: makes the policy's input, and executes the outcome except
+// for the verdict: replies of `reject`, counters and events.
 #ifndef WORKER_EVALUATE_H
 #define WORKER_EVALUATE_H
 
@@ -18,58 +18,61 @@
 #include "worker/reject.h"
 #include "worker/stats.h"
 
-/// A policy as one worker asks it. The main thread makes and frees it; the worker counts.
+/// A policy with the counters of one worker. The main thread creates and frees it; the worker
+/// counts.
 struct evaluation_source {
-    struct loaded *loaded;          // the policy, which all workers share
-    struct requirement requirement; // of the policy; zeroed without one
-    struct flow_counters counters;  // of the policy
+    struct loaded *loaded;          // policy, shared by all workers
+    struct requirement requirement; // requirement of the policy; zeroed without a policy
+    struct flow_counters counters;  // counters of the policy's rules, for this worker
 };
 
 /// State of one worker's evaluation.
 struct evaluation {
     struct evaluation_source *source;
-    const struct reject *reject; // the sockets of replies, which all workers share
-    struct event_ring *ring;     // the worker's ring of events
+    const struct reject *reject; // sockets for the replies of `reject`, shared by all workers
+    struct event_ring *ring;     // ring of events of the worker
     struct decide_settings decide;
-    uint32_t stage;               // --stage; 0 = the policy decides
-    uint32_t settled;             // --settled
-    struct interfaces interfaces; // the interfaces by name, if the policy uses names
-    bool ct_state_by_mark;        // --conntrack mark
-    // Of the queue, if the policy reads names; else NULL.
+    uint32_t stage; // bits of the mark for the class (--stage); 0 = the policy's verdict is final
+    // Bits of the mark that are set only once the names are final (--settled); 0 = none.
+    uint32_t settled;
+    struct interfaces interfaces; // cache of interface names, if the policy uses names
+    bool ct_state_by_mark;        // true if the connection state is in the mark (--conntrack mark)
+    // Connections of the queue, if the policy reads names; else NULL.
     struct connections *connections;
-    struct asked *asked;                  // the questions that wait for an answer; likewise
-    uint64_t counted[NAMED_RESULT_COUNT]; // what the counters have already
-    uint64_t now_ns;                      // when the batch at hand was received
+    struct asked *asked; // pending DNS queries of clients, if the policy reads names; else NULL
+    // Results of connections that the worker's counters already include.
+    uint64_t counted[NAMED_RESULT_COUNT];
+    uint64_t now_ns; // time at which the current batch was received (CLOCK_MONOTONIC)
 };
 
-/// loaded lives longer. NULL = no memory.
+/// Creates a source with zeroed counters. loaded outlives it. Returns NULL if there is no memory.
 struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 
-/// NULL can be given as well.
+/// Frees a source. NULL is allowed.
 void evaluate_source_free(struct evaluation_source *source);
 
-/// What is pointed to lives longer. reject: open if the policy can ask for answers. Returns 0 or
-/// -ENOMEM.
+/// Fills in a worker's evaluation. All pointers must outlive it. reject: open if the policy can
+/// reject. Returns 0 or -ENOMEM.
 int evaluate_init(struct evaluation *evaluation, const struct options *options,
                   struct evaluation_source *source, const struct reject *reject,
                   struct event_ring *ring);
 
 void evaluate_free(struct evaluation *evaluation);
 
-/// Whether there is a policy to ask.
+/// Returns true if there is a policy.
 bool evaluate_has_policy(const struct evaluation *evaluation);
 
-/// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what
-/// came of it, and notes it if somebody wants to know.
+/// Decides a packet, sends the replies of a reject, counts the outcome, and stores an event if one
+/// is wanted.
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);
 
-/// Fills in a page of the connections.
+/// Fills in a page of the connection listing.
 void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns, struct listing_page *page);
 
-/// Adds what has come of connections since it was last called to the counters. Returns how many
-/// there are.
+/// Adds the connections' results since the last call to the worker's counters. Returns the number
+/// of connections.
 uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 
 #endif

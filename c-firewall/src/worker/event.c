@@ -17,7 +17,7 @@ int event_ring_make(struct event_ring *ring, uint16_t queue, struct event_bell *
     *ring = (struct event_ring){.queue = queue, .bell = bell};
     if (!bell)
         return 0;
-    // Zeroed pages cost nothing until a record is written there.
+    // Zeroed pages need no memory until an event is written to them.
     ring->records = calloc(EVENT_RING_RECORDS, sizeof *ring->records);
     return ring->records ? 0 : -ENOMEM;
 }
@@ -86,8 +86,8 @@ void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype
 
 void event_ring_wake(struct event_ring *ring) {
     ring->noted = false;
-    // With the fence of the consumer, which says that it sleeps and then looks into the rings: one
-    // of both sees what the other wrote.
+    // Pairs with the consumer's fence, which sets `asleep` and then reads the rings: at least one
+    // side sees what the other wrote.
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&ring->bell->asleep, memory_order_relaxed) &&
         atomic_exchange_explicit(&ring->bell->asleep, false, memory_order_relaxed))

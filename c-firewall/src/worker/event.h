@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An event: what is known of one packet and its verdict, copied by the worker that decided, and the
-// ring that takes it to the thread of events.
+// Events: a copy of a packet, its metadata and its verdict, made by the worker that decided; and
+// the ring buffer that transfers it to the event thread.
 //
-// Theory of operation: a ring has one producer, its worker, and one consumer. The producer never
-// waits: what does not fit is counted (COUNT_EVENTS_LOST). It makes no system call between
-// receiving and answering; event_flush, behind the answers, wakes the consumer, and only if it
-// sleeps. When nobody wants events of a packet, a relaxed load is all that is done.
+// Theory of operation: a ring has one producer, its worker, and one consumer, the event thread. The
+// producer never waits: an event without room is counted as lost (COUNT_EVENTS_LOST). It makes no
+// system call between receiving and answering packets; event_flush, called after the verdicts are
+// sent, wakes the consumer, and only if it sleeps. If no event of a packet is wanted, a relaxed
+// load is all that is done.
 #ifndef WORKER_EVENT_H
 #define WORKER_EVENT_H
 
@@ -18,25 +19,28 @@
 #include "worker/stats.h"
 
 enum {
-    EVENT_PACKET_BYTES = 2048, // of a packet that are kept: all of most, with the names in it
-    EVENT_RING_RECORDS = 2048, // a power of two
+    // Maximum number of a packet's bytes in an event: most whole packets, with the names in them.
+    EVENT_PACKET_BYTES = 2048,
+    EVENT_RING_RECORDS = 2048, // capacity of a ring, in events; a power of two
 };
 
-/// Packets for which a consumer wants events, as bits: those of the verdicts, and two above them.
+/// Classes of packets that a consumer can want events for, as bits: one for each verdict, and two
+/// more.
 enum event_class {
     EVENT_ACCEPT = 1 << VERDICT_ACCEPT,
     EVENT_DROP = 1 << VERDICT_DROP,
     EVENT_REJECT = 1 << VERDICT_REJECT,
-    EVENT_LOGGED = 1 << VERDICT_COUNT,        // passed a log statement
-    EVENT_ANOMALY = 1 << (VERDICT_COUNT + 1), // malformed, truncated, or undecidable
+    EVENT_LOGGED = 1 << VERDICT_COUNT, // packets that matched a rule with a log statement
+    // Packets that are malformed, truncated or undecidable.
+    EVENT_ANOMALY = 1 << (VERDICT_COUNT + 1),
 };
 
-/// Facts of a packet, as decide_input and decide_outcome tell it.
+/// A packet's metadata, names and verdict, copied from decide_input and decide_outcome.
 struct event {
-    uint64_t time_ns; // UNIX time
-    uint32_t generation;
+    uint64_t time_ns;    // UNIX time of the event
+    uint32_t generation; // generation of the policy that decided; 0 means none
     uint16_t queue;
-    uint16_t ethertype; // host order
+    uint16_t ethertype; // etherType of the packet, in host byte order
     enum packet_status status;
     bool truncated;
     uint8_t hook;
@@ -45,7 +49,7 @@ struct event {
     bool has_ct_state;
     bool has_ct_mark;
     uint32_t length;
-    uint32_t mark; // as the policy saw it
+    uint32_t mark; // mark of the packet before the policy changed it
     uint32_t iif;
     uint32_t oif;
     uint32_t uid;
@@ -53,39 +57,42 @@ struct event {
     uint32_t ct_state;
     uint32_t ct_mark;
     struct decide_outcome outcome;
-    struct names names;   // what the packet's client has shown
-    struct packet packet; // its bytes: event_packet
-    uint32_t captured;    // of bytes
+    struct names names;   // names that the packet's client has sent
+    struct packet packet; // parsed headers without the packet's bytes; event_packet returns both
+    uint32_t captured;    // number of valid bytes in bytes
     uint8_t bytes[EVENT_PACKET_BYTES];
 };
 
-/// State shared by all rings of a consumer.
+/// Wake-up of an event consumer, shared by the rings that it reads.
 struct event_bell {
-    atomic_bool asleep;        // the consumer is, or is about to
-    int fd;                    // an eventfd, which wakes it
-    atomic_uint_fast64_t lost; // records that found no room
+    atomic_bool asleep;        // true if the consumer sleeps, or is about to
+    int fd;                    // eventfd that wakes the consumer
+    atomic_uint_fast64_t lost; // number of events that were lost because a ring was full
 };
 
+/// A ring of events with one producer and one consumer.
 struct event_ring {
-    // The producer's.
-    _Alignas(STATS_ALIGN) atomic_uint wanted; // enum event_class; written by the consumer
-    bool noted;                               // since the last event_flush
+    // Fields of the producer.
+    // Classes of packets that the consumer wants events for (enum event_class); written by the
+    // consumer.
+    _Alignas(STATS_ALIGN) atomic_uint wanted;
+    bool noted; // true if an event was stored since the last event_flush
     uint16_t queue;
-    struct event *records; // EVENT_RING_RECORDS of them; NULL = nothing is ever wanted
+    struct event *records; // EVENT_RING_RECORDS events; NULL = no event is ever wanted
     struct event_bell *bell;
-    atomic_uint head; // counts records that were put in
-    // The consumer's.
-    _Alignas(STATS_ALIGN) atomic_uint tail; // counts records that were taken out
+    atomic_uint head; // number of events ever stored
+    // Fields of the consumer.
+    _Alignas(STATS_ALIGN) atomic_uint tail; // number of events ever removed
 };
 
-/// The classes of a packet.
+/// Returns the classes that a packet belongs to.
 static inline unsigned event_classes(enum packet_status status, bool truncated,
                                      const struct decide_outcome *outcome) {
     return 1U << outcome->verdict | (outcome->log_count > 0 ? EVENT_LOGGED : 0U) |
            (truncated || outcome->undecidable || packet_is_malformed(status) ? EVENT_ANOMALY : 0U);
 }
 
-/// Whether a consumer wants an event of the packet.
+/// Returns true if the consumer wants an event for the packet.
 static inline bool event_wanted(const struct event_ring *ring, enum packet_status status,
                                 bool truncated, const struct decide_outcome *outcome) {
     const unsigned wanted = atomic_load_explicit(&ring->wanted, memory_order_relaxed);
@@ -93,35 +100,36 @@ static inline bool event_wanted(const struct event_ring *ring, enum packet_statu
     return wanted != 0 && (wanted & event_classes(status, truncated, outcome)) != 0;
 }
 
-/// Makes a ring. bell: lives longer; NULL = nothing is ever wanted.
+/// Creates a ring. bell: outlives the ring; NULL = no event is ever wanted.
 /// - Returns 0 or -ENOMEM.
 int event_ring_make(struct event_ring *ring, uint16_t queue, struct event_bell *bell);
 void event_ring_free(struct event_ring *ring);
 
-/// Notes a packet, or counts that there was no room.
-/// - generation: of the policy that decided; 0 = none.
+/// Stores an event for a packet, or counts it as lost if the ring is full.
+/// - generation: generation of the policy that decided; 0 means none.
 void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype,
                 const struct decide_input *input, const struct decide_outcome *outcome);
 
-/// Counts events that are lost.
+/// Counts lost events.
 void event_lose(struct event_bell *bell, uint32_t events);
 
-/// Rings the bell, for event_flush.
+/// Wakes the consumer if it sleeps; a part of event_flush.
 void event_ring_wake(struct event_ring *ring);
 
-/// Wakes the consumer for the noted events. To be called after the packets' verdicts.
+/// Wakes the consumer if events were stored since the last call. Called after the packets' verdicts
+/// are sent.
 static inline void event_flush(struct event_ring *ring) {
     if (ring->noted)
         event_ring_wake(ring);
 }
 
-/// The oldest record, which stays until event_drop; NULL if there is none.
+/// Returns the oldest event, which stays in the ring until event_drop; NULL if there is none.
 const struct event *event_peek(const struct event_ring *ring);
 
-/// Takes the oldest record out.
+/// Removes the oldest event.
 void event_drop(struct event_ring *ring);
 
-/// The packet with its bytes, which live as long as the event.
+/// Returns the parsed packet of an event, with its bytes, which are valid as long as the event.
 struct packet event_packet(const struct event *event);
 
 #endif

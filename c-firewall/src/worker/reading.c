@@ -7,16 +7,16 @@
 
 #include "queue/proc.h"
 
-/// Whether packets that the guard answered are still in the socket: they come in the order of their
-/// ids.
+/// Returns true if packets that the guard answered are still in the socket. Packets arrive in the
+/// order of their ids.
 static bool is_behind(const struct worker *worker) {
     const uint32_t stalled_to = __atomic_load_n(&worker->stalled_to, __ATOMIC_RELAXED);
 
     return (int32_t)(stalled_to - __atomic_load_n(&worker->last_id, __ATOMIC_RELAXED)) > 0;
 }
 
-/// One reading, in the order that struct stats_reading asks for. Returns 0 or the -errno of
-/// reading.
+/// Reads the worker's counters and the kernel's figures, in the order that struct stats_reading
+/// requires. Returns 0, or -errno if the kernel's figures could not be read.
 static int take_reading(const struct worker *worker, struct stats_reading *reading) {
     int result;
 
@@ -29,8 +29,8 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     return result;
 }
 
-/// Packets that a ledger does not explain: packets that nobody saw and, at exit, those that count
-/// twice, because the kernel gave more ids while its figures were read.
+/// Returns the number of packets that a ledger does not explain: unseen packets and, at exit,
+/// packets that count twice because the kernel assigned more ids while its figures were read.
 static uint64_t unexplained(const struct ledger *ledger, bool running) {
     const uint64_t seen =
         stats_received(&ledger->stats) + ledger->user_drop + ledger->waiting + ledger->unseen;
@@ -39,8 +39,7 @@ static uint64_t unexplained(const struct ledger *ledger, bool running) {
     return ledger->difference + ledger->unseen + twice;
 }
 
-/// Waits for the kernel to finish with a packet: the CPU that it does it on may have been taken
-/// away from it.
+/// Pauses, so that the kernel can finish with a packet: its thread may have lost its CPU.
 static void pause_between_readings(void) {
     const struct timespec pause = {.tv_nsec = STATS_PAUSE_NS};
 
@@ -53,8 +52,8 @@ void worker_reading_ledger(const struct worker *worker, bool running, struct led
     struct ledger taken = {0}, best = {.difference = UINT64_MAX};
     int result = 0;
 
-    // The kernel gives the list of queues a page at a time: one that goes away meanwhile can hide
-    // ours, so that even a missing queue is looked for again.
+    // The kernel lists queues a page at a time. A queue that is removed meanwhile can hide this
+    // queue, so that even a missing queue is read again.
     for (int i = 0; i < STATS_READINGS_MAX && unexplained(&best, running) > 0; i++) {
         struct stats_reading reading;
 

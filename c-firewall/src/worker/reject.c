@@ -15,19 +15,23 @@
 #include "engine/named.h"
 
 enum {
-    TTL = 64,                // IPDEFTTL
-    IPV4_DF = 0x4000,        // in the 16 bits of flags and offset
-    IPV4_TOS_KEPT = 0x1e,    // of the packet's, in an ICMP error (RT_TOS)
-    IPV4_TOS_CONTROL = 0xc0, // IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5)
-    PROBE_ONLY = 0x10,       // MSG_PROBE (include/linux/socket.h), which the C library doesn't name
+    TTL = 64,         // time to live of a reply (IPDEFTTL)
+    IPV4_DF = 0x4000, // flag "don't fragment" in the 16 bits of flags and fragment offset
+    // Bits of the packet's type of service that its ICMP error copies (RT_TOS).
+    IPV4_TOS_KEPT = 0x1e,
+    // Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
+    IPV4_TOS_CONTROL = 0xc0,
+    // Flag of sendto that sends nothing: MSG_PROBE (include/linux/socket.h), which libc does not
+    // define.
+    PROBE_ONLY = 0x10,
     TCP_FIN = 0x01,
     TCP_SYN = 0x02,
     TCP_RST = 0x04,
     TCP_ACK = 0x10,
-    RESET4_BYTES = PACKET_IPV4_HEADER_BYTES + PACKET_TCP_HEADER_BYTES, // a RST of IPv4
+    RESET4_BYTES = PACKET_IPV4_HEADER_BYTES + PACKET_TCP_HEADER_BYTES, // length of an IPv4 RST
 };
 
-/// The codes of POLICY_REJECT_ICMPX (nft_reject_inet.c).
+/// Codes for POLICY_REJECT_ICMPX, indexed by POLICY_ICMPX_* (nft_reject_inet.c).
 static const uint8_t icmpx_codes[] = {
     [POLICY_ICMPX_NO_ROUTE] = ICMP_UNREACH_NET,
     [POLICY_ICMPX_PORT_UNREACHABLE] = ICMP_UNREACH_PORT,
@@ -58,7 +62,8 @@ static void put32(uint8_t *at, uint32_t value) {
     put16(at + 2, value & 0xffff);
 }
 
-/// Adds bytes to a sum of 16-bit words (RFC 1071), from an even place on.
+/// Adds bytes to a sum of 16-bit big-endian words (RFC 1071); the bytes start at an even offset of
+/// the data.
 static uint32_t sum_of(const uint8_t *bytes, size_t count, uint32_t sum) {
     for (size_t i = 0; i + 1 < count; i += 2)
         sum += (uint32_t)bytes[i] << 8 | bytes[i + 1];
@@ -71,13 +76,13 @@ static uint32_t checksum_of(uint32_t sum) {
     return ~sum & 0xffff;
 }
 
-/// The sum of a pseudo header: two addresses that stand side by side, protocol, length.
+/// Returns the sum of a pseudo header: two adjacent addresses, protocol and length.
 static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t protocol,
                            size_t length) {
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
 }
 
-/// Whether an address may get a reply and may be its source.
+/// Returns true if an address may be a reply's destination and source.
 static bool is_unicast(uint8_t version, const uint8_t *address) {
     static const uint8_t unspecified[16];
 
@@ -87,7 +92,7 @@ static bool is_unicast(uint8_t version, const uint8_t *address) {
     return address[0] != 0xff && memcmp(address, unspecified, sizeof unspecified) != 0;
 }
 
-/// Writes the IP header of a reply, but for the checksum of IPv4. Returns its length.
+/// Writes the IP header of a reply to a packet, without the IPv4 checksum. Returns its length.
 static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos, uint16_t flags,
                      size_t payload_bytes, uint8_t *at) {
     const size_t bytes = packet_address_bytes(packet);
@@ -115,8 +120,8 @@ static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos,
     return header;
 }
 
-/// The acknowledgement that a RST gives to a segment without ACK: behind all that it takes up in
-/// the sequence (RFC 9293 section 3.10.7.1).
+/// Returns the acknowledgement number of a RST that replies to a segment without ACK: the sequence
+/// number after all that the segment occupies (RFC 9293 section 3.10.7.1).
 static uint32_t acknowledged(const struct packet *packet, const uint8_t *tcp) {
     const uint32_t header = (tcp[12] >> 4) * 4U;
     const uint32_t flags = ((tcp[13] & TCP_SYN) != 0) + ((tcp[13] & TCP_FIN) != 0);
@@ -152,7 +157,7 @@ static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     return header + PACKET_TCP_HEADER_BYTES;
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing replies to those (RFC 1122 section
+/// Returns true if a packet is or may be an ICMP error, to which no reply is sent (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 static bool is_icmp_error(const struct packet *packet) {
     if (packet->version == 6)
@@ -214,7 +219,7 @@ size_t reject_build(const struct policy_reject *how, const struct packet *packet
     return build_unreachable(packet, reject_code(how, packet->version), reply);
 }
 
-/// Makes two things that stand side by side change places.
+/// Swaps two adjacent byte ranges of the same length.
 static void swap(uint8_t *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         const uint8_t first = at[i];
@@ -224,8 +229,8 @@ static void swap(uint8_t *at, size_t bytes) {
     }
 }
 
-/// Turns a RST to the end that sent a packet into one to the other end. sequence: what this expects
-/// next.
+/// Turns a RST to the packet's source into one to its destination.
+/// - sequence: sequence number that the destination expects next.
 static void turn_around(uint8_t *reset, size_t length, uint32_t sequence) {
     const size_t bytes = length == RESET4_BYTES ? 4 : 16;
     uint8_t *tcp = reset + length - PACKET_TCP_HEADER_BYTES;
@@ -287,9 +292,9 @@ void reject_close(struct reject *reject) {
     *reject = (struct reject){.raw4 = -1, .raw6 = -1};
 }
 
-/// Whether the routes say that an IPv4 address is a broadcast one: without SO_BROADCAST a socket
-/// must not send there. The two flags together keep the kernel from sending anything. The raw
-/// socket asks, since one of UDP would get a port by it, on all addresses.
+/// Returns true if an IPv4 address is a broadcast address by the kernel's routes: a socket without
+/// SO_BROADCAST must not send there. With the two flags together the kernel sends nothing. The raw
+/// socket is used, because a UDP socket would be bound to a port on all addresses.
 static bool is_broadcast(const struct reject *reject, const uint8_t *address) {
     struct sockaddr_in to = {.sin_family = AF_INET};
 
@@ -318,8 +323,8 @@ static ssize_t send6(const struct reject *reject, const uint8_t *reply, size_t l
                   sizeof to);
 }
 
-/// Sends what was built for one of a packet's ends; nothing if it is empty, or if the packet was
-/// sent to a broadcast address.
+/// Sends a reply that was built to one end of a packet. Sends nothing if the reply is empty, or if
+/// the packet's destination is a broadcast address.
 static enum reject_result send_built(const struct reject *reject, const struct packet *packet,
                                      const uint8_t *reply, size_t length, uint32_t interface) {
     ssize_t sent;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The replies of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
-// packet is dropped. What is sent, and when nothing is, follows the kernel's nf_reject_ipv4.c,
-// nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error by RFC 792 and
-// RFC 4443. The reply comes from the address that the packet was sent to.
+// Replies of `reject`: NFQUEUE has no verdict for them, so they are sent with raw sockets and the
+// packet is dropped. The replies, and the cases without a reply, follow the kernel's
+// nf_reject_ipv4.c, nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error
+// by RFC 792 and RFC 4443. A reply's source is the packet's destination address.
 #ifndef WORKER_REJECT_H
 #define WORKER_REJECT_H
 
@@ -14,25 +14,28 @@
 #include "policy/policy.h"
 
 enum {
-    REJECT_IPV4_MAX = 576,  // bytes of an ICMP error with its IP header (RFC 792, RFC 1812)
-    REJECT_IPV6_MAX = 1280, // of an ICMPv6 error (RFC 4443 section 2.4)
+    REJECT_IPV4_MAX = 576, // maximum length of an ICMP error with its IP header (RFC 792, RFC 1812)
+    // Maximum length of an ICMPv6 error with its IP header (RFC 4443 section 2.4).
+    REJECT_IPV6_MAX = 1280,
 };
 
 /// Result of sending a reply.
 enum reject_result {
     REJECT_SENT,
-    REJECT_NOT_DUE, // a RST, an ICMP error, a later fragment, no unicast address, a header cut off
-    REJECT_FAILED,  // the kernel did not take it
+    // No reply is due: to a RST, an ICMP error, a later fragment, a non-unicast address, a cut-off
+    // header.
+    REJECT_NOT_DUE,
+    REJECT_FAILED, // the kernel rejected the reply
     REJECT_RESULT_COUNT
 };
 
-/// The sockets of one thread.
+/// Raw sockets for replies.
 struct reject {
     int raw4;
-    int raw6; // -1 also if the system has no IPv6
+    int raw6; // -1 if the system has no IPv6
 };
 
-/// Opens the sockets.
+/// Opens the raw sockets.
 /// - Returns 0, or -errno with failure filled in (LOG_EXIT_CAPABILITY if CAP_NET_RAW is missing)
 ///   and all of them -1.
 int reject_open(struct reject *reject, struct failure *failure);
@@ -40,30 +43,33 @@ int reject_open(struct reject *reject, struct failure *failure);
 /// Closes the sockets that are not -1.
 void reject_close(struct reject *reject);
 
-/// Answers a packet, without blocking.
-/// - packet: as packet_parse filled it in; not malformed.
-/// - interface: index of the one that it came in by or goes out by: where a link-local address is.
+/// Sends the reply to a packet's source, without blocking.
+/// - packet: result of packet_parse; not malformed.
+/// - interface: index of the interface that the packet arrived at or leaves by, for a link-local
+///   address.
 enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
                                 const struct packet *packet, uint32_t interface);
 
-/// Resets the end that a packet was sent to, as reject_reply answers the other one.
-/// - sequence: what it expects next.
-/// - interface: index of the one that the packet goes out by or came in by.
+/// Sends a RST to a packet's destination, without blocking.
+/// - sequence: sequence number that the destination expects next.
+/// - interface: index of the interface that the packet leaves by or arrived at.
 enum reject_result reject_reset_receiver(const struct reject *reject, const struct packet *packet,
                                          uint32_t sequence, uint32_t interface);
 
-/// The code of the ICMP or ICMPv6 error that replies to a packet of this version; 0 for a RST.
+/// Returns the code of the ICMP or ICMPv6 error that replies to a packet of this IP version; 0 for
+/// a RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
-/// Writes the reply to a packet, from its IP header on. Pure.
-/// - Returns how many bytes it has; 0 = none is due.
+/// Builds the reply to a packet, starting with its IP header. Pure.
+/// - Returns the reply's length; 0 = none is due.
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t reply[static REJECT_IPV6_MAX]);
 
-/// Writes a RST to the end that a packet was sent to, as if from the end that sent it. Pure.
-/// - sequence: what the receiver expects next. It acknowledges nothing, and so takes nothing from
-///   the packet but its ends (RFC 9293 section 3.10.7.4).
-/// - Returns how many bytes it has; 0 = none is due.
+/// Builds a RST to a packet's destination, which appears to come from its source. Pure. It
+/// acknowledges nothing, and so depends only on the packet's addresses and ports (RFC 9293 section
+/// 3.10.7.4).
+/// - sequence: sequence number that the destination expects next.
+/// - Returns the reply's length; 0 = none is due.
 size_t reject_build_onward(const struct packet *packet, uint32_t sequence,
                            uint8_t reply[static REJECT_IPV6_MAX]);
 

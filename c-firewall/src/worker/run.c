@@ -19,8 +19,8 @@ static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_ACQUIRE);
 }
 
-/// Adopts a new policy, if there is one: between two batches, so that each packet is
-/// decided by one alone.
+/// Adopts the new policy, if a swap was requested. Called between two batches, so that one policy
+/// decides each packet.
 static void look_for_swap(struct worker *worker) {
     if (!__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE))
         return;
@@ -28,7 +28,7 @@ static void look_for_swap(struct worker *worker) {
     __atomic_store_n(&worker->swap, false, __ATOMIC_RELEASE);
 }
 
-/// Lists a few connections, if a listing was requested: between two batches.
+/// Fills in a page of connections, if a listing was requested. Called between two batches.
 static void look_for_listing(struct worker *worker) {
     if (!__atomic_load_n(&worker->lists, __ATOMIC_ACQUIRE))
         return;
@@ -36,13 +36,13 @@ static void look_for_listing(struct worker *worker) {
     __atomic_store_n(&worker->lists, false, __ATOMIC_RELEASE);
 }
 
-/// Clears the request for a turn of the loop.
+/// Clears the request for a sign of life (`asked`): the loop has turned.
 static void show_turn(struct worker *worker) {
     if (__atomic_load_n(&worker->asked, __ATOMIC_ACQUIRE))
         __atomic_store_n(&worker->asked, false, __ATOMIC_RELEASE);
 }
 
-/// Notes the call that ended the loop. error: -errno. Returns it.
+/// Stores the failed call that ends the loop. Returns error, which is -errno.
 static int fail(struct worker *worker, const char *call, int error) {
     worker->failed_call = call;
     worker->error = -error;
@@ -59,7 +59,7 @@ static void count_received(struct worker *worker, const struct queue_received *r
         verdict_batch_overrun(&worker->batch);
 }
 
-/// Receives, and counts what needs no verdict.
+/// Receives packets, and counts messages that need no verdict.
 static int receive(struct worker *worker, struct queue_received *received) {
     const int result = queue_receive(&worker->queue, received);
 
@@ -69,7 +69,8 @@ static int receive(struct worker *worker, struct queue_received *received) {
     return 0;
 }
 
-/// Sees to it that what waits in a queue that another process had is as we want it.
+/// Applies the worker's settings to a queue that another process had; packets that wait in it with
+/// other settings are queued again. Does nothing for a queue that was opened.
 static int resume(struct worker *worker) {
     struct queue_received received = {0};
     const int result = queue_resume(&worker->queue, &worker->batch, &received);
@@ -79,8 +80,8 @@ static int resume(struct worker *worker) {
     return result < 0 ? fail(worker, worker->queue.failed_call, result) : 0;
 }
 
-/// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
-/// copy.
+/// Parses a packet and counts its status. With --copy-bytes 0 nothing is parsed: every header is
+/// beyond the copy.
 static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet,
                                   struct packet *parsed) {
     enum packet_status status = PACKET_BEYOND_COPY;
@@ -95,7 +96,7 @@ static enum packet_status inspect(struct worker *worker, const struct queue_pack
     return status;
 }
 
-/// Verdict of a packet, and its mark.
+/// Decides a packet. Returns the outcome, with its verdict and mark.
 static struct decide_outcome judge(struct worker *worker, const struct queue_packet *packet) {
     struct decide_outcome outcome = {.verdict = VERDICT_ACCEPT};
     enum packet_status status = PACKET_OK;
@@ -104,7 +105,7 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
     stats_add(&worker->stats.bytes, packet->original_bytes);
     if (packet->truncated)
         stats_add(&worker->stats.truncated, 1);
-    // Nothing is known of it that a policy could be asked about.
+    // A spoiled message has no fields that a policy could read.
     if (packet->spoiled)
         outcome.verdict = worker->gaps;
     if (packet->spoiled || worker->paper)
@@ -115,15 +116,15 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
     return outcome;
 }
 
-/// The verdict that goes to the kernel: an accept with a mark has a name of its own.
+/// Returns the verdict for the kernel: an accept with a mark is a verdict of its own.
 static enum verdict verdict_of(const struct decide_outcome *outcome) {
     if (outcome->verdict == VERDICT_ACCEPT && outcome->mark_set)
         return VERDICT_MARK;
     return outcome->verdict;
 }
 
-/// Sends the verdicts, which count as soon as the kernel has them. If it has no room for them now,
-/// they stay in the batch.
+/// Sends the batch of verdicts, and counts them once the kernel has accepted them. If the kernel
+/// has no room, they stay in the batch.
 static int send_verdicts(struct worker *worker) {
     const int result = queue_verdict(&worker->queue, &worker->batch);
 
@@ -142,7 +143,7 @@ static int send_verdicts(struct worker *worker) {
     return 0;
 }
 
-/// Decides a packet and sends its verdict.
+/// Decides a packet and adds its verdict to the batch.
 static void give_verdict(struct worker *worker, const struct queue_packet *packet) {
     struct decide_outcome outcome;
     enum verdict verdict;
@@ -158,7 +159,7 @@ static void give_verdict(struct worker *worker, const struct queue_packet *packe
     worker->verdicts[verdict]++;
 }
 
-/// Decides every packet and sends its verdict.
+/// Decides the received packets and sends their verdicts as one batch.
 static int give_verdicts(struct worker *worker, uint32_t packets) {
     uint32_t followed;
     int result;
@@ -180,22 +181,22 @@ static int give_verdicts(struct worker *worker, uint32_t packets) {
     return result;
 }
 
-/// Whether there is more to do before the worker may stop: verdicts that the kernel has no room for
-/// are tried for a while.
+/// Returns true if the loop must go on: it was not stopped, or has unsent verdicts that it has
+/// tried fewer than TRIES_MAX times.
 static bool goes_on(const struct worker *worker) {
     return !is_stopped(worker) ||
            (verdict_batch_unsent(&worker->batch) && worker->tries < QUEUE_TRIES_MAX);
 }
 
-/// One round of a loop: nothing is received as long as verdicts are left to send, so that their
-/// order holds; what then comes waits in the kernel, where the guard sees to it that it doesn't for
-/// ever.
+/// Runs one turn of the loop: sends the verdicts left from the last turn, or else receives a batch
+/// and answers it. To preserve the order of verdicts, it receives nothing while verdicts are left;
+/// then packets wait in the kernel, and the guard bounds how long.
 static int run_once(struct worker *worker, struct queue_received *received) {
     int result;
 
     *received = (struct queue_received){0};
     if (verdict_batch_unsent(&worker->batch)) {
-        received->messages = worker->settings.batch; // there may be as many
+        received->messages = worker->settings.batch; // upper bound: nothing was received
         return send_verdicts(worker);
     }
     result = receive(worker, received);
@@ -219,7 +220,7 @@ static int sleep_in_poll(struct worker *worker) {
     if (poll(sources, sizeof sources / sizeof *sources, -1) < 0 && errno != EINTR)
         return fail(worker, "poll", -errno);
     if (sources[1].revents != 0)
-        eventfd_read(worker->wake_fd, &woken); // else it would wake us for ever
+        eventfd_read(worker->wake_fd, &woken); // reset, so that it does not wake the thread again
     wait_woken(&worker->wait, wait_clock());
     return 0;
 }
@@ -239,7 +240,7 @@ static int rest(struct worker *worker, enum wait_action action) {
     return 0;
 }
 
-/// The loop of --profile fast. Verdicts are sent before the stop flag is looked at.
+/// Runs the loop of --profile fast. It sends verdicts before it checks the stop flag.
 static int run_fast(struct worker *worker) {
     wait_init(&worker->wait, worker->settings.batch, worker->spin_us, worker->coalesce_us,
               wait_clock());
@@ -259,7 +260,7 @@ static int run_fast(struct worker *worker) {
     return 0;
 }
 
-/// The loop of --profile paper, which has no policy: never sleeps.
+/// Runs the loop of --profile paper, which has no policy and never sleeps.
 static int run_paper(struct worker *worker) {
     while (goes_on(worker)) {
         struct queue_received received;
@@ -273,8 +274,8 @@ static int run_paper(struct worker *worker) {
     return 0;
 }
 
-/// Binds the calling thread to the worker's CPU: the n-th of those that the process may use, in
-/// turn.
+/// Binds the calling thread to one of the allowed CPUs, chosen by the worker's index modulo their
+/// number.
 static int pin(struct worker *worker) {
     int nth = worker->cpu;
     cpu_set_t allowed, own;
@@ -293,10 +294,10 @@ static int pin(struct worker *worker) {
     return 0;
 }
 
-/// Receives packets that were decided while they were unread: by the verdict on a gap, which
-/// decides all that came before it, or by the guard. ledger: says how many there can be, which a
-/// full queue may hide; messages about refused verdicts stand among them. Returns whether there
-/// were any.
+/// Receives packets that were decided before they were received: by the guard, or by a batch
+/// verdict on a gap, which decides all packets before it. Returns true if any were received.
+/// - ledger: states how many there can be at most, including packets that a full queue may hide.
+///   Messages about refused verdicts come among them.
 static bool receive_decided(struct worker *worker, const struct ledger *ledger) {
     const uint64_t most = ledger->unseen + ledger->stalled + ledger->queue_full;
     uint64_t left = most;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a worker's thread does: receive, parse, decide, send the verdicts, wait. It shares nothing
-// but its counters and what it is told. No allocation, lock or print between receiving and the
-// verdicts.
+// Loop of a worker's thread: receive, parse, decide, send the verdicts, wait. The thread shares
+// only its counters and the requests of other threads with them. It neither allocates, locks nor
+// prints between receiving packets and sending their verdicts.
 #ifndef WORKER_RUN_H
 #define WORKER_RUN_H
 
 #include "worker/types.h"
 
-/// Runs the loop until the worker is told to stop, or a call fails; takes the last ledger, and
-/// closes the queue unless it is to be kept.
-/// - argument: the struct worker.
-/// - A loop that ends by an error sends the process SIGTERM. Returns NULL.
+/// Runs the loop until the worker is stopped or a call fails, reads the last ledger, and closes the
+/// queue unless keep_open is set.
+/// - argument: pointer to the struct worker.
+/// - After an error it sends SIGTERM to the process. Returns NULL.
 void *worker_run(void *argument);
 
 #endif

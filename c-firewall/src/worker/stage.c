@@ -7,7 +7,7 @@ uint32_t stage_unreadable(uint32_t mask) { return mask & ~stage_settled(mask); }
 
 uint32_t stage_undecided(uint32_t mask) { return mask; }
 
-/// Sets the class in a packet's mark and keeps the other bits.
+/// Accepts the packet with the class in the mask's bits of its mark; the other bits stay.
 static void mark(uint32_t mask, const struct decide_input *input, uint32_t class,
                  struct decide_outcome *outcome) {
     outcome->verdict = VERDICT_ACCEPT;
@@ -18,8 +18,7 @@ static void mark(uint32_t mask, const struct decide_input *input, uint32_t class
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome) {
     const enum names_state state = input->names ? input->names->state : NAMES_NONE;
-    // All ways through the policy accept, so what rules say of a name that is not known may not
-    // matter to them.
+    // A rule on an unknown name may not change the result: all paths through the policy may accept.
     const bool is_by_rules = outcome->undecided || outcome->verdict == VERDICT_ACCEPT;
 
     if (is_by_rules && state == NAMES_UNREADABLE) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a firewall says of names where the kernel decides (--stage, docs/STAGE.md): a class in the
-// bits of a packet's mark.
+// Classes for the kernel (--stage, docs/STAGE.md): instead of a verdict, the firewall sets the
+// class of a connection's names in bits of the packet's mark, and the kernel's rules decide.
 #ifndef WORKER_STAGE_H
 #define WORKER_STAGE_H
 
@@ -9,27 +9,27 @@
 
 #include "engine/types.h"
 
-/// The bit that says that a connection's class is final.
+/// Returns the bit of a class that marks it as final: the highest bit of the mask.
 uint32_t stage_settled(uint32_t mask);
 
-/// Class of unreadable names: all bits but that.
+/// Returns the class of unreadable names: all bits of the mask except the one for final.
 uint32_t stage_unreadable(uint32_t mask);
 
-/// Class of an unsettled connection: all bits.
+/// Returns the class of undecided names: all bits of the mask.
 uint32_t stage_undecided(uint32_t mask);
 
-/// Makes a policy's outcome the class of a packet. What is not decided by rules stays as it is:
+/// Replaces a policy's outcome by the packet's class. Outcomes that rules did not decide stay:
 /// malformed packets, and connections whose client contradicts itself.
-/// - mask: bits in a row; not 0
-/// - is_final: later packets of this end, or of both, do not change the connection's class
-/// - before: the mark for the packet's query before this one: where they differ, the packet has no
-///   one class; NULL = it is the first
+/// - mask: adjacent bits of the mark for the class; not 0
+/// - is_final: the class can't change with later packets of this end, or of either end
+/// - before: mark for the packet's previous query; if the marks differ, the packet has no single
+///   class; NULL = this is the first query
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome);
 
-/// Takes bits out of the mark that a policy sets, unless the names of the packet's connection are
-/// final.
-/// - mask: of --settled; 0 = none
+/// Clears the mask's bits of the mark that a policy sets, unless the names of the packet's
+/// connection are final.
+/// - mask: bits of --settled; 0 = none
 void stage_withhold(uint32_t mask, bool is_settled, struct decide_outcome *outcome);
 
 #endif

@@ -42,9 +42,9 @@ void stats_snapshot(const struct stats *live, struct stats *snapshot) {
         to[i] = stats_get(&from[i]);
 }
 
-/// How far a 32-bit count is ahead of a 64-bit one that is known to be near. Negative: behind, by
-/// at most STATS_BEHIND_MAX; anything else is ahead, so that fail-open may leave most of 2^32
-/// packets unseen.
+/// Returns the distance from a 64-bit count to a 32-bit count that is near to it. Negative: the
+/// 32-bit count is behind, by at most STATS_BEHIND_MAX. Any other distance counts as ahead, because
+/// fail-open may leave most of 2^32 packets unseen.
 static int64_t ahead_of(uint32_t count, uint64_t near) {
     return (int64_t)(uint32_t)(count - (uint32_t)near + STATS_BEHIND_MAX) - STATS_BEHIND_MAX;
 }
@@ -57,7 +57,7 @@ static uint64_t sum_verdicts(const struct stats *stats) {
     return sum;
 }
 
-/// Packets that were taken and not answered, or answered and not taken.
+/// Returns the number of packets that were received and not answered, or answered and not received.
 static uint64_t difference_of_verdicts(const struct stats *stats, uint64_t in_flight) {
     const uint64_t verdicts = sum_verdicts(stats);
 
@@ -67,23 +67,25 @@ static uint64_t difference_of_verdicts(const struct stats *stats, uint64_t in_fl
     return verdicts > stats->received && in_flight == 0 ? verdicts - stats->received : 0;
 }
 
-/// Adds what the kernel's figures tell.
+/// Fills in the fields of the ledger that depend on the kernel's figures.
 static void add_figures(const struct stats_reading *reading, bool fail_open,
                         struct ledger *ledger) {
     const struct queue_figures *kernel = &reading->figures;
     const uint64_t received = stats_received(&reading->after);
-    const uint32_t meant = kernel->offered - kernel->user_drop; // for our socket, and not dropped
+    const uint32_t meant =
+        kernel->offered - kernel->user_drop; // packets that the kernel sent to the socket
     const int64_t ahead = ahead_of(meant, received);
     const int64_t ahead_before = ahead_of(meant, reading->received_before);
     const uint64_t known = received + kernel->user_drop;
     const uint64_t missed =
         ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0;
-    // A kernel whose table of packets is full (hash insert failed, Linux 6.18.x) drops them with
-    // their id. Its count of full queues is the same, so which of them had one can't be told.
+    // A kernel whose packet table is full (hash insert failed, Linux 6.18.x) drops packets that
+    // already have an id. It counts them as queue_full, like those dropped without an id, so they
+    // can't be told apart.
     const uint64_t excused =
         kernel->queue_full + (reading->unreceived ? reading->stalled : UINT64_C(0));
 
-    // A count that is further behind than all we know is no wrap but a defect: shown as it is.
+    // A count further behind than all known packets is a defect, not a wrap: shown unchanged.
     ledger->offered =
         ahead < 0 && (uint64_t)-ahead > known ? kernel->offered : known + (uint64_t)ahead;
     ledger->waiting = kernel->waiting;

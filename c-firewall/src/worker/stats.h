@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Counters, and the arithmetic of the loss ledger.
+// Counters of a worker, and the arithmetic of the loss ledger.
 //
-// Theory of operation: each worker writes its own counters, with a relaxed load and store (no other
+// Theory of operation: each worker writes its own counters with a relaxed load and store (no other
 // thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
-// increments id_sequence first and queue_total or user_dropped last, and lets itself be read
-// meanwhile, so a reader that comes between them sees too few or too many, which is gone with the
-// next reading: who wants a ledger of a queue that packets come to reads it up to
-// STATS_READINGS_MAX times until it reconciles (worker_ledger).
+// increments id_sequence first and queue_total or user_dropped last, and its figures can be read in
+// between. Such a reading has too few or too many packets, and the next reading corrects it.
+// Therefore the ledger of a queue that receives packets is read up to STATS_READINGS_MAX times,
+// until it reconciles (worker_ledger).
 #ifndef WORKER_STATS_H
 #define WORKER_STATS_H
 
@@ -23,64 +23,70 @@
 #include "worker/reject.h"
 
 enum {
-    STATS_READINGS_MAX = 16,  // of a queue's figures before a difference is believed
-    STATS_PAUSE_NS = 2000000, // between readings at exit, when nobody waits for them
+    // Maximum number of readings of a queue's figures before a difference is reported.
+    STATS_READINGS_MAX = 16,
+    STATS_PAUSE_NS = 2000000, // pause between readings at exit
 };
 
-/// Distance by which (offered - user_drop) may lie behind received and still be told from a
-/// 32-bit wrap.
+/// Maximum distance by which (offered - user_drop) may be below received; a larger distance is a
+/// wrap of the kernel's 32-bit counter.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
-/// Adds to a counter of the calling thread's own stats.
+/// Adds to one of the calling thread's own counters.
 static inline void stats_add(uint64_t *counter, uint64_t amount) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
                      __ATOMIC_RELAXED);
 }
 
-/// Packets received so far, with an id or without: what is compared with the kernel's count.
+/// Returns the number of packets received so far, with or without an id: the number that the
+/// kernel's count is compared with.
 uint64_t stats_received(const struct stats *live);
 
-/// Packets answered so far.
+/// Returns the number of packets answered so far.
 uint64_t stats_decided(const struct stats *live);
 
-/// A counter of a running worker.
+/// Loads a counter of a running worker.
 uint64_t stats_get(const uint64_t *counter);
 
 /// Copies the counters of a running worker.
 void stats_snapshot(const struct stats *live, struct stats *snapshot);
 
-/// One reading of a queue, taken in the order of the fields.
+/// One reading of a queue's counters and the kernel's figures, in the order of the fields.
 struct stats_reading {
-    uint64_t received_before;     // stats_received
-    struct queue_figures figures; // the kernel's
-    bool known;                   // they could be read
-    struct stats after;           // stats_snapshot
-    uint64_t stalled;             // packets that the guard answered
-    bool unreceived;              // some of them may still be in the socket
+    uint64_t received_before;     // result of stats_received before the kernel's figures were read
+    struct queue_figures figures; // the kernel's figures of the queue
+    bool known;                   // true if the kernel's figures could be read
+    struct stats after;           // counters of the worker after the kernel's figures were read
+    uint64_t stalled;             // number of packets that the guard answered
+    bool unreceived;              // true if some of the stalled packets may still be in the socket
 };
 
-/// The ledger of a queue, or the sum of several. It begins where the kernel gives a packet its id:
-/// what was dropped before is not in it.
+/// Loss ledger of a queue, or the sum of several: received packets, verdicts and losses, which must
+/// add up. It covers packets from the point where the kernel assigns their id; packets dropped
+/// before that are not in it.
 struct ledger {
-    uint16_t number; // of the queue; without meaning in a sum
+    uint16_t number; // number of the queue; meaningless in a sum
     struct stats stats;
-    bool known;       // the kernel's figures are; else those that follow, but stalled, are 0
-    uint64_t offered; // id_sequence, extended to 64 bits
-    uint64_t waiting;
-    uint64_t queue_full;
-    uint64_t user_drop;
-    uint64_t unseen;     // offered, but neither received, dropped, stalled nor waiting
-    uint64_t stalled;    // answered by the guard, whether or not they were received later
-    uint64_t lost;       // queue_full + user_drop: known, so no difference
-    uint64_t difference; // packets unaccounted for
-    bool reconciled;     // the kernel's figures are known, and difference is 0
+    // True if the kernel's figures are known; otherwise the fields after it are 0, except stalled.
+    bool known;
+    uint64_t offered;    // packets that the kernel offered: its id_sequence, extended to 64 bits
+    uint64_t waiting;    // packets in the kernel's queue: not yet received, or without a verdict
+    uint64_t queue_full; // packets that the kernel dropped because the queue was full
+    uint64_t user_drop;  // packets that the kernel dropped because the socket's buffer was full
+    uint64_t unseen;     // packets offered, but neither received, dropped, stalled nor waiting
+    // Packets answered by the guard, whether or not the worker received them later.
+    uint64_t stalled;
+    uint64_t lost; // packets lost for a known reason, so no difference: queue_full + user_drop
+    uint64_t difference; // packets that the ledger does not account for
+    bool reconciled;     // true if the kernel's figures are known and difference is 0
 };
 
-/// Makes the ledger of one queue.
-/// - in_flight: how many received packets may still be without a verdict: the batch of a
-///   running worker, 0 at exit. With fail_open, unseen packets passed uninspected as they
-///   should and are no difference. With reading->unreceived up to reading->stalled packets may be
-///   missing for that reason: how many, nobody can tell.
+/// Computes the ledger of one queue.
+/// - in_flight: maximum number of received packets without a verdict: the batch of a running
+///   worker, 0 at exit.
+/// - fail_open: unseen packets passed uninspected as configured, and are no difference.
+/// - reading->unreceived: up to reading->stalled packets may be missing because they are still in
+///   the socket; their number is unknown.
 void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
                  bool fail_open, struct ledger *ledger);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whether packets have a connection state where the policy asks for it. The kernel tracks nothing
-// until a rule of its own asks for connections: then a policy with `ct state established accept`
-// drops every answer that this host gets.
+// Check that packets have a connection state (conntrack) if the policy reads it. The kernel tracks
+// connections only if a rule of the kernel requires it. Without tracking, a policy with `ct state
+// established accept` drops every reply to this host.
 #ifndef WORKER_TRACKED_H
 #define WORKER_TRACKED_H
 
@@ -9,32 +9,34 @@
 #include <stdint.h>
 
 enum {
-    TRACKED_PACKETS_LEAST =
-        10, // how many packets without a state, and none with one, are needed before it is said
+    // Number of packets without a state, and none with one, after which the state counts as
+    // missing.
+    TRACKED_PACKETS_LEAST = 10,
 };
 
+/// Result of the check.
 enum tracked {
-    TRACKED_UNKNOWN, // too few packets, or the policy does not ask
-    TRACKED_SEEN,    // some had a state
-    TRACKED_MISSING, // none had
+    TRACKED_UNKNOWN, // too few packets were seen, or the policy does not read the state
+    TRACKED_SEEN,    // some packets had a state
+    TRACKED_MISSING, // no packet had a state
 };
 
-/// What was seen so far. Zeroed it begins with the first look.
+/// Observations so far. A zeroed value begins with the first call of tracked_look.
 struct tracked_watch {
-    uint32_t generation; // of the policy; 0 = none
-    uint64_t decided;    // of all queues, when it was looked at this policy first
-    uint64_t without;
-    enum tracked tracked;
+    uint32_t generation;  // generation of the policy; 0 means none
+    uint64_t decided;     // answered packets of all queues at the first look at this policy
+    uint64_t without;     // packets without a state at the first look at this policy
+    enum tracked tracked; // result of the last look
 };
 
-/// Reads the sums of all queues: packets answered, and those without a state, read in this order.
-/// - generation: of the policy; another one begins anew.
-/// - asks: whether it asks for the state.
-/// - Returns what is known now.
+/// Updates the check with the current counters of all queues. Returns its result.
+/// - generation: generation of the policy; a new generation restarts the check.
+/// - asks: true if the policy reads the connection state.
+/// - decided, without: packets answered, and packets without a state, read in this order.
 enum tracked tracked_look(struct tracked_watch *watch, uint32_t generation, bool asks,
                           uint64_t decided, uint64_t without);
 
-/// Its name in the answer to `status`. NULL = nothing is known.
+/// Returns the name of a result in the reply to `status`; NULL for TRACKED_UNKNOWN.
 const char *tracked_name(enum tracked tracked);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a worker is made of.
+// Types of a worker: one queue and the thread that answers its packets.
 #ifndef WORKER_TYPES_H
 #define WORKER_TYPES_H
 
@@ -15,45 +15,58 @@
 #include "worker/stats.h"
 #include "worker/wait.h"
 
-/// A worker. Must lie aligned to STATS_ALIGN, as struct stats asks for.
+/// A worker: one queue, its state and its thread. Its memory must be aligned to STATS_ALIGN, as
+/// struct stats requires.
 struct worker {
-    struct stats stats; // first, for its alignment
-    // As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
-    // Unchanged while the thread runs, so that readers may look.
+    struct stats stats; // counters of the worker; first, for their alignment
+    // Settings of the queue that are in effect: receive_buffer is the size that the kernel granted;
+    // gso is off if the kernel does not support it. Constant while the thread runs, so that other
+    // threads may read them.
     struct queue_settings settings;
-    struct queue queue; // the thread's own
-    struct queue_handover
-        handover; // what another process needs to adopt the queue; fd is the queue's
+    struct queue queue; // used by the thread only
+    // State that another process needs to adopt the queue, with the queue's socket.
+    struct queue_handover handover;
     struct evaluation evaluation;
     struct wait wait;
     struct verdict_batch batch;
-    uint64_t verdicts[VERDICT_COUNT]; // of the batch: they count once the kernel has them
-    uint32_t tries;                   // how often sending the batch was tried in vain
-    enum verdict gaps;                // --fail malformed: for what no readable message tells of
-    bool paper;                       // --profile paper: busy loop, everything accepted unread
-    uint32_t spin_us;
-    uint32_t coalesce_us;
-    uint32_t last_id;    // of the packet received last; atomic
-    uint32_t stalled_to; // id of the last packet that the guard answered; atomic
-    uint64_t stalled;    // packets that the guard answered; atomic
-    uint32_t followed;   // connections that it follows, behind its last batch; atomic
-    int cpu;             // to bind to, as the n-th of those allowed, in turn; -1 = none
-    struct evaluation_source
-        *source;    // the policy by which the worker decides, as the main thread knows it
-    int wake_fd;    // eventfd that wakes the worker; -1 = none
-    bool stop;      // set by worker_stop; atomic
-    bool keep_open; // with stop: the queue stays as it is
-    bool swap;      // set by worker_swap, cleared when next was taken; atomic
-    struct evaluation_source *next; // with swap
-    bool lists;                     // set by worker_list, cleared when page is filled in; atomic
-    struct listing_page page;       // with lists
-    bool asked;   // set by worker_ask_turn, cleared by the loop's next turn; atomic
-    bool started; // there is a thread to join
+    // Number of each verdict in the batch; added to stats once the kernel has accepted the batch.
+    uint64_t verdicts[VERDICT_COUNT];
+    uint32_t tries;    // number of failed attempts to send the batch
+    enum verdict gaps; // verdict for packet ids without a readable message (--fail malformed)
+    // True for --profile paper: a busy loop that accepts every packet without parsing it.
+    bool paper;
+    uint32_t spin_us;     // --spin
+    uint32_t coalesce_us; // --coalesce
+    uint32_t last_id;     // id of the packet received last; atomic
+    uint32_t stalled_to;  // id of the last packet that the guard answered; atomic
+    uint64_t stalled;     // packets that the guard answered; atomic
+    uint32_t followed;    // number of followed connections after the last batch; atomic
+    // CPU of the thread, as an index into the allowed CPUs, modulo their number (--pin); -1 = any
+    // CPU.
+    int cpu;
+    // Policy that the worker decides by, as far as the main thread knows.
+    struct evaluation_source *source;
+    int wake_fd;    // eventfd that wakes the worker's thread from poll; -1 = none
+    bool stop;      // request to end the loop, set by worker_stop; atomic
+    bool keep_open; // valid with stop: the thread leaves the queue bound and open when it ends
+    // Request to adopt the policy in next: set by worker_swap, cleared when the thread has adopted
+    // it; atomic.
+    bool swap;
+    struct evaluation_source *next; // policy to adopt, valid with swap
+    // Request to fill in page with connections: set by worker_list, cleared when the page is filled
+    // in; atomic.
+    bool lists;
+    struct listing_page page; // page of the connection listing, valid with lists
+    // Request for a sign of life: set by worker_ask_turn, cleared by the next turn of the thread's
+    // loop; atomic.
+    bool asked;
+    bool started; // true while there is a thread to join
     pthread_t thread;
-    bool ended;              // the thread is done, and what follows is valid; atomic
-    int error;               // the errno that ended the loop; 0 = it was stopped
-    const char *failed_call; // with error
-    struct ledger ledger;    // the last one, taken by the worker before it unbound the queue
+    // True if the thread has ended: then error, failed_call and ledger are valid; atomic.
+    bool ended;
+    int error;               // errno that ended the loop; 0 = the thread was stopped
+    const char *failed_call; // name of the system call that failed with error
+    struct ledger ledger;    // last ledger of the worker, read before the queue was unbound
 };
 
 #endif

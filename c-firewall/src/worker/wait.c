@@ -25,7 +25,7 @@ static void restart_window(struct wait *wait, uint64_t now_ns) {
     wait->window_ns = now_ns;
 }
 
-/// Counts messages, and computes their rate when there are enough.
+/// Counts received messages, and computes their rate when the window is complete.
 static void note_messages(struct wait *wait, uint64_t now_ns, uint32_t messages) {
     if (wait->spinning)
         wait->budget_ns = wait->spin_ns;

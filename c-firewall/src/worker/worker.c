@@ -26,14 +26,14 @@ void worker_ledger(const struct worker *worker, struct ledger *ledger) {
         worker_reading_ledger(worker, true, ledger);
 }
 
-/// Opens the queue, or takes it over. Returns 0, or -errno with failure filled in.
+/// Opens or adopts the worker's queue. Returns 0, or -errno with failure filled in.
 static int open_queue(struct worker *worker, struct worker_handover *taken,
                       struct failure *failure) {
     int result;
 
     if (taken) {
         result = queue_adopt(&worker->queue, &worker->settings, &taken->handover, failure);
-        taken->handover.fd = -1; // the queue's now, or closed
+        taken->handover.fd = -1; // owned by the queue now, or closed
     } else {
         result = queue_open(&worker->queue, &worker->settings, failure);
     }

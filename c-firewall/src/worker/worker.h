@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A worker: one queue and its thread, as other threads see them.
+// Control of a worker (one queue and its thread) by other threads.
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
@@ -14,81 +14,89 @@
 #include "worker/stats.h"
 #include "worker/types.h"
 
-/// A queue that goes from one process to another, and what its worker counted. Must lie aligned to
-/// STATS_ALIGN.
+/// Queue that one process hands over to another, with its worker's counters.
 struct worker_handover {
     struct stats stats; // first, for its alignment
-    uint16_t number;
+    uint16_t number;    // number of the queue
     struct queue_handover handover;
-    uint64_t stalled; // packets that the guard answered
+    uint64_t stalled; // number of packets that the guard answered
 };
 
-/// Parameters of workers.
+/// Parameters for opening workers.
 struct worker_setup {
     const struct options *options;
-    struct loaded *loaded;         // the policy; it, reject and rings live longer than the workers
-    const struct reject *reject;   // open if the policy can ask for answers
-    struct event_ring *rings;      // one a worker
-    struct worker_handover *taken; // one a worker; NULL = the queues are opened, not taken over
+    struct loaded *loaded;       // policy; it, reject and rings must outlive the workers
+    const struct reject *reject; // sockets for the replies of `reject`, if the policy can reject
+    struct event_ring *rings;    // rings of events, one for each worker
+    // Queues to adopt, one for each worker; NULL = the queues are opened.
+    struct worker_handover *taken;
 };
 
-/// Opens the queue, or takes it over, and the eventfd.
-/// - index: the worker's place, which is added to the first queue's number.
+/// Creates a worker without its thread: opens or adopts its queue, and opens the eventfd that wakes
+/// it.
+/// - index: index of the worker; the number of its queue is the first queue's number plus index.
 /// - Returns 0, or -errno with failure filled in and everything closed and freed.
 int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_t index,
                 struct failure *failure);
 
-/// Has counters begin at what another process counted for the queue, before the thread starts.
+/// Sets the counters to the values that another process counted for the queue; called before the
+/// thread starts.
 void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t stalled);
 
-/// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
+/// Starts the worker's thread. If its loop ends with an error, the thread sends SIGTERM to the
+/// process.
 /// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
-/// Makes the thread decide by another policy from its next batch on. The old source must be kept
-/// until worker_has_swapped.
+/// Requests that the thread decide by the policy next from its next batch on. The old source must
+/// be kept until worker_has_swapped returns true.
 void worker_swap(struct worker *worker, struct evaluation_source *next);
 
-/// Whether the thread decides by what it was told last, or has ended.
+/// Returns true if the thread has adopted the policy of the last swap, or has ended.
 bool worker_has_swapped(const struct worker *worker);
 
-/// Asks the thread for a page of its connections, after its next batch. Returns 0, or -EAGAIN if it
-/// has not answered the last one, or has ended.
+/// Requests a page of connections from the thread, which fills it in after its next batch. Returns
+/// 0, or -EAGAIN if the last request is still open, or if the thread has ended.
+/// - from: slot of the first connection.
+/// - undecided: only connections whose names are undecided.
 int worker_list(struct worker *worker, uint32_t from, bool undecided);
 
-/// The page that the thread was asked for; NULL as long as it has not answered.
+/// Returns the page of connections that worker_list requested; NULL until the thread has filled it
+/// in.
 const struct listing_page *worker_listed(const struct worker *worker);
 
-/// Asks whether the thread's loop turns, for worker_has_turned. Any thread may.
+/// Requests a sign of life from the thread's loop; worker_has_turned checks for it. Any thread may
+/// call it.
 void worker_ask_turn(struct worker *worker);
 
-/// Whether the thread's loop has turned since it was asked, or has ended.
+/// Returns true if the thread's loop has turned since the last worker_ask_turn, or has ended.
 bool worker_has_turned(const struct worker *worker);
 
-/// Stops the thread: the packets that it has received get their verdicts first. It unbinds and
-/// closes its queue itself.
-/// - keep_open: it does not; the thread can be started again.
+/// Requests the thread's end. The thread first answers the packets that it has received, then
+/// unbinds and closes its queue.
+/// - keep_open: the queue stays bound and open, and the thread can be started again.
 void worker_stop(struct worker *worker, bool keep_open);
 
-/// Waits for the thread's end, if it was started; worker->ledger and worker->error are valid
-/// then.
+/// Waits until the thread has ended, if it was started. Then worker->ledger and worker->error are
+/// valid.
 void worker_join(struct worker *worker);
 
-/// Connections of the queue, while there is no thread; NULL if the policy
-/// reads no names.
+/// Returns the connections of the queue; NULL if the policy reads no names. The thread must not
+/// run.
 struct connections *worker_connections(struct worker *worker);
 
-/// Closes what worker_open opened, as far as the thread has not, and frees the source.
+/// Closes what worker_open opened, except what the thread has closed, and frees the source.
 void worker_close(struct worker *worker);
 
-/// Reads the ledger of a worker: of up to STATS_READINGS_MAX readings the one with the least
-/// left unexplained.
-/// - Once the thread has ended it is the one that the thread took last. While it runs a batch may
-/// be
-///   in flight. Warns if /proc can't be read. Any thread may.
+/// Fills in the ledger of a worker.
+/// - Thread ended: the ledger that the thread read last.
+/// - Thread running: of up to STATS_READINGS_MAX readings the one with the fewest unexplained
+///   packets; a batch may be in flight. Warns if /proc can't be read.
+/// - Any thread may call it.
 void worker_ledger(const struct worker *worker, struct ledger *ledger);
 
-/// Counts packets that the guard answered. id: of the last of them.
+/// Counts packets that the guard answered instead of the worker.
+/// - id: packet id of the last of them.
 void worker_stalled(struct worker *worker, uint32_t packets, uint32_t id);
 
 #endif

@@ -6,9 +6,13 @@
 #include <time.h>
 
 enum {
-    TURN_PAUSE_NS = 20000, // between checks whether a worker has another policy
-    // Number of checks for a worker's connection listing: half a second and more.
+    // Pause between checks whether a worker has adopted a new policy or filled in a page.
+    TURN_PAUSE_NS = 20000,
+    // Number of checks for a worker's page of connections before the listing fails: at least half a
+    // second in total.
     LIST_TURNS = 25000,
+    // Number of low bits of a listing position that hold the slot; the bits above hold the worker's
+    // index.
     SLOT_BITS = 32,
 };
 
@@ -61,7 +65,8 @@ void workers_swap(struct workers *workers, struct evaluation_source **sources) {
     }
 }
 
-/// Where it goes on behind a page.
+/// Fills in the position of the next page in listing.
+/// - from: position of this page.
 static void next_of(const struct workers *workers, uint64_t from, struct listing *listing) {
     const uint64_t worker = from >> SLOT_BITS;
 

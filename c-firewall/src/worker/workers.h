@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The workers of all queues, as one.
+// All workers of the process, one for each queue.
 #ifndef WORKER_WORKERS_H
 #define WORKER_WORKERS_H
 
@@ -8,48 +8,50 @@
 
 #include "worker/worker.h"
 
-/// Side by side.
+/// Workers in the order of their queues.
 struct workers {
     struct worker *all;
     uint32_t count;
-    struct ledger *ledgers; // one a worker, as workers_ledgers took them: the main thread's
+    // One for each worker, filled in by workers_ledgers; used by the main thread only.
+    struct ledger *ledgers;
 };
 
-/// Connections of a worker.
+/// One page of the connection listing, from one worker.
 struct listing {
-    uint16_t number; // of the worker's queue
+    uint16_t number; // number of the worker's queue
     const struct listing_page *page;
-    bool has_next; // else it goes on nowhere
-    uint64_t next; // where it goes on
+    bool has_next; // false = this is the last page
+    uint64_t next; // position of the next page, with has_next
 };
 
-/// Opens all queues in order.
+/// Opens or adopts all queues in order.
 /// - Returns 0, or -errno with failure filled in and all closed and freed.
 int workers_open(struct workers *workers, const struct worker_setup *setup,
                  struct failure *failure);
 
-/// Starts the threads.
+/// Starts the threads of all workers. On failure all are stopped.
 /// - Returns 0, or -errno with failure filled in and all threads stopped.
 int workers_start(struct workers *workers, struct failure *failure);
 
-/// Has all workers ask another policy, and waits until they do.
-/// - sources: one a worker; the old ones are put there instead.
+/// Makes all workers adopt another policy, and waits until they have.
+/// - sources: in: the policy, once for each worker; out: the old sources.
 void workers_swap(struct workers *workers, struct evaluation_source **sources);
 
-/// The page of connections at a place, 0 or what next of the last one said: the worker in the upper
-/// half, its slot in the lower.
-/// - Returns 0 with listing good until the next call; or -EAGAIN if the worker is not there or does
-///   not answer for a while.
+/// Fills in the page of connections at a position.
+/// - from: 0, or next of the last page: the worker's index above SLOT_BITS, the slot below.
+/// - undecided: only connections whose names are undecided.
+/// - Returns 0 with listing valid until the next call; -EAGAIN if there is no such worker, or if
+///   the worker does not answer in time.
 int workers_list(struct workers *workers, uint64_t from, bool undecided, struct listing *listing);
 
-/// Stops the threads and waits for them.
-/// - Returns the first worker whose loop ended by an error, or NULL.
+/// Stops all threads and waits for their end.
+/// - Returns the first worker whose loop ended with an error, or NULL.
 const struct worker *workers_stop(struct workers *workers);
 
-/// Fills in workers->ledgers.
+/// Fills in workers->ledgers, one for each worker.
 void workers_ledgers(struct workers *workers);
 
-/// Closes and frees what workers_open made, once the threads are stopped.
+/// Closes and frees what workers_open created. The threads must have ended.
 void workers_free(struct workers *workers);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a worker tells the policy of a packet, and what it does with the outcome besides the verdict:
-//! the answers of `reject`, counting, and events.
+//! Evaluation of a packet by the policy: makes the policy's input, and executes the outcome except
+//! for the verdict: replies of `reject`, counters and events.
 
 use std::sync::Arc;
 
@@ -31,55 +31,58 @@ use crate::worker::reject::{self, RejectResult};
 use crate::worker::stage;
 use crate::worker::stats::{self, LiveStats};
 
-/// Bits of the mark in which rules/queue/conntrack-* put the state of a connection: NF_CT_STATE_BIT, and
-/// NF_CT_STATE_UNTRACKED_BIT, moved up.
+/// Bits of the packet mark in which rules/queue/conntrack-* store the connection state:
+/// NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
 const CT_STATE_SHIFT: u32 = 24;
 const CT_STATES: u32 = 0x4f;
-/// enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): from here on the same as from 0, of
-/// a reply; and how many there are.
+/// Values of enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): first value for packets in reply
+/// direction, which repeat the values from 0; and the number of values.
 const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
-/// The loopback device's interface, in every network namespace (LOOPBACK_IFINDEX, drivers/net/loopback.c).
+/// Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
+/// drivers/net/loopback.c).
 const LOOPBACK: u32 = 1;
-/// enum nf_inet_hooks (linux/netfilter.h).
+/// Hooks, from enum nf_inet_hooks (linux/netfilter.h).
 const NF_INET_PRE_ROUTING: u8 = 0;
 const NF_INET_POST_ROUTING: u8 = 4;
 
-/// A policy as one worker asks it. The worker counts, any thread may read.
+/// A policy with the counters of one worker. The worker counts, any thread may read.
 pub struct EvaluationSource {
-    /// The policy, which all workers share.
+    /// Policy, shared by all workers.
     pub loaded: Arc<Loaded>,
     requirement: Requirement,
-    /// The policy's counters.
+    /// Counters of the policy's rules, for this worker.
     pub counters: FlowCounters,
 }
 
 /// State of one worker's evaluation.
 pub struct Evaluation {
-    /// If there is a policy.
+    /// Policy to decide by; None if there is none.
     pub source: Option<Arc<EvaluationSource>>,
-    /// The worker's ring of events.
+    /// Ring of events of the worker.
     pub ring: EventRing,
-    /// The sockets of replies, which all workers share. Open if the policy can ask for answers.
+    /// Sockets for the replies of `reject`, shared by all workers; None if the policy can't reject.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
-    /// --stage; 0 = the policy decides.
+    /// Bits of the mark for the class (--stage); 0: the policy's verdict is final.
     stage: u32,
-    /// --settled.
+    /// Bits of the mark that are set only once the names are final (--settled); 0: none.
     settled: u32,
-    /// The interfaces by name, if the policy uses names.
+    /// Cache of interface names, if the policy uses names.
     interfaces: Interfaces,
-    /// --conntrack mark.
+    /// True if the connection state is in the mark (--conntrack mark).
     ct_state_by_mark: bool,
-    /// The connections of the queue, and the questions that wait for an answer, if the policy reads names.
+    /// Connections of the queue, if the policy reads names.
     pub connections: Option<Box<Connections>>,
+    /// Pending DNS queries of clients, if the policy reads names.
     asked: Option<Asked>,
-    /// Figures of connections that the counters already include.
+    /// Results of connections that the worker's counters already include.
     counted: [u64; named::RESULT_COUNT],
-    /// When the batch at hand was received.
+    /// Time at which the current batch was received (CLOCK_MONOTONIC).
     pub now_ns: u64,
 }
 
+/// Creates a source with zeroed counters.
 pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
     Arc::new(EvaluationSource {
         loaded: Arc::clone(loaded),
@@ -88,18 +91,21 @@ pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
     })
 }
 
-/// Room for the connections of a worker.
+/// Creates the table of a worker's connections.
 fn make_connections(options: &Options) -> Box<Connections> {
     Box::new(follow::make(&options::connections(options)))
 }
 
+/// Creates a worker's evaluation.
+/// - reject: sockets for replies, if the policy can reject.
 pub fn init(
     options: &Options,
     source: Option<&Arc<EvaluationSource>>,
     reject: Option<&Arc<reject::Reject>>,
     ring: EventRing,
 ) -> Evaluation {
-    // A later policy may read them to decide where this one does to learn, or the other way round.
+    // Both connections and pending queries are created even if this policy needs only one: a later
+    // policy may need the other.
     let names = source.is_some_and(|source| requirement::reads_names(&source.requirement));
     Evaluation {
         source: source.cloned(),
@@ -124,21 +130,21 @@ pub fn init(
     }
 }
 
-/// Whether there is a policy to ask.
+/// Returns true if there is a policy.
 pub fn has_policy(evaluation: &Evaluation) -> bool {
     evaluation.source.is_some()
 }
 
-/// Fills in the state of the packet's connection from the mark, into which rules/queue/conntrack-* put it: the
-/// mark, and hides those bits from it.
+/// Fills in the connection state from the bits of the mark in which rules/queue/conntrack-* store
+/// it, and clears those bits in the policy's input.
 fn take_ct_state_of_mark(input: &mut DecideInput) {
     let state = input.mark >> CT_STATE_SHIFT & CT_STATES;
     input.mark &= !(CT_STATES << CT_STATE_SHIFT);
     input.ct_state = (state != 0).then_some(state);
 }
 
-/// Fills in the state of the packet's connection from the kernel's attribute (NF_CT_STATE_BIT).
-/// A packet that belongs to no connection, be it invalid or untracked, has no state.
+/// Fills in the connection state from the kernel's attribute NFQA_CT_INFO. A packet without a
+/// connection (invalid or untracked) has no state.
 fn take_ct_info(ct_info: u32, input: &mut DecideInput) {
     input.ct_state = (ct_info < IP_CT_NUMBER).then_some(1 << (ct_info % IP_CT_IS_REPLY + 1));
 }
@@ -151,7 +157,7 @@ fn nfproto_of(ethertype: u16) -> u8 {
     }
 }
 
-/// Policy input for a packet.
+/// Returns the policy's input for a packet, without its names.
 fn input_of<'a>(
     evaluation: &mut Evaluation,
     packet: &QueuePacket,
@@ -198,7 +204,7 @@ fn input_of<'a>(
     input
 }
 
-/// The first of two interfaces that there is.
+/// Returns the first interface unless it is 0, else the second.
 fn either(first: u32, second: u32) -> u32 {
     match first {
         0 => second,
@@ -212,7 +218,9 @@ fn count_reply(stats: &LiveStats, result: RejectResult) {
     }
 }
 
-/// Sends the answer to a rejected packet, if one is due. expected: the sequence number of a RST to the end that the packet was sent to.
+/// Sends the replies to a rejected packet, if any are due, and counts the results.
+/// - expected: sequence number of a RST to the packet's destination; None: only the source gets a
+///   reply.
 fn send_replies(
     reject: Option<&reject::Reject>,
     stats: &LiveStats,
@@ -235,7 +243,7 @@ fn send_replies(
     }
 }
 
-/// Checksum state of a packet, as the kernel reports it.
+/// Returns the checksum state of a packet, as the kernel reports it.
 fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     match skb_info {
         info if info & NFQA_SKB_CSUMNOTREADY != 0 => ConnectionChecksum::NotReady,
@@ -244,7 +252,8 @@ fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     }
 }
 
-/// The interface that a packet came in by. Behind the choice of a route kernels before Linux 5.6 tell none.
+/// Returns the interface that a packet arrived at. In the postrouting hook, kernels before Linux
+/// 5.6 report none.
 fn source_of(packet: &QueuePacket) -> u32 {
     match packet.indev {
         0 if packet.hook == NF_INET_POST_ROUTING => INTERFACE_UNKNOWN,
@@ -253,7 +262,7 @@ fn source_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// The interface that a packet leaves by, known once a route was chosen.
+/// Returns the interface that a packet leaves by; unknown before routing.
 fn sink_of(packet: &QueuePacket) -> u32 {
     match packet.outdev {
         _ if packet.hook == NF_INET_PRE_ROUTING => INTERFACE_UNKNOWN,
@@ -262,7 +271,7 @@ fn sink_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// Packet metadata for the readers of names.
+/// Returns a packet's metadata for the name readers.
 fn connection_input(
     source: &EvaluationSource,
     packet: &QueuePacket,
@@ -279,7 +288,7 @@ fn connection_input(
     }
 }
 
-/// The names of a packet's connection, if the policy reads any.
+/// Follows a packet's connection and reads its names. Returns None if the policy reads no names.
 fn follow_names(
     connections: Option<&mut Box<Connections>>,
     source: Option<&EvaluationSource>,
@@ -293,7 +302,7 @@ fn follow_names(
     Some(named::follow(connections?, compiled, parsed, &how))
 }
 
-/// Learns from a packet that is accepted, if the policy does.
+/// Learns the addresses of names from an accepted packet that is a DNS reply, if the policy learns.
 fn learn(evaluation: &mut Evaluation, stats: &LiveStats, packet: &QueuePacket, parsed: &Packet) {
     let (Some(source), Some(asked)) = (&evaluation.source, &mut evaluation.asked) else {
         return;
@@ -308,7 +317,8 @@ fn learn(evaluation: &mut Evaluation, stats: &LiveStats, packet: &QueuePacket, p
     }
 }
 
-/// Counts what came of a packet beside its verdict.
+/// Counts the properties of a decided packet other than its verdict: missing connection state,
+/// undecidable, undecided.
 fn count(
     stats: &LiveStats,
     source: Option<&EvaluationSource>,
@@ -327,7 +337,7 @@ fn count(
     }
 }
 
-/// Policy input for a packet, with its names if the policy reads any.
+/// Returns the policy's input with the connection's names added, if the policy reads any.
 fn told<'a>(
     input: &DecideInput<'a>,
     named: Option<&Named>,
@@ -341,7 +351,7 @@ fn told<'a>(
     told
 }
 
-/// Whether the names of a packet's connection can't change any more.
+/// Returns true if the names of a packet's connection are final.
 fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;
@@ -349,7 +359,8 @@ fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool 
     follow::is_settled(connections, &named.followed)
 }
 
-/// Whether a packet is a server's, which has answered what decided its connection.
+/// Returns true if the server sent the packet after it received the bytes that decided the
+/// connection's names.
 fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;
@@ -357,9 +368,9 @@ fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     follow::is_answer(connections, &named.followed)
 }
 
-/// Decides by the policy, or by the default without one. A packet with several queries of DNS or requests of HTTP is decided
-/// by each, until one is not accepted.
-/// - named: None: the policy reads no names.
+/// Decides a packet by the policy, or by the default verdict without a policy. A packet with
+/// several DNS queries or HTTP requests is decided once for each, until one is not accepted.
+/// - named: None if the policy reads no names.
 fn ask_policy(
     evaluation: &mut Evaluation,
     input: &DecideInput,
@@ -371,7 +382,7 @@ fn ask_policy(
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
-    // The mark of the query before.
+    // Mark for the packet's previous query.
     let mut before = None;
     loop {
         let told = told(input, named.as_ref(), evaluation.connections.as_deref());
@@ -400,8 +411,8 @@ fn ask_policy(
     }
 }
 
-/// Lets the policy decide, or what holds without one; sends the answer of a reject, counts what came
-/// of it, and notes it if somebody wants to know.
+/// Decides a packet, sends the replies of a reject, counts the outcome, and stores an event if one
+/// is wanted.
 pub fn packet(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -450,7 +461,7 @@ pub fn packet(
     outcome
 }
 
-/// Fills in a page of the connections.
+/// Fills in a page of the connection listing.
 pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     let source = evaluation.source.as_ref();
     let generation = source.map_or(0, |source| source.loaded.generation);
@@ -459,7 +470,8 @@ pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     }
 }
 
-/// Adds what has come of connections since it was last called to the counters. Returns how many there are.
+/// Adds the connections' results since the last call to the worker's counters. Returns the number
+/// of connections.
 pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) -> u32 {
     let Some(connections) = &evaluation.connections else {
         return 0;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: write
-//! An event: what is known of one packet and its verdict, copied by the worker that decided, and the
-//! ring that takes it to the thread of events.
+//! Events: a copy of a packet, its metadata and its verdict, made by the worker that decided; and
+//! the ring buffer that transfers it to the event thread.
 //!
-//! Theory of operation: a ring has one producer, its worker, and one consumer. The producer never
-//! waits: what does not fit is counted (`Count::EventsLost`). It makes no system call between
-//! receiving and answering; `flush`, behind the answers, wakes the consumer, and only if it sleeps.
-//! When nobody wants events of a packet, a relaxed load is all that is done.
+//! Theory of operation: a ring has one producer, its worker, and one consumer, the event thread.
+//! The producer never waits: an event without room is counted as lost (`Count::EventsLost`). It
+//! makes no system call between receiving and answering packets; `flush`, called after the verdicts
+//! are sent, wakes the consumer, and only if it sleeps. If no event of a packet is wanted, a
+//! relaxed load is all that is done.
 
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -22,33 +23,37 @@ use crate::names::Names;
 use crate::packet::verdict::{self, Verdict};
 use crate::packet::{self, Packet, PacketStatus};
 
-/// Bytes of a packet that are kept: all of most, with the names in it.
+/// Maximum number of a packet's bytes in an event: most whole packets, with the names in them.
 pub const PACKET_BYTES: usize = 2048;
+/// Capacity of a ring, in events.
 pub const RING_RECORDS: usize = 2048;
 
-/// Packets for which a consumer wants events, as bits: those of the verdicts, and two above them.
+/// Classes of packets that a consumer can want events for, as bits: one for each verdict, and two
+/// more.
 pub const ACCEPT: u32 = 1 << Verdict::Accept as u32;
 pub const DROP: u32 = 1 << Verdict::Drop as u32;
 pub const REJECT: u32 = 1 << Verdict::Reject as u32;
-/// Passed a log statement.
+/// Packets that matched a rule with a log statement.
 pub const LOGGED: u32 = 1 << verdict::COUNT;
-/// Malformed, truncated, or undecidable.
+/// Packets that are malformed, truncated or undecidable.
 pub const ANOMALY: u32 = 1 << (verdict::COUNT + 1);
 
-/// Facts of a packet, as `DecideInput` and `DecideOutcome` tell it.
+/// A packet's metadata, names and verdict, copied from `DecideInput` and `DecideOutcome`.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// UNIX time.
+    /// UNIX time of the event, in nanoseconds.
     pub time_ns: u64,
+    /// Generation of the policy that decided; 0 means none.
     pub generation: u32,
+    /// Number of the packet's queue.
     pub queue: u16,
-    /// Host order.
+    /// EtherType of the packet, in host byte order.
     pub ethertype: u16,
     pub status: PacketStatus,
     pub truncated: bool,
     pub hook: u8,
     pub length: u32,
-    /// As the policy saw it.
+    /// Mark of the packet before the policy changed it.
     pub mark: u32,
     pub iif: u32,
     pub oif: u32,
@@ -59,39 +64,39 @@ pub struct Event {
     pub outcome: DecideOutcome,
     /// Names that the packet's client has sent.
     pub names: Names,
-    /// Without its bytes: `packet` gives both.
+    /// Parsed headers without the packet's bytes; `packet` returns both.
     parsed: Packet<'static>,
-    /// How many of bytes are filled.
+    /// Number of valid bytes in `bytes`.
     captured: usize,
     bytes: [u8; PACKET_BYTES],
 }
 
-/// State shared by all rings of a consumer.
+/// Wake-up of an event consumer, shared by the rings that it reads.
 #[derive(Debug)]
 pub struct EventBell {
-    /// The consumer is asleep, or is about to be.
+    /// True if the consumer sleeps, or is about to.
     pub asleep: AtomicBool,
-    /// Wakes it.
+    /// Eventfd that wakes the consumer.
     pub event: EventFd,
-    /// Records that found no room.
+    /// Number of events that were lost because a ring was full.
     pub lost: AtomicU64,
 }
 
-/// The producer's end of a ring.
+/// Producer's end of a ring.
 pub struct EventRing {
-    /// The classes above that are wanted; written by the consumer.
+    /// Classes of packets that the consumer wants events for; written by the consumer.
     wanted: Arc<AtomicU32>,
-    /// Whether something was noted since the last `flush`.
+    /// True if an event was stored since the last `flush`.
     noted: bool,
     queue: u16,
     records: Producer<Event>,
     bell: Arc<EventBell>,
 }
 
-/// The consumer's end.
+/// Consumer's end of a ring.
 pub type EventRecords = Consumer<Event>;
 
-/// The classes of a packet.
+/// Returns the classes that a packet belongs to.
 #[inline]
 pub fn classes(status: PacketStatus, truncated: bool, outcome: &DecideOutcome) -> u32 {
     let anomaly = truncated || outcome.undecidable || packet::is_malformed(status);
@@ -100,7 +105,7 @@ pub fn classes(status: PacketStatus, truncated: bool, outcome: &DecideOutcome) -
         | if anomaly { ANOMALY } else { 0 }
 }
 
-/// Whether a consumer wants an event of the packet.
+/// Returns true if the consumer wants an event for the packet.
 #[inline]
 pub fn wanted(
     ring: &EventRing,
@@ -112,7 +117,7 @@ pub fn wanted(
     wanted != 0 && wanted & classes(status, truncated, outcome) != 0
 }
 
-/// Makes a bell; the consumer is not asleep.
+/// Creates a bell; the consumer counts as awake.
 pub fn bell_make() -> Result<EventBell, Errno> {
     Ok(EventBell {
         asleep: AtomicBool::new(false),
@@ -121,7 +126,9 @@ pub fn bell_make() -> Result<EventBell, Errno> {
     })
 }
 
-/// Makes a ring. wanted: what the consumer wants, for all rings. records: room for them.
+/// Creates a ring and its two ends.
+/// - wanted: classes that the consumer wants, shared by all rings.
+/// - records: capacity in events.
 pub fn ring_make(
     queue: u16,
     wanted: &Arc<AtomicU32>,
@@ -144,7 +151,7 @@ fn unix_time() -> u64 {
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The fields of a packet alone.
+/// Copies a packet's parsed fields without its bytes.
 fn without_bytes(packet: &Packet) -> Packet<'static> {
     Packet {
         bytes: &[],
@@ -208,14 +215,14 @@ fn make(
     }
 }
 
-/// Counts events that are lost.
+/// Counts lost events.
 pub fn lose(bell: &EventBell, events: u64) {
     bell.lost.fetch_add(events, Ordering::Relaxed);
     counts::add(Count::EventsLost, events);
 }
 
-/// Notes a packet, or counts that there was no room.
-/// generation: of the policy that decided; 0 = none.
+/// Stores an event for a packet, or counts it as lost if the ring is full.
+/// - generation: generation of the policy that decided; 0 means none.
 pub fn note(
     ring: &mut EventRing,
     generation: u32,
@@ -229,15 +236,15 @@ pub fn note(
         return;
     }
     let event = make(ring.queue, generation, ethertype, input, outcome);
-    // Can't fail: there is room, which only this end uses up.
+    // Can't fail: there is room, and only this end stores events.
     let _ = ring.records.push(event);
 }
 
-/// Rings the bell, for `flush`.
+/// Wakes the consumer if it sleeps; a part of `flush`.
 fn wake(ring: &mut EventRing) {
     ring.noted = false;
-    // With the fence of the consumer, which says that it sleeps and then looks into the rings: one of
-    // both sees what the other wrote.
+    // Pairs with the consumer's fence, which sets `asleep` and then reads the rings: at least one
+    // side sees what the other wrote.
     fence(Ordering::SeqCst);
     let bell = &ring.bell;
     if bell.asleep.load(Ordering::Relaxed) && bell.asleep.swap(false, Ordering::Relaxed) {
@@ -245,7 +252,8 @@ fn wake(ring: &mut EventRing) {
     }
 }
 
-/// Wakes the consumer for the noted events. To be called after the packets' verdicts.
+/// Wakes the consumer if events were stored since the last call. Called after the packets' verdicts
+/// are sent.
 #[inline]
 pub fn flush(ring: &mut EventRing) {
     if ring.noted {
@@ -253,7 +261,7 @@ pub fn flush(ring: &mut EventRing) {
     }
 }
 
-/// The packet with its bytes.
+/// Returns the parsed packet of an event, with its bytes.
 pub fn packet(event: &Event) -> Packet<'_> {
     Packet {
         bytes: event.bytes.get(..event.captured).unwrap_or_default(),

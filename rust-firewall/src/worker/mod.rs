@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The threads that give packets their verdicts.
+//! Worker threads: each decides the packets of one queue.
 
 #[cfg(feature = "daemon")]
 pub mod evaluate;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! The replies of `reject`: NFQUEUE has no verdict for them, so they are sent by raw sockets and the
-//! packet is dropped. What is sent, and when nothing is, follows the kernel's nf_reject_ipv4.c,
-//! nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error by RFC 792 and
-//! RFC 4443. The reply comes from the address that the packet was sent to.
+//! Replies of `reject`: NFQUEUE has no verdict for them, so they are sent with raw sockets and the
+//! packet is dropped. The replies, and the cases without a reply, follow the kernel's
+//! nf_reject_ipv4.c, nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error
+//! by RFC 792 and RFC 4443. A reply's source is the packet's destination address.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,20 +19,21 @@ use crate::engine::named;
 use crate::packet::{self, Packet};
 use crate::policy::{Reject as PolicyReject, RejectKind};
 
-/// Bytes of an ICMP error with its IP header (RFC 792, RFC 1812).
+/// Maximum length of an ICMP error with its IP header (RFC 792, RFC 1812).
 pub const IPV4_MAX: usize = 576;
-/// Bytes of an ICMPv6 error, at most (RFC 4443 section 2.4).
+/// Maximum length of an ICMPv6 error with its IP header (RFC 4443 section 2.4).
 pub const IPV6_MAX: usize = 1280;
 
-/// IPDEFTTL.
+/// Time to live of a reply (IPDEFTTL).
 const TTL: u8 = 64;
-/// In the 16 bits of flags and offset.
+/// Flag "don't fragment" in the 16 bits of flags and fragment offset.
 const IPV4_DF: u16 = 0x4000;
-/// Bits of the packet's type of service that an ICMP error keeps (RT_TOS).
+/// Bits of the packet's type of service that its ICMP error copies (RT_TOS).
 const IPV4_TOS_KEPT: u8 = 0x1e;
-/// IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
+/// Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
 const IPV4_TOS_CONTROL: u8 = 0xc0;
-/// MSG_PROBE (include/linux/socket.h), which the C library doesn't name.
+/// Flag of sendto that sends nothing: MSG_PROBE (include/linux/socket.h), which libc does not
+/// define.
 const PROBE_ONLY: libc::c_int = 0x10;
 const TCP_FIN: u8 = 0x01;
 const TCP_SYN: u8 = 0x02;
@@ -42,7 +43,7 @@ const TCP_HEADER_BYTES: usize = packet::TCP_HEADER_BYTES as usize;
 const ICMP_HEADER_BYTES: usize = packet::ICMP_HEADER_BYTES as usize;
 const IPV4_HEADER_BYTES: usize = packet::IPV4_HEADER_BYTES as usize;
 const IPV6_HEADER_BYTES: usize = packet::IPV6_HEADER_BYTES as usize;
-/// Fields of an IPv4 RST.
+/// Length of an IPv4 RST.
 const RESET4_BYTES: usize = IPV4_HEADER_BYTES + TCP_HEADER_BYTES;
 const PROTOCOL_ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const PROTOCOL_TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -55,22 +56,23 @@ const ICMP_ADDRESSREPLY: u8 = 18;
 const ICMPV6_DST_UNREACH: u8 = 1;
 const ICMPV6_ECHO_REQUEST: u8 = 128;
 
-/// The codes of `RejectKind::Icmpx` in ICMP and ICMPv6, by ICMPX_* (nft_reject_inet.c).
+/// Codes for `RejectKind::Icmpx` in ICMP and in ICMPv6, indexed by ICMPX_* (nft_reject_inet.c).
 const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 
 /// Result of sending a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectResult {
     Sent,
-    /// A RST, an ICMP error, a later fragment, no unicast address, a header cut off.
+    /// No reply is due: to a RST, an ICMP error, a later fragment, a non-unicast address, a cut-off
+    /// header.
     NotDue,
-    /// The kernel did not take it.
+    /// The kernel rejected the reply.
     Failed,
 }
 
 pub const RESULT_COUNT: usize = RejectResult::Failed as usize + 1;
 
-/// The sockets, closed when dropped.
+/// Raw sockets for replies, closed when dropped.
 pub struct Reject {
     raw4: OwnedFd,
     /// None if the system has no IPv6.
@@ -82,7 +84,8 @@ fn be32_at(bytes: &[u8], offset: usize) -> u32 {
     at.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Adds bytes to a sum of 16-bit words (RFC 1071), from an even place on.
+/// Adds bytes to a sum of 16-bit big-endian words (RFC 1071); the bytes start at an even offset of
+/// the data.
 fn sum_of(bytes: &[u8], sum: u32) -> u32 {
     bytes.chunks(2).fold(sum, |sum, word| {
         let low = word.get(1).copied().unwrap_or(0);
@@ -98,20 +101,20 @@ fn checksum_of(mut sum: u32) -> u16 {
     !sum as u16
 }
 
-/// The sum of the pseudo header of a reply to a packet with these addresses.
+/// Returns the sum of the pseudo header of a reply to a packet with these addresses.
 fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
     let sum = u32::from(protocol) + length as u32;
     sum_of(addresses.0, sum_of(addresses.1, sum))
 }
 
-/// Overwrites bytes of a reply that is long enough.
+/// Overwrites bytes of a reply at an offset. The reply must be long enough.
 fn put(reply: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(to) = reply.get_mut(at..at + bytes.len()) {
         to.copy_from_slice(bytes);
     }
 }
 
-/// Whether an address may get a reply and may be its source.
+/// Returns true if an address may be a reply's destination and source.
 fn is_unicast(address: &[u8]) -> bool {
     if let Ok(address) = <[u8; 4]>::try_from(address) {
         let address = Ipv4Addr::from(address);
@@ -123,20 +126,20 @@ fn is_unicast(address: &[u8]) -> bool {
     })
 }
 
-/// A reply being written: a buffer, and how much of it is.
+/// Reply that is being written: its buffer and current length.
 struct Reply<'a> {
     bytes: &'a mut [u8; IPV6_MAX],
     length: usize,
 }
 
 impl Reply<'_> {
-    /// Adds bytes; what is too much, which there never is, is left off.
+    /// Appends bytes; bytes beyond the buffer, which never occur, are cut off.
     fn extend(&mut self, bytes: &[u8]) {
         put(self.bytes, self.length, bytes);
         self.length += bytes.len();
     }
 
-    /// Bytes written from an offset on.
+    /// Returns the bytes written from an offset on.
     fn written(&self, begin: usize) -> &[u8] {
         self.bytes.get(begin..self.length).unwrap_or_default()
     }
@@ -172,8 +175,8 @@ fn put_ip(
     }
 }
 
-/// The acknowledgement that a RST gives to a segment without ACK: behind all that it takes up in the
-/// sequence (RFC 9293 section 3.10.7.1).
+/// Returns the acknowledgement number of a RST that replies to a segment without ACK: the sequence
+/// number after all that the segment occupies (RFC 9293 section 3.10.7.1).
 fn acknowledged(packet: &Packet, tcp: &[u8; TCP_HEADER_BYTES]) -> u32 {
     let header = u32::from(tcp[12] >> 4) * 4;
     let flags = u32::from(tcp[13] & TCP_SYN != 0) + u32::from(tcp[13] & TCP_FIN != 0);
@@ -209,7 +212,7 @@ fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), reply: &mut Reply) ->
     Some(())
 }
 
-/// Whether a packet is an ICMP error, or might be one: nothing replies to those (RFC 1122 section
+/// Returns true if a packet is or may be an ICMP error, to which no reply is sent (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4).
 fn is_icmp_error(packet: &Packet) -> bool {
     let kind = packet.has_icmp.then_some(packet.icmp_type);
@@ -260,7 +263,8 @@ fn build_unreachable(
     Some(())
 }
 
-/// The code of the ICMP or ICMPv6 error that replies to a packet of this version; 0 for a RST.
+/// Returns the code of the ICMP or ICMPv6 error that replies to a packet of this IP version; 0 for
+/// a RST.
 pub fn code(how: &PolicyReject, version: u8) -> u8 {
     if how.kind != RejectKind::Icmpx {
         return how.code;
@@ -274,8 +278,8 @@ pub fn code(how: &PolicyReject, version: u8) -> u8 {
     }
 }
 
-/// Writes the reply to a packet, from its IP header on. Pure. Returns how many bytes it has; 0 = none
-/// is due.
+/// Builds the reply to a packet, starting with its IP header. Pure. Returns the reply's length; 0:
+/// none is due.
 pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) -> usize {
     let mut reply = Reply { bytes, length: 0 };
     match build_due(how, packet, &mut reply) {
@@ -284,7 +288,8 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
     }
 }
 
-/// Turns a RST to the end that sent a packet into one to the other end. sequence: what this expects next.
+/// Turns a RST to the packet's source into one to its destination.
+/// - sequence: sequence number that the destination expects next.
 fn turn_around(reset: &mut [u8], sequence: u32) {
     let addresses_at = match reset.len() {
         RESET4_BYTES => IPV4_HEADER_BYTES - 8,
@@ -303,8 +308,10 @@ fn turn_around(reset: &mut [u8], sequence: u32) {
     put(tcp, 16, &checksum.to_be_bytes());
 }
 
-/// Writes a RST to the end that a packet was sent to, as if from the end that sent it. Pure. sequence: what the receiver expects next. It
-/// acknowledges nothing, and so takes nothing from the packet but its ends (RFC 9293 section 3.10.7.4). Returns how many bytes it has; 0 = none is due.
+/// Builds a RST to a packet's destination, which appears to come from its source. Pure. It
+/// acknowledges nothing, and so depends only on the packet's addresses and ports (RFC 9293 section
+/// 3.10.7.4). Returns the RST's length; 0: none is due.
+/// - sequence: sequence number that the destination expects next.
 pub fn build_onward(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) -> usize {
     let length = build(&named::RST, packet, bytes);
     if let Some(reset @ [_, ..]) = bytes.get_mut(..length) {
@@ -342,7 +349,7 @@ fn open_socket(domain: AddressFamily) -> Result<Option<OwnedFd>, Failure> {
     }
 }
 
-/// Opens the sockets. Fails with `Capability` if CAP_NET_RAW is missing.
+/// Opens the raw sockets. Fails with `Capability` if CAP_NET_RAW is missing.
 pub fn open() -> Result<Reject, Failure> {
     let missing = || failure_set_start("socket", Errno::EAFNOSUPPORT);
     Ok(Reject {
@@ -351,9 +358,9 @@ pub fn open() -> Result<Reject, Failure> {
     })
 }
 
-/// Whether the routes say that an IPv4 address is a broadcast one: without SO_BROADCAST a socket
-/// must not send there. The two flags together keep the kernel from sending anything. The raw socket
-/// asks, since one of UDP would get a port by it, on all addresses.
+/// Returns true if an IPv4 address is a broadcast address by the kernel's routes: a socket without
+/// SO_BROADCAST must not send there. With the two flags together the kernel sends nothing. The raw
+/// socket is used, because a UDP socket would be bound to a port on all addresses.
 fn is_broadcast(reject: &Reject, address: [u8; 4]) -> bool {
     let to = SockaddrIn::from(SocketAddrV4::new(address.into(), 0));
     let flags = MsgFlags::from_bits_retain(PROBE_ONLY | libc::MSG_CONFIRM);
@@ -377,7 +384,8 @@ fn send6(reject: &Reject, reply: &[u8], to: [u8; 16], interface: u32) -> Result<
     sendto(raw6.as_raw_fd(), reply, &to, MsgFlags::MSG_DONTWAIT)
 }
 
-/// Sends what was built for one of a packet's ends; nothing if it is empty, or if the packet was sent to a broadcast address.
+/// Sends a reply that was built to one end of a packet. Sends nothing if the reply is empty, or if
+/// the packet's destination is a broadcast address.
 fn send_built(
     reject: &Reject,
     packet: &Packet,
@@ -402,9 +410,10 @@ fn send_built(
     }
 }
 
-/// Answers a packet, without blocking.
-/// - packet: as `packet::parse` filled it in; not malformed.
-/// - interface: index of the one that it came in by or goes out by: where a link-local address is.
+/// Sends the reply to a packet's source, without blocking.
+/// - packet: result of `packet::parse`; not malformed.
+/// - interface: index of the interface that the packet arrived at or leaves by, for a link-local
+///   address.
 pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u32) -> RejectResult {
     let mut bytes = [0; IPV6_MAX];
     let length = build(how, packet, &mut bytes);
@@ -413,9 +422,9 @@ pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u3
     send_built(reject, packet, reply, to, interface)
 }
 
-/// Resets the end that a packet was sent to, as `reply` answers the other one.
-/// - sequence: what it expects next.
-/// - interface: index of the one that the packet goes out by or came in by.
+/// Sends a RST to a packet's destination, without blocking.
+/// - sequence: sequence number that the destination expects next.
+/// - interface: index of the interface that the packet leaves by or arrived at.
 pub fn reset_receiver(
     reject: &Reject,
     packet: &Packet,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill read
-//! What a worker's thread does: receive, parse, decide, send the verdicts, wait. It shares nothing
-//! but its counters and what it is told. No allocation, lock or print between receiving and the
-//! verdicts.
+//! Loop of a worker's thread: receive, parse, decide, send the verdicts, wait. The thread shares
+//! only its counters and the requests of other threads with them. It neither allocates, locks nor
+//! prints between receiving packets and sending their verdicts.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -29,8 +29,8 @@ fn is_stopped(own: &Own) -> bool {
     own.shared.stop.load(Ordering::Acquire)
 }
 
-/// Adopts a new policy, if there is one: between two batches, so that each packet is
-/// decided by one alone.
+/// Adopts the new policy, if a swap was requested. Called between two batches, so that one policy
+/// decides each packet.
 fn look_for_swap(own: &mut Own) {
     if !own.shared.swap.load(Ordering::Acquire) {
         return;
@@ -41,7 +41,7 @@ fn look_for_swap(own: &mut Own) {
     own.shared.swap.store(false, Ordering::Release);
 }
 
-/// Lists a few connections, if a listing was requested: between two batches.
+/// Fills in a page of connections, if a listing was requested. Called between two batches.
 fn look_for_listing(own: &mut Own) {
     if own.shared.lists.load(Ordering::Acquire) {
         let mut page = lock::lock(&own.shared.page);
@@ -51,14 +51,14 @@ fn look_for_listing(own: &mut Own) {
     }
 }
 
-/// Clears the request for a turn of the loop.
+/// Clears the request for a sign of life (`asked`): the loop has turned.
 fn show_turn(own: &Own) {
     if own.shared.asked.load(Ordering::Acquire) {
         own.shared.asked.store(false, Ordering::Release);
     }
 }
 
-/// The call that ended the loop.
+/// Returns the error of a failed call that ends the loop.
 fn fail(failed_call: &'static str, error: Errno) -> WorkerError {
     WorkerError { failed_call, error }
 }
@@ -75,7 +75,7 @@ fn count_received(own: &mut Own, received: &QueueReceived) {
     }
 }
 
-/// Receives, and counts what needs no verdict.
+/// Receives packets, and counts messages that need no verdict.
 fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     let received =
         queue::receive(&mut own.queue).map_err(|error| fail(own.queue.failed_call, error))?;
@@ -83,7 +83,8 @@ fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     Ok(received)
 }
 
-/// Sees to it that what waits in a queue that another process had is as we want it.
+/// Applies the worker's settings to a queue that another process had; packets that wait in it with
+/// other settings are queued again. Does nothing for a queue that was opened.
 fn resume(own: &mut Own) -> Result<(), WorkerError> {
     let mut received = QueueReceived::default();
     let result = queue::adopt::resume(&mut own.queue, &mut own.batch, &mut received);
@@ -95,8 +96,8 @@ fn resume(own: &mut Own) -> Result<(), WorkerError> {
     result.map_err(|error| fail(own.queue.failed_call, error))
 }
 
-/// Parses and counts. With --copy-bytes 0 there is nothing to parse: every header lies beyond the
-/// copy.
+/// Parses a packet and counts its status. With --copy-bytes 0 nothing is parsed: every header is
+/// beyond the copy.
 fn inspect<'a>(
     shared: &Shared,
     queue: &'a Queue,
@@ -119,7 +120,7 @@ fn inspect<'a>(
     status
 }
 
-/// Verdict of a packet, and the mark of `Verdict::Mark`.
+/// Decides a packet. Returns the verdict, and the mark for `Verdict::Mark`.
 fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     let stats = &own.shared.stats;
     let mut status = PacketStatus::Ok;
@@ -128,7 +129,7 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     if packet.truncated {
         stats::add(&stats.truncated, 1);
     }
-    // Nothing is known of it that a policy could be asked about.
+    // A spoiled message has no fields that a policy could read.
     if packet.spoiled {
         return (own.gaps, 0);
     }
@@ -142,7 +143,7 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     verdict_of(&outcome)
 }
 
-/// The verdict that goes to the kernel: an accept with a mark has a name of its own.
+/// Returns the verdict for the kernel: an accept with a mark is a verdict of its own.
 fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
     let verdict = match outcome.verdict {
         Verdict::Accept if outcome.mark_set => Verdict::Mark,
@@ -151,8 +152,8 @@ fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
     (verdict, outcome.mark)
 }
 
-/// Sends the verdicts, which count as soon as the kernel has them. If it has no room for them now,
-/// they stay in the batch.
+/// Sends the batch of verdicts, and counts them once the kernel has accepted them. If the kernel
+/// has no room, they stay in the batch.
 fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     let stats = &own.shared.stats;
     match queue::verdict(&mut own.queue, &mut own.batch) {
@@ -173,7 +174,7 @@ fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Decides a packet and sends its verdict.
+/// Decides a packet and adds its verdict to the batch.
 fn give_verdict(own: &mut Own, packet: &QueuePacket) {
     if packet.nameless {
         verdict::batch_skip(&mut own.batch);
@@ -187,7 +188,7 @@ fn give_verdict(own: &mut Own, packet: &QueuePacket) {
     }
 }
 
-/// Decides every packet and sends its verdict.
+/// Decides the received packets and sends their verdicts as one batch.
 fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     verdict::batch_clear(&mut own.batch);
     own.verdicts = [0; verdict::COUNT];
@@ -214,19 +215,20 @@ fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     result
 }
 
-/// Whether there is more to do before the worker may stop: verdicts that the kernel has no room for
-/// are tried for a while.
+/// Returns true if the loop must go on: it was not stopped, or has unsent verdicts that it has
+/// tried fewer than TRIES_MAX times.
 fn goes_on(own: &Own) -> bool {
     !is_stopped(own) || (verdict::batch_unsent(&own.batch) && own.tries < queue::TRIES_MAX)
 }
 
-/// One round of a loop: nothing is received as long as verdicts are left to send, so that their order
-/// holds; what then comes waits in the kernel, where the guard sees to it that it doesn't for ever.
+/// Runs one turn of the loop: sends the verdicts left from the last turn, or else receives a batch
+/// and answers it. To preserve the order of verdicts, it receives nothing while verdicts are left;
+/// then packets wait in the kernel, and the guard bounds how long.
 fn run_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     if verdict::batch_unsent(&own.batch) {
         send_verdicts(own)?;
         return Ok(QueueReceived {
-            messages: own.shared.settings.batch, // there may be as many
+            messages: own.shared.settings.batch, // upper bound: nothing was received
             ..QueueReceived::default()
         });
     }
@@ -261,7 +263,7 @@ fn sleep_in_poll(own: &mut Own) -> Result<(), WorkerError> {
         Err(error) => return Err(fail("poll", error)),
     }
     if sources[1].any() == Some(true) {
-        let _ = wake_event.read(); // else it would wake us for ever
+        let _ = wake_event.read(); // reset, so that it does not wake the thread again
     }
     wait::woken(&mut own.wait, wait::clock());
     Ok(())
@@ -279,7 +281,7 @@ fn rest(own: &mut Own, action: WaitAction) -> Result<(), WorkerError> {
     }
 }
 
-/// The loop of --profile fast. Verdicts are sent before the stop flag is looked at.
+/// Runs the loop of --profile fast. It sends verdicts before it checks the stop flag.
 fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     let batch = own.shared.settings.batch;
     own.wait = wait::init(batch, own.spin_us, own.coalesce_us, wait::clock());
@@ -296,7 +298,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// The loop of --profile paper, which has no policy: never sleeps.
+/// Runs the loop of --profile paper, which has no policy and never sleeps.
 fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     while goes_on(own) {
         show_turn(own);
@@ -305,8 +307,8 @@ fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Binds the calling thread to the worker's CPU: the n-th of those that the process may use, in
-/// turn.
+/// Binds the calling thread to one of the allowed CPUs, chosen by the worker's index modulo their
+/// number.
 fn pin(own: &Own) -> Result<(), WorkerError> {
     let Some(cpu) = own.cpu else {
         return Ok(());
@@ -323,9 +325,10 @@ fn pin(own: &Own) -> Result<(), WorkerError> {
     sched_setaffinity(this_thread, &own).map_err(|error| fail("sched_setaffinity", error))
 }
 
-/// Receives packets that were decided while they were unread: by the verdict on a gap, which decides all that came
-/// before it, or by the guard. ledger: says how many there can be, which a full queue may hide; messages about refused
-/// verdicts stand among them. Returns whether there were any.
+/// Receives packets that were decided before they were received: by the guard, or by a batch
+/// verdict on a gap, which decides all packets before it. Returns true if any were received.
+/// - ledger: states how many there can be at most, including packets that a full queue may hide.
+///   Messages about refused verdicts come among them.
 fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
     let most = ledger.unseen + ledger.stalled + ledger.queue_full;
     let mut left = most;
@@ -340,8 +343,8 @@ fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
     left < most
 }
 
-/// Runs the loop until the worker is told to stop, or a call fails; takes the last ledger, and
-/// closes the queue unless it is to be kept. A loop that ends by an error sends the process SIGTERM.
+/// Runs the loop until the worker is stopped or a call fails, reads the last ledger, and closes the
+/// queue unless keep_open is set. After an error it sends SIGTERM to the process.
 pub fn run(mut own: Box<Own>) -> Box<Own> {
     let loop_of = if own.paper { run_paper } else { run_fast };
     let result = pin(&own)

@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a firewall says of names where the kernel decides (--stage, docs/STAGE.md): a class in the bits of a packet's mark.
+//! Classes for the kernel (--stage, docs/STAGE.md): instead of a verdict, the firewall sets the
+//! class of a connection's names in bits of the packet's mark, and the kernel's rules decide.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::types::{DecideInput, DecideOutcome};
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 
-/// The bit that says that a connection's class is final.
+/// Returns the bit of a class that marks it as final: the highest bit of the mask.
 pub fn settled(mask: u32) -> u32 {
     mask & !(mask >> 1)
 }
 
-/// Class of unreadable names: all bits but that.
+/// Returns the class of unreadable names: all bits of the mask except the one for final.
 pub fn unreadable(mask: u32) -> u32 {
     mask & !settled(mask)
 }
 
-/// Class of an unsettled connection: all bits.
+/// Returns the class of undecided names: all bits of the mask.
 pub fn undecided(mask: u32) -> u32 {
     mask
 }
 
-/// Sets the class in a packet's mark and keeps the other bits.
+/// Accepts the packet with the class in the mask's bits of its mark; the other bits stay.
 fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome) {
     outcome.verdict = Verdict::Accept;
     outcome.mark_set = true;
     outcome.mark = input.mark & !mask | class & mask;
 }
 
-/// Makes a policy's outcome the class of a packet. What is not decided by
-/// rules stays as it is: malformed packets, and connections whose client contradicts itself.
-/// - mask: bits in a row; not 0
-/// - is_final: later packets of this end, or of both, do not change the connection's class
-/// - before: the mark for the packet's query before this one: where they differ, the packet has no one class
+/// Replaces a policy's outcome by the packet's class. Outcomes that rules did not decide stay:
+/// malformed packets, and connections whose client contradicts itself.
+/// - mask: adjacent bits of the mark for the class; not 0
+/// - is_final: the class can't change with later packets of this end, or of either end
+/// - before: mark for the packet's previous query; if the marks differ, the packet has no single
+///   class
 pub fn tell(
     mask: u32,
     input: &DecideInput,
@@ -41,7 +43,7 @@ pub fn tell(
     outcome: &mut DecideOutcome,
 ) {
     let state = input.names.map_or(NamesState::None, |names| names.state);
-    // All ways through the policy accept, so what rules say of a name that is not known may not matter to them.
+    // A rule on an unknown name may not change the result: all paths through the policy may accept.
     let is_by_rules = outcome.undecided || outcome.verdict == Verdict::Accept;
     if is_by_rules && state == NamesState::Unreadable {
         mark(mask, input, unreadable(mask), outcome);
@@ -57,8 +59,9 @@ pub fn tell(
     }
 }
 
-/// Clears bits of the mark that a policy sets, unless the names of the packet's connection are final.
-/// - mask: of --settled; 0: none
+/// Clears the mask's bits of the mark that a policy sets, unless the names of the packet's
+/// connection are final.
+/// - mask: bits of --settled; 0: none
 pub fn withhold(mask: u32, is_settled: bool, outcome: &mut DecideOutcome) {
     if !is_settled {
         outcome.mark &= !mask;
@@ -75,7 +78,7 @@ mod tests {
     const MASK: u32 = 0x0ff0;
     const FOREIGN: u32 = 0x7000f;
 
-    /// Result of a policy's rules for a packet.
+    /// Returns an outcome of a policy's rules for a packet.
     fn outcome(verdict: Verdict, by: DecideBy, mark: Option<u32>) -> DecideOutcome {
         DecideOutcome {
             verdict,

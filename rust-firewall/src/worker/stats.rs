@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counters, and the arithmetic of the loss ledger.
+//! Counters of a worker, and the arithmetic of the loss ledger.
 //!
-//! Theory of operation: each worker writes its own counters, with a relaxed load and store (no other
+//! Theory of operation: each worker writes its own counters with a relaxed load and store (no other
 //! thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
-//! increments id_sequence first and queue_total or user_dropped last, and lets itself be read
-//! meanwhile, so a reader that comes between them sees too few or too many, which is gone with the
-//! next reading: who wants a ledger of a queue that packets come to reads it up to READINGS_MAX
-//! times until it reconciles (worker::ledger).
+//! increments id_sequence first and queue_total or user_dropped last, and its figures can be read
+//! in between. Such a reading has too few or too many packets, and the next reading corrects it.
+//! Therefore the ledger of a queue that receives packets is read up to READINGS_MAX times, until it
+//! reconciles (worker::ledger).
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,15 +19,15 @@ use crate::queue::proc::QueueFigures;
 pub use crate::spec::counter::{Stats, STATS_ALIGN};
 use crate::worker::reject;
 
-/// How often a queue's figures are read before a difference is believed.
+/// Maximum number of readings of a queue's figures before a difference is reported.
 pub const READINGS_MAX: u32 = 16;
-/// Between readings at exit, when nobody waits for them.
+/// Pause between readings at exit, in nanoseconds.
 pub const PAUSE_NS: u64 = 2_000_000;
-/// Distance by which (offered - user_drop) may lie behind received and still be told from a 32-bit
-/// wrap.
+/// Maximum distance by which (offered - user_drop) may be below received; a larger distance is a
+/// wrap of the kernel's 32-bit counter.
 pub const BEHIND_MAX: u32 = 1 << 24;
 
-/// The counters of a running worker.
+/// Counters of a running worker, which other threads may read.
 pub type LiveStats = Stats<AtomicU64>;
 
 const _: () = assert!(
@@ -51,22 +51,23 @@ const _: fn(&Stats) = |stats| {
     let _: &[u64; teach::RESULT_COUNT] = &stats.answers;
 };
 
-/// A counter of a running worker.
+/// Loads a counter of a running worker.
 pub fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// Adds to a counter of the calling thread's own stats.
+/// Adds to one of the calling thread's own counters.
 pub fn add(counter: &AtomicU64, amount: u64) {
     counter.store(get(counter).wrapping_add(amount), Ordering::Relaxed);
 }
 
-/// Packets received so far, with an id or without: what is compared with the kernel's count.
+/// Returns the number of packets received so far, with or without an id: the number that the
+/// kernel's count is compared with.
 pub fn received(live: &LiveStats) -> u64 {
     get(&live.received) + get(&live.without_id)
 }
 
-/// Packets answered so far.
+/// Returns the number of packets answered so far.
 pub fn decided(live: &LiveStats) -> u64 {
     live.verdicts.iter().map(get).sum()
 }
@@ -80,51 +81,56 @@ pub fn snapshot(live: &LiveStats) -> Stats {
     snapshot
 }
 
-/// One reading of a queue, taken in the order of the fields.
+/// One reading of a queue's counters and the kernel's figures, in the order of the fields.
 #[derive(Clone, Debug, Default)]
 pub struct StatsReading {
-    /// `received`.
+    /// Result of `received` before the kernel's figures were read.
     pub received_before: u64,
-    /// The kernel's.
+    /// The kernel's figures of the queue.
     pub figures: QueueFigures,
-    /// They could be read.
+    /// True if the kernel's figures could be read.
     pub known: bool,
-    /// `snapshot`.
+    /// Counters of the worker after the kernel's figures were read.
     pub after: Stats,
-    /// Packets that the guard answered.
+    /// Number of packets that the guard answered.
     pub stalled: u64,
-    /// Some of them may still be in the socket.
+    /// True if some of the stalled packets may still be in the socket.
     pub unreceived: bool,
 }
 
-/// The ledger of a queue, or the sum of several. It begins where the kernel gives a packet its id: what
-/// was dropped before is not in it.
+/// Loss ledger of a queue, or the sum of several: received packets, verdicts and losses, which must
+/// add up. It covers packets from the point where the kernel assigns their id; packets dropped
+/// before that are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// The number of the queue; without meaning in a sum.
+    /// Number of the queue; meaningless in a sum.
     pub number: u16,
     pub stats: Stats,
-    /// The kernel's figures are; else those that follow, but stalled, are 0.
+    /// True if the kernel's figures are known; otherwise the fields after it are 0, except stalled.
     pub known: bool,
-    /// id_sequence, extended to 64 bits.
+    /// Packets that the kernel offered: its id_sequence, extended to 64 bits.
     pub offered: u64,
+    /// Packets in the kernel's queue: not yet received, or without a verdict.
     pub waiting: u64,
+    /// Packets that the kernel dropped because the queue was full.
     pub queue_full: u64,
+    /// Packets that the kernel dropped because the socket's buffer was full.
     pub user_drop: u64,
-    /// Offered, but neither received, dropped, stalled nor waiting.
+    /// Packets offered, but neither received, dropped, stalled nor waiting.
     pub unseen: u64,
-    /// Answered by the guard, whether or not they were received later.
+    /// Packets answered by the guard, whether or not the worker received them later.
     pub stalled: u64,
-    /// queue_full + user_drop: known, so no difference.
+    /// Packets lost for a known reason, so no difference: queue_full + user_drop.
     pub lost: u64,
-    /// Packets unaccounted for.
+    /// Packets that the ledger does not account for.
     pub difference: u64,
-    /// The kernel's figures are known, and difference is 0.
+    /// True if the kernel's figures are known and difference is 0.
     pub reconciled: bool,
 }
 
-/// How far a 32-bit count is ahead of a 64-bit one that is known to be near. Negative: behind, by at
-/// most BEHIND_MAX; anything else is ahead, so that fail-open may leave most of 2^32 packets unseen.
+/// Returns the distance from a 64-bit count to a 32-bit count that is near to it. Negative: the
+/// 32-bit count is behind, by at most BEHIND_MAX. Any other distance counts as ahead, because
+/// fail-open may leave most of 2^32 packets unseen.
 fn ahead_of(count: u32, near: u64) -> i64 {
     i64::from(count.wrapping_sub(near as u32).wrapping_add(BEHIND_MAX)) - i64::from(BEHIND_MAX)
 }
@@ -133,7 +139,7 @@ fn sum_verdicts(stats: &Stats) -> u64 {
     stats.verdicts.iter().sum()
 }
 
-/// Packets that were taken and not answered, or answered and not taken.
+/// Returns the number of packets that were received and not answered, or answered and not received.
 fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
     let verdicts = sum_verdicts(stats);
     if stats.received > verdicts + in_flight {
@@ -147,25 +153,26 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
     }
 }
 
-/// Adds what the kernel's figures tell.
+/// Fills in the fields of the ledger that depend on the kernel's figures.
 fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     let kernel = &reading.figures;
     let received = reading.after.received + reading.after.without_id;
-    // For our socket, and not dropped.
+    // Packets that the kernel sent to the socket.
     let meant = kernel.offered.wrapping_sub(kernel.user_drop);
     let ahead = ahead_of(meant, received);
     let ahead_before = ahead_of(meant, reading.received_before);
     let known = received + u64::from(kernel.user_drop);
     let missed = u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0);
-    // A kernel whose table of packets is full (hash insert failed, Linux 6.18.x) drops them with
-    // their id. Its count of full queues is the same, so which of them had one can't be told.
+    // A kernel whose packet table is full (hash insert failed, Linux 6.18.x) drops packets that
+    // already have an id. It counts them as queue_full, like those dropped without an id, so they
+    // can't be told apart.
     let excused = u64::from(kernel.queue_full)
         + match reading.unreceived {
             true => reading.stalled,
             false => 0,
         };
 
-    // A count that is further behind than all we know is no wrap but a defect: shown as it is.
+    // A count further behind than all known packets is a defect, not a wrap: shown unchanged.
     ledger.offered = known
         .checked_add_signed(ahead)
         .unwrap_or(u64::from(kernel.offered));
@@ -182,10 +189,12 @@ fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     }
 }
 
-/// Makes the ledger of one queue. in_flight: how many received packets may still be without a
-/// verdict: the batch of a running worker, 0 at exit. With fail_open, unseen packets passed
-/// uninspected as they should and are no difference. With reading.unreceived up to
-/// reading.stalled packets may be missing for that reason: how many, nobody can tell.
+/// Computes the ledger of one queue.
+/// - in_flight: maximum number of received packets without a verdict: the batch of a running
+///   worker, 0 at exit.
+/// - fail_open: unseen packets passed uninspected as configured, and are no difference.
+/// - reading.unreceived: up to reading.stalled packets may be missing because they are still in the
+///   socket; their number is unknown.
 pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_open: bool) -> Ledger {
     let mut ledger = Ledger {
         number,

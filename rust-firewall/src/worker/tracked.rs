@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether packets have a connection state where the policy asks for it. The kernel tracks nothing
-//! until a rule of its own asks for connections: then a policy with `ct state established accept`
-//! drops every answer that this host gets.
+//! Check that packets have a connection state (conntrack) if the policy reads it. The kernel tracks
+//! connections only if a rule of the kernel requires it. Without tracking, a policy with `ct state
+//! established accept` drops every reply to this host.
 
-/// How many packets without a state, and none with one, are needed before it is said.
+/// Number of packets without a state, and none with one, after which the state counts as missing.
 pub const PACKETS_LEAST: u64 = 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Result of the check.
 pub enum Tracked {
-    /// Too few packets, or the policy does not ask.
+    /// Too few packets were seen, or the policy does not read the state.
     #[default]
     Unknown,
-    /// Some had a state.
+    /// Some packets had a state.
     Seen,
-    /// None had.
+    /// No packet had a state.
     Missing,
 }
 
-/// Observations so far. By default they begin with the first reading.
+/// Observations so far. The default value begins with the first call of `look`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrackedWatch {
-    /// The generation of the policy; 0 = none.
+    /// Generation of the policy; 0 means none.
     pub generation: u32,
-    /// Packets of all queues, when it looked at this policy first.
+    /// Answered packets of all queues at the first look at this policy.
     decided: u64,
     without: u64,
+    /// Result of the last look.
     tracked: Tracked,
 }
 
-/// Reads the sums of all queues: packets answered, and those without a state, read in this order.
-/// generation: of the policy; another one begins anew. asks: whether it asks for the state. Returns
-/// what is known now.
+/// Updates the check with the current counters of all queues. Returns its result.
+/// - generation: generation of the policy; a new generation restarts the check.
+/// - asks: true if the policy reads the connection state.
+/// - decided, without: packets answered, and packets without a state, read in this order.
 pub fn look(
     watch: &mut TrackedWatch,
     generation: u32,
@@ -59,7 +62,7 @@ pub fn look(
     watch.tracked
 }
 
-/// Its name in the answer to `status`, if anything is known.
+/// Returns the name of a result in the reply to `status`; None for Unknown.
 pub fn name(tracked: Tracked) -> Option<&'static str> {
     match tracked {
         Tracked::Seen => Some("seen"),

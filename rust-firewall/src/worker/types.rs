@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a worker is made of.
+//! Types of a worker: one queue and the thread that answers its packets.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -17,10 +17,12 @@ use crate::worker::evaluate::{Evaluation, EvaluationSource};
 use crate::worker::stats::{Ledger, LiveStats};
 use crate::worker::wait::Wait;
 
-/// State shared between a worker's thread and others.
+/// State of a worker that its thread shares with other threads.
 pub struct Shared {
+    /// Counters of the worker.
     pub stats: LiveStats,
-    /// As the kernel took them: receive_buffer is what it gives, gso is off if it doesn't know it.
+    /// Settings of the queue that are in effect: receive_buffer is the size that the kernel
+    /// granted; gso is off if the kernel does not support it.
     pub settings: QueueSettings,
     /// Id of the packet received last.
     pub(super) last_id: AtomicU32,
@@ -28,78 +30,86 @@ pub struct Shared {
     pub(super) stalled_to: AtomicU32,
     /// Packets that the guard answered.
     pub stalled: AtomicU64,
-    /// Connections that it follows, behind its last batch.
+    /// Number of followed connections after the last batch.
     pub followed: AtomicU32,
-    /// Wakes the worker.
+    /// Eventfd that wakes the worker's thread from poll.
     pub(super) wake_event: EventFd,
-    /// Set by `stop`.
+    /// Request to end the loop, set by `stop`.
     pub(super) stop: AtomicBool,
-    /// With stop: the queue stays as it is.
+    /// Valid with stop: the thread leaves the queue bound and open when it ends.
     pub(super) keep_open: AtomicBool,
-    /// Set by `swap`, cleared when `next` was taken.
+    /// Request to adopt the policy in `next`: set by `swap`, cleared when the thread has adopted
+    /// it.
     pub(super) swap: AtomicBool,
-    /// With swap. Its lock is free whenever the worker takes it.
+    /// Policy to adopt, valid with swap. Its lock is free whenever the worker acquires it.
     pub(super) next: Mutex<Option<Arc<EvaluationSource>>>,
-    /// Set by `list`, cleared when `page` is filled in.
+    /// Request to fill in `page` with connections: set by `list`, cleared when the page is filled
+    /// in.
     pub(super) lists: AtomicBool,
-    /// With lists. Its lock is free whenever the worker takes it.
+    /// Page of the connection listing, valid with lists. Its lock is free whenever the worker
+    /// acquires it.
     pub(super) page: Mutex<Page>,
-    /// Set by `ask_turn`, cleared by the loop's next turn.
+    /// Request for a sign of life: set by `ask_turn`, cleared by the next turn of the thread's
+    /// loop.
     pub(super) asked: AtomicBool,
-    /// The thread follows connections.
+    /// True if the thread follows connections.
     pub(super) follows: bool,
-    /// How the thread ended, once it has.
+    /// How the thread ended; None while it runs.
     pub(super) ended: Mutex<Option<Ended>>,
 }
 
-/// State of a worker's thread alone.
+/// State of a worker that only its thread uses.
 pub(super) struct Own {
     pub(super) shared: Arc<Shared>,
     pub(super) queue: Queue,
     pub(super) evaluation: Evaluation,
     pub(super) wait: Wait,
     pub(super) batch: VerdictBatch,
-    /// Verdicts of the batch: they count once the kernel has them.
+    /// Number of each verdict in the batch; added to the counters once the kernel has accepted the
+    /// batch.
     pub(super) verdicts: [u64; verdict::COUNT],
-    /// How often sending the batch was tried in vain.
+    /// Number of failed attempts to send the batch.
     pub(super) tries: u32,
-    /// --fail malformed: the verdict for ids without a readable message.
+    /// Verdict for packet ids without a readable message (--fail malformed).
     pub(super) gaps: Verdict,
-    /// --profile paper: busy loop, everything accepted unread.
+    /// True for --profile paper: a busy loop that accepts every packet without parsing it.
     pub(super) paper: bool,
+    /// --spin, in microseconds.
     pub(super) spin_us: u32,
+    /// --coalesce, in microseconds.
     pub(super) coalesce_us: u32,
-    /// The CPU to bind to, as the n-th of those allowed, in turn.
+    /// CPU of the thread, as an index into the allowed CPUs, modulo their number (--pin); None: any
+    /// CPU.
     pub(super) cpu: Option<usize>,
 }
 
-/// The call that ended a loop.
+/// Failed system call that ended a worker's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerError {
     pub failed_call: &'static str,
     pub error: Errno,
 }
 
-/// How a thread ended.
+/// Result of a worker's thread that has ended.
 #[derive(Clone)]
 pub(super) struct Ended {
-    /// None: it was stopped.
+    /// Error that ended the loop; None if the thread was stopped.
     pub(super) error: Option<WorkerError>,
-    /// The last one, taken by the worker before it unbound the queue.
+    /// Last ledger of the worker, read before the queue was unbound.
     pub(super) ledger: Ledger,
 }
 
-/// A worker.
+/// Handle of a worker for other threads: its queue and its thread.
 pub struct Worker {
     pub shared: Arc<Shared>,
-    /// State that another process needs to adopt the queue, besides its socket.
+    /// State that another process needs to adopt the queue, besides the queue's socket.
     pub handover: QueueHandover,
-    /// The queue's socket once more, which is the thread's own.
+    /// Duplicate of the queue's socket; the thread uses the original.
     pub(super) socket: OwnedFd,
-    /// The policy by which the worker decides, as the main thread knows it.
+    /// Policy that the worker decides by, as far as the main thread knows.
     pub source: Option<Arc<EvaluationSource>>,
-    /// While there is no thread.
+    /// State of the thread; None while the thread runs and owns it.
     pub(super) own: Option<Box<Own>>,
-    /// While there is a thread to join.
+    /// Handle of the thread; None if there is none to join.
     pub(super) thread: Option<JoinHandle<Box<Own>>>,
 }

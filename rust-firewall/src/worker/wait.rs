@@ -1,61 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_gettime
-//! What to do when the socket is empty. Pure state and decision from a clock and the number of
-//! messages; the worker carries it out.
+//! Decision how to wait for packets when the queue's socket is empty. Pure: computed from a clock
+//! and the number of messages; the worker executes it.
 //!
 //! Theory of operation: a receiver that sleeps costs the sender a wake-up for every packet or two.
 //! During a flood a short timed sleep lets packets gather instead, as the interrupt moderation of a
-//! network card does. Otherwise an answer often follows at once, so it pays to look again for a few
-//! microseconds; the time spent so shrinks when it was in vain and comes back when sleeps turn out
-//! short, as KVM's halt polling does.
+//! network card does. Without a flood the next packet often follows within microseconds, so the
+//! worker polls the socket (spins) for up to a budget of time. The budget shrinks when spinning
+//! found nothing, and is restored when sleeps turn out short, as in KVM's halt polling.
 
 use nix::time::{clock_gettime, ClockId};
 
-/// More packets a second than this are a flood.
+/// Rate of packets per second above which traffic is a flood.
 pub const FLOOD_PPS: u64 = 100_000;
-/// The rate is taken each time that as many have come.
+/// Number of messages after which the rate is computed.
 pub const WINDOW_MESSAGES: u64 = 64;
-/// A budget halved to less than this becomes 0.
+/// Smallest spin budget, in nanoseconds: a smaller one becomes 0.
 pub const SPIN_LEAST_NS: u64 = 1000;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Action of a worker before its next receive call.
 pub enum WaitAction {
-    /// Look again at once.
+    /// Receive again at once.
     Again,
-    /// sched_yield, then look again: the traffic's receiver may need this CPU.
+    /// Call sched_yield, then receive again: the receiver of the traffic may need this CPU.
     Yield,
-    /// Sleep for `coalesce_ns`, then look again.
+    /// Sleep for `coalesce_ns`, then receive again.
     Sleep,
-    /// Sleep in poll without a timeout, then call `woken`, then look again.
+    /// Sleep in poll without a timeout, then call `woken` and receive again.
     Poll,
 }
 
-/// One worker's state. All times in nanoseconds of CLOCK_MONOTONIC.
+/// State of one worker's waiting. All times are in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Messages a receive call can yield.
+    /// Maximum number of messages of a receive call.
     pub batch: u32,
-    /// --spin.
+    /// Maximum spin budget (--spin).
     pub spin_ns: u64,
-    /// --coalesce.
+    /// Duration of the timed sleep during a flood (--coalesce).
     pub coalesce_ns: u64,
-    /// How long to spin now, 0..spin_ns.
+    /// Current spin budget, 0..spin_ns.
     pub budget_ns: u64,
-    /// Time of the last messages.
+    /// Time at which messages were last received.
     pub last_ns: u64,
-    /// When the running rate window began.
+    /// Start of the current rate window.
     pub window_ns: u64,
-    /// That came in it.
+    /// Number of messages in the current rate window.
     pub window_messages: u64,
-    /// When `Poll` was last given.
+    /// Time at which `next` last returned `Poll`.
     pub poll_ns: u64,
-    /// The last whole window was above FLOOD_PPS.
+    /// True if the rate of the last complete window was above FLOOD_PPS.
     pub flood: bool,
-    /// `Sleep` was given, and no message has come since.
+    /// True if `Sleep` was returned and no message has come since.
     pub slept: bool,
-    /// `Yield` was given, and no message has come since.
+    /// True if `Yield` was returned and no message has come since.
     pub spinning: bool,
 }
 
@@ -63,7 +64,8 @@ fn us_to_ns(us: u32) -> u64 {
     u64::from(us) * 1000
 }
 
-/// Starts. spin_us, coalesce_us: 0 = never.
+/// Returns the state at the start of the loop.
+/// - spin_us, coalesce_us: 0: never spin, never use the timed sleep.
 pub fn init(batch: u32, spin_us: u32, coalesce_us: u32, now_ns: u64) -> Wait {
     Wait {
         batch,
@@ -81,7 +83,7 @@ fn restart_window(wait: &mut Wait, now_ns: u64) {
     wait.window_ns = now_ns;
 }
 
-/// Counts messages, and computes their rate when there are enough.
+/// Counts received messages, and computes their rate when the window is complete.
 fn note_messages(wait: &mut Wait, now_ns: u64, messages: u32) {
     if wait.spinning {
         wait.budget_ns = wait.spin_ns;
@@ -98,9 +100,10 @@ fn note_messages(wait: &mut Wait, now_ns: u64, messages: u32) {
     }
 }
 
-/// Next step after a receive call that yielded `messages` (0..batch), called when they have been
-/// answered: `Again` if it filled the batch; otherwise the socket was empty after it, and
-/// 1. `Sleep` during a flood, unless the sleep before brought nothing, which ends the flood;
+/// Returns the next step after a receive call that yielded `messages` (0..batch). Called once those
+/// messages are answered. `Again` if they filled the batch; otherwise the socket was empty, and the
+/// step is
+/// 1. `Sleep` during a flood; but a sleep that brought no message ends the flood;
 /// 2. `Yield` while fewer than `budget_ns` have passed since the last message;
 /// 3. `Poll`.
 pub fn next(wait: &mut Wait, now_ns: u64, messages: u32) -> WaitAction {
@@ -129,8 +132,8 @@ pub fn next(wait: &mut Wait, now_ns: u64, messages: u32) -> WaitAction {
     WaitAction::Poll
 }
 
-/// To be told as soon as poll returns: sets the spin budget back to `spin_ns` if the sleep was
-/// shorter than `spin_ns`, halves it if it was longer.
+/// Adjusts the spin budget, as soon as poll returns: restores it to spin_ns if the sleep was
+/// shorter than spin_ns, halves it if the sleep was longer.
 pub fn woken(wait: &mut Wait, now_ns: u64) {
     let slept_ns = now_ns.wrapping_sub(wait.poll_ns);
     if slept_ns < wait.spin_ns {
@@ -143,7 +146,7 @@ pub fn woken(wait: &mut Wait, now_ns: u64) {
     }
 }
 
-/// CLOCK_MONOTONIC (answered by the vDSO, without a system call), in nanoseconds.
+/// Returns the time of CLOCK_MONOTONIC in nanoseconds (from the vDSO, without a system call).
 pub fn clock() -> u64 {
     // It can't fail: this clock is in every kernel, and the memory is ours.
     let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: write close
-//! A worker: one queue and its thread, as other threads see them.
+//! Control of a worker (one queue and its thread) by other threads.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -28,7 +28,8 @@ use crate::worker::types::{Own, Shared, Worker, WorkerError};
 use crate::worker::wait::Wait;
 use crate::worker::{reading, run};
 
-/// Counts packets that the guard answered. id: of the last of them.
+/// Counts packets that the guard answered instead of the worker.
+/// - id: packet id of the last of them.
 pub fn stalled(shared: &Shared, packets: u32, id: u32) {
     shared.stalled_to.store(id, Ordering::Relaxed);
     shared.stalled.fetch_add(packets.into(), Ordering::Relaxed);
@@ -38,9 +39,11 @@ fn has_ended(shared: &Shared) -> bool {
     lock::lock(&shared.ended).is_some()
 }
 
-/// Reads the ledger of a worker: of up to stats::READINGS_MAX readings the one with the least left
-/// unexplained. Once the thread has ended it is the one that the thread took last. While it runs a
-/// batch may be in flight. Warns if /proc can't be read. Any thread may.
+/// Returns the ledger of a worker.
+/// - Thread ended: the ledger that the thread read last.
+/// - Thread running: of up to stats::READINGS_MAX readings the one with the fewest unexplained
+///   packets; a batch may be in flight. Warns if /proc can't be read.
+/// - Any thread may call it.
 pub fn ledger(worker: &Worker) -> Ledger {
     match lock::lock(&worker.shared.ended).clone() {
         Some(ended) => ended.ledger,
@@ -48,34 +51,36 @@ pub fn ledger(worker: &Worker) -> Ledger {
     }
 }
 
-/// A queue that goes from one process to another, and what its worker counted.
+/// Queue that one process hands over to another, with its worker's counters.
 #[derive(Debug, Default)]
 pub struct WorkerHandover {
+    /// Number of the queue.
     pub number: u16,
     pub handover: QueueHandover,
-    /// The bound netlink socket.
+    /// Netlink socket that is bound to the queue; None after it was adopted.
     pub fd: Option<OwnedFd>,
-    /// The counters of its worker.
+    /// Counters of the queue's worker.
     pub stats: Stats,
-    /// Packets that the guard answered.
+    /// Number of packets that the guard answered.
     pub stalled: u64,
 }
 
-/// Parameters of workers.
+/// Parameters for opening workers.
 pub struct WorkerSetup<'a> {
     pub options: &'a Options,
-    /// The policy.
+    /// Policy to decide by, if there is one.
     pub loaded: Option<&'a Arc<Loaded>>,
-    /// Open if the policy can ask for answers.
+    /// Sockets for the replies of `reject`, if the policy can reject.
     pub reject: Option<&'a Arc<Reject>>,
-    /// Makes the ring of the index-th worker.
+    /// Creates the ring of events for the worker with this index.
     pub ring: &'a dyn Fn(u16) -> EventRing,
 }
 
-/// Opens the queue, or takes it over, and the eventfd.
-/// - taken: none = it is opened.
-/// - index: the worker's place, which is added to the first queue's number.
-/// - After a failure everything is closed.
+/// Creates a worker without its thread: opens or adopts its queue, and opens the eventfd that wakes
+/// it.
+/// - taken: queue to adopt; None: the queue is opened.
+/// - index: index of the worker; the number of its queue is the first queue's number plus index.
+/// - On failure everything is closed.
 pub fn open(
     setup: &WorkerSetup,
     taken: Option<&mut WorkerHandover>,
@@ -151,7 +156,8 @@ pub fn open(
     })
 }
 
-/// Has counters begin at what another process counted for the queue, before the thread starts.
+/// Sets the counters to the values that another process counted for the queue; called before the
+/// thread starts.
 pub fn go_on(shared: &Shared, counted: &Stats, stalled: u64) {
     for (counter, counted) in shared.stats.words().zip(counted.words()) {
         counter.store(*counted, Ordering::Relaxed);
@@ -159,7 +165,8 @@ pub fn go_on(shared: &Shared, counted: &Stats, stalled: u64) {
     shared.stalled.store(stalled, Ordering::Relaxed);
 }
 
-/// Starts the thread. If the loop ends by an error, the process is sent SIGTERM.
+/// Starts the worker's thread. If its loop ends with an error, the thread sends SIGTERM to the
+/// process.
 pub fn start(worker: &mut Worker) -> Result<(), Failure> {
     let Some(own) = worker.own.take() else {
         return Ok(());
@@ -180,19 +187,22 @@ fn wake(shared: &Shared) {
     let _ = shared.wake_event.write(1); // it can't fail: it never comes near its limit
 }
 
-/// Makes the thread decide by another policy from its next batch on.
+/// Requests that the thread decide by the policy `next` from its next batch on.
 pub fn swap(worker: &Worker, next: &Arc<EvaluationSource>) {
     *lock::lock(&worker.shared.next) = Some(Arc::clone(next));
     worker.shared.swap.store(true, Ordering::Release);
     wake(&worker.shared);
 }
 
-/// Whether the thread decides by what it was told last, or has ended.
+/// Returns true if the thread has adopted the policy of the last swap, or has ended.
 pub fn has_swapped(worker: &Worker) -> bool {
     !worker.shared.swap.load(Ordering::Acquire) || has_ended(&worker.shared)
 }
 
-/// Asks the thread for a page of its connections, after its next batch. Fails with EAGAIN if it has not answered the last one, or has ended.
+/// Requests a page of connections from the thread, which fills it in after its next batch. Fails
+/// with EAGAIN if the last request is still open, or if the thread has ended.
+/// - from: slot of the first connection.
+/// - undecided: only connections whose names are undecided.
 pub fn list(worker: &Worker, from: u32, undecided: bool) -> Result<(), Errno> {
     let shared = &worker.shared;
     if shared.lists.load(Ordering::Acquire) || has_ended(shared) {
@@ -211,33 +221,34 @@ pub fn list(worker: &Worker, from: u32, undecided: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The page that the thread was asked for; None as long as it has not answered.
+/// Returns the page of connections that `list` requested; None until the thread has filled it in.
 pub fn listed(worker: &Worker) -> Option<MutexGuard<'_, Page>> {
     let lists = worker.shared.lists.load(Ordering::Acquire);
     (!lists).then(|| lock::lock(&worker.shared.page))
 }
 
-/// Asks whether the thread's loop turns, for `has_turned`. Any thread may.
+/// Requests a sign of life from the thread's loop; `has_turned` checks for it. Any thread may call
+/// it.
 pub fn ask_turn(shared: &Shared) {
     shared.asked.store(true, Ordering::Release);
     wake(shared);
 }
 
-/// Whether the thread's loop has turned since it was asked, or has ended.
+/// Returns true if the thread's loop has turned since the last `ask_turn`, or has ended.
 pub fn has_turned(shared: &Shared) -> bool {
     !shared.asked.load(Ordering::Acquire) || has_ended(shared)
 }
 
-/// Stops the thread: the packets that it has received get their verdicts first. It unbinds and closes its queue
-/// itself.
-/// - keep_open: it does not; the thread can be started again.
+/// Requests the thread's end. The thread first answers the packets that it has received, then
+/// unbinds and closes its queue.
+/// - keep_open: the queue stays bound and open, and the thread can be started again.
 pub fn stop(worker: &Worker, keep_open: bool) {
     worker.shared.keep_open.store(keep_open, Ordering::Relaxed);
     worker.shared.stop.store(true, Ordering::Release);
     wake(&worker.shared);
 }
 
-/// Waits for the thread's end, if it was started. Returns the error that ended it, if it was one.
+/// Waits until the thread has ended, if it was started. Returns the error that ended it, if any.
 pub fn join(worker: &mut Worker) -> Option<WorkerError> {
     if let Some(Ok(own)) = worker.thread.take().map(JoinHandle::join) {
         worker.own = Some(own);
@@ -245,21 +256,23 @@ pub fn join(worker: &mut Worker) -> Option<WorkerError> {
     lock::lock(&worker.shared.ended).as_ref()?.error
 }
 
-/// Has another process adopt the queue, once the thread has ended and the queue was kept open.
+/// Prepares the queue for adoption by another process. The thread must have ended with the queue
+/// kept open.
 pub fn give(worker: &mut Worker) {
     if let Some(own) = &mut worker.own {
         queue::adopt::give(&mut own.queue);
     }
 }
 
-/// Connections of the queue, while there is no thread; none if the policy reads no names.
+/// Returns the connections of the queue; None while the thread runs, or if the policy reads no
+/// names.
 pub fn connections(worker: &mut Worker) -> Option<&mut Connections> {
     let source = worker.source.as_ref();
     source.filter(|source| load::requirement(&source.loaded).names)?;
     worker.own.as_mut()?.evaluation.connections.as_deref_mut()
 }
 
-/// The socket of the queue, whose thread may run.
+/// Returns the socket of the queue, also while the thread runs.
 pub fn queue_fd(worker: &Worker) -> BorrowedFd<'_> {
     worker.socket.as_fd()
 }

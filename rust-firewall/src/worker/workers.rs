@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_nanosleep
-//! The workers of all queues, as one.
+//! All workers of the process, one for each queue.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,31 +15,34 @@ use crate::worker::evaluate::EvaluationSource;
 use crate::worker::stats::Ledger;
 use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 
-/// Between checks whether a worker has another policy.
+/// Pause between checks whether a worker has adopted a new policy or filled in a page.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
 
-/// Number of checks for a worker's connection listing: half a second and more.
+/// Number of checks for a worker's page of connections before the listing fails: at least half a
+/// second in total.
 const LIST_TURNS: u32 = 25_000;
+/// Number of low bits of a listing position that hold the slot; the bits above hold the worker's
+/// index.
 const SLOT_BITS: u32 = 32;
 
-/// Connections of a worker.
+/// One page of the connection listing, from one worker.
 #[derive(Debug)]
 pub struct Listing {
     /// Number of the worker's queue.
     pub number: u16,
     pub page: Page,
-    /// Slot of the next page; None = end.
+    /// Position of the next page; None: this is the last page.
     pub next: Option<u64>,
 }
 
-/// Side by side.
+/// Workers in the order of their queues.
 #[derive(Default)]
 pub struct Workers {
     pub all: Vec<Worker>,
 }
 
-/// Opens all queues in order, or takes them over. After a failure all are closed.
-/// - taken: one a worker; none = the queues are opened.
+/// Opens or adopts all queues in order. On failure all are closed.
+/// - taken: queues to adopt, one for each worker; None: the queues are opened.
 pub fn open(setup: &WorkerSetup, taken: Option<&mut [WorkerHandover]>) -> Result<Workers, Failure> {
     let mut workers = Workers::default();
     let mut taken = taken.map(|taken| taken.iter_mut());
@@ -50,7 +53,7 @@ pub fn open(setup: &WorkerSetup, taken: Option<&mut [WorkerHandover]>) -> Result
     Ok(workers)
 }
 
-/// Starts the threads. After a failure all are stopped.
+/// Starts the threads of all workers. On failure all are stopped.
 pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     let started = workers.all.iter_mut().try_for_each(worker::start);
     if started.is_err() {
@@ -59,8 +62,8 @@ pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     started
 }
 
-/// Has all workers ask another policy, and waits until they do. sources: one a worker. Returns the
-/// old ones.
+/// Makes all workers adopt another policy, and waits until they have. Returns the old sources.
+/// - sources: the policy, once for each worker.
 pub fn swap(
     workers: &mut Workers,
     sources: Vec<Arc<EvaluationSource>>,
@@ -82,7 +85,9 @@ pub fn swap(
         .collect()
 }
 
-/// Start of the page after one. next: from that page.
+/// Returns the position of the next page, if there is one.
+/// - from: position of this page.
+/// - next: slot after this page in the same worker, or SLOT_NONE.
 fn next_of(workers: &Workers, from: u64, next: u32) -> Option<u64> {
     let worker = from >> SLOT_BITS;
     if next != SLOT_NONE {
@@ -91,8 +96,10 @@ fn next_of(workers: &Workers, from: u64, next: u32) -> Option<u64> {
     ((worker + 1) < workers.all.len() as u64).then_some((worker + 1) << SLOT_BITS)
 }
 
-/// The page of connections at a place, 0 or what `next` of the last one said: the worker in the upper half, its slot in the lower. Fails with EAGAIN if the worker
-/// is not there or does not answer for a while.
+/// Returns the page of connections at a position. Fails with EAGAIN if there is no such worker, or
+/// if the worker does not answer in time.
+/// - from: 0, or `next` of the last page: the worker's index above SLOT_BITS, the slot below.
+/// - undecided: only connections whose names are undecided.
 pub fn list(workers: &Workers, from: u64, undecided: bool) -> Result<Listing, Errno> {
     let worker = workers.all.get((from >> SLOT_BITS) as usize);
     let worker = worker.ok_or(Errno::EAGAIN)?;
@@ -112,8 +119,8 @@ pub fn list(workers: &Workers, from: u64, undecided: bool) -> Result<Listing, Er
     Err(Errno::EAGAIN)
 }
 
-/// Stops the threads and waits for them. Returns the error of the first worker whose loop ended by
-/// one.
+/// Stops all threads and waits for their end. Returns the error of the first worker whose loop
+/// ended with one.
 pub fn stop(workers: &mut Workers) -> Option<WorkerError> {
     for worker in &workers.all {
         worker::stop(worker, false);
@@ -122,7 +129,7 @@ pub fn stop(workers: &mut Workers) -> Option<WorkerError> {
     errors.into_iter().flatten().next()
 }
 
-/// One ledger a worker.
+/// Returns the ledgers of all workers, in the order of the workers.
 pub fn ledgers(workers: &Workers) -> Vec<Ledger> {
     workers.all.iter().map(worker::ledger).collect()
 }
