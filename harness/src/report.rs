@@ -145,9 +145,16 @@ impl Report {
         asked.map_or(name, |figure| &figure.title)
     }
 
+    /// Returns true if a load ran in the virtual machine that counts instructions.
+    fn has_virtual_machine(&self) -> bool {
+        let mut summaries = self.results.summaries.iter();
+        summaries.any(|summary| summary.cell().path == "vm")
+    }
+
     fn how(&self) -> String {
         let metadata = &self.results.metadata;
         let place = match metadata.kind {
+            ExperimentKind::Exchange if !self.has_virtual_machine() => "network namespaces",
             ExperimentKind::Exchange => {
                 "this machine (time, on one processor) and in a virtual one that counts instructions"
             }

@@ -21,10 +21,11 @@ pub struct CellName {
 
 impl fmt::Display for CellName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        // The size of delays is a factor, and the size of rings is in MiB.
+        // The size of delays is a factor, and the size of rings and files is in MiB.
         let (size, unit) = match self.workload.as_str() {
             "frames-delayed" => ("factor", ""),
             "frames-ring" => ("ring", " MiB"),
+            "download" | "upload" => ("file", " MiB"),
             _ => ("payload", " B"),
         };
         write!(
