@@ -15,7 +15,7 @@
 
 enum { NS_PER_MS = 1000 * 1000 };
 
-/// The beginning of an answer.
+/// Returns a new answer that holds only the key "ok".
 static json_t *answer(bool ok) {
     json_t *object = json_object();
 
@@ -48,7 +48,7 @@ static json_t *policy_object(const struct snapshot *snapshot) {
     return object;
 }
 
-/// A figure that comes from the kernel's; null if they are not known.
+/// Adds a value that depends on the kernel's figures; null if they are unknown.
 static void put_known(json_t *object, const char *key, const struct ledger *ledger,
                       uint64_t value) {
     object_put(object, key, ledger->known ? json_integer((json_int_t)value) : json_null());
@@ -131,7 +131,7 @@ char *control_answer_status(const struct control_self *self, const struct snapsh
 char *control_answer_stats(const char *report) {
     char *line = NULL;
 
-    // The report is an object of its own, on a line.
+    // The report is a JSON object on a line; "ok" becomes its first key.
     return asprintf(&line, "{\"ok\":true,%s", report + strlen("{")) < 0 ? NULL : line;
 }
 
@@ -186,7 +186,8 @@ char *control_answer_rules(const struct snapshot *snapshot) {
     return object_line(object);
 }
 
-/// Adds an end of a connection. is_low: the lower one of both.
+/// Adds address and port of one end of a connection.
+/// - is_low: the end that comes first in the connection's key.
 static void put_end(json_t *object, const char *key, const struct listed *listed, bool is_low) {
     const uint64_t *words = listed->key.words;
     const bool is_ipv4 = (words[0] >> 8 & 0xff) == 4;
@@ -213,7 +214,7 @@ static const char *state_name(enum listed_state state) {
     return names[state];
 }
 
-/// Protocol of a client; NULL if it has no names.
+/// Returns the name of the protocol in which the client sent its names; NULL without names.
 static const char *protocol_name(enum names_protocol protocol) {
     static const char *const names[] = {
         [NAMES_OTHER] = NULL,  [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The answers of the control socket: docs/CONTROL.md. Pure; each returns a line with its line end
-// that the caller frees, or NULL if there is no memory.
+// Answers of the control socket (docs/CONTROL.md), each a line of JSON with its line end. Pure.
+// Each function returns the line, which the caller frees, or NULL if there is no memory.
 #ifndef CONTROL_ANSWER_H
 #define CONTROL_ANSWER_H
 
@@ -13,31 +13,36 @@
 #include "state/snapshot.h"
 #include "worker/workers.h"
 
-/// A request failed. text: "CAUSE: CURE".
+/// Returns the answer to a failed request.
+/// - text: "CAUSE: CURE".
 char *control_answer_error(const char *text);
 
-/// Identity of the running firewall.
-/// - counts: COUNT_COUNT of them, as counts_get gives them.
+/// Returns the answer to `status`: the running program, its policy, queues and counts.
+/// - counts: COUNT_COUNT of them, as counts_get returns them.
 char *control_answer_status(const struct control_self *self, const struct snapshot *snapshot,
                             enum log_level level, const uint64_t *counts);
 
-/// The ledger. report: as report_ledger makes it with --json.
+/// Returns the answer to `stats`.
+/// - report: ledger that report_ledger makes with --json.
 char *control_answer_stats(const char *report);
 
-/// The rules. snapshot: with them.
+/// Returns the answer to `rules`.
+/// - snapshot: includes the rules.
 char *control_answer_rules(const struct snapshot *snapshot);
 
-/// A page of connections.
+/// Returns the answer to `connections`: one page of the listing.
 char *control_answer_connections(const struct listing *listing);
 
 char *control_answer_reload(const struct reload_result *result);
 
 char *control_answer_log(enum log_level level, enum log_level was);
 
-/// Address and contents of a proof that a client is to send.
+/// Returns the answer to `proof`: the netlink port to which the client sends its proof, and the
+/// number to send.
 char *control_answer_proof(uint32_t port, uint64_t number);
 
-/// waiting: packets that have no verdict yet.
+/// Returns the answer to `drain`.
+/// - waiting: number of packets that have no verdict yet.
 char *control_answer_drain(uint32_t seconds, uint64_t waiting);
 
 #endif

@@ -41,7 +41,8 @@ int control_client_receive(struct control_client *client) {
     return 0;
 }
 
-/// The first line end, NULL if there is none. What has been searched is not searched again.
+/// Returns the first line end in the buffer; NULL if there is none. Searched bytes are not searched
+/// again.
 static char *line_end(struct control_client *client) {
     char *end = memchr(client->bytes + client->looked, '\n', client->filled - client->looked);
 
@@ -97,7 +98,7 @@ int control_client_send_answer(struct control_client *client, uint64_t now_ms) {
     return 0;
 }
 
-/// Whether a whole line waits to be served.
+/// Returns true if the buffer holds a complete line.
 static bool has_line(const struct control_client *client) {
     return memchr(client->bytes + client->looked, '\n', client->filled - client->looked);
 }

@@ -20,7 +20,8 @@
 
 enum {
     NS_PER_MS = 1000 * 1000,
-    PAUSE_MS = 1000, // how long nothing is accepted when the system can give no more descriptors
+    // Pause of accepting clients, in milliseconds, after the system had no more descriptors.
+    PAUSE_MS = 1000,
 };
 
 struct control {
@@ -28,8 +29,8 @@ struct control {
     struct control_self self;
     struct control_actions actions;
     struct control_proof proof;
-    uint64_t connections; // so far
-    uint64_t paused_ms;   // until then nobody is accepted; monotonic time
+    uint64_t connections; // number of clients accepted so far, which numbers their connections
+    uint64_t paused_ms;   // time until which no client is accepted (monotonic, in milliseconds)
     size_t count;
     struct control_client clients[CONTROL_CLIENTS_MAX];
 };
@@ -88,7 +89,8 @@ int control_timeout(const struct control *control) {
     return least;
 }
 
-/// Sends a client that is not served the reason, as far as that goes at once, and closes.
+/// Sends the reason to a client that is not served, as far as possible without blocking, and closes
+/// the connection.
 static void turn_away(int fd, const char *text) {
     char *line = control_answer_error(text);
 
@@ -98,15 +100,15 @@ static void turn_away(int fd, const char *text) {
     close(fd);
 }
 
-/// Makes a client behind the others. Returns 0 or -ENOMEM.
+/// Appends a client. Returns 0 or -ENOMEM.
 static int make_client(struct control *control, int fd, const struct control_peer *peer) {
     const struct proof proof = {.pid = peer->pid, .number = ++control->connections};
 
     return control_client_make(&control->clients[control->count], fd, peer->uid, &proof);
 }
 
-/// Returns 0 if there is a place for another client of a user, or -EBUSY with failure filled in.
-/// Root has places of its own, so that nobody else keeps it from steering the firewall.
+/// Returns 0, or -EBUSY with failure filled in if the limit of clients is reached for a user. Root
+/// has places of its own, so that other users can't lock it out.
 static int check_place(const struct control *control, uid_t uid, struct failure *failure) {
     size_t others = 0;
     size_t same = 0;
@@ -131,7 +133,7 @@ static int check_place(const struct control *control, uid_t uid, struct failure 
     return -EBUSY;
 }
 
-/// Serves a new connection from now on, or tells why not.
+/// Makes a new connection a client, or sends the reason for the refusal.
 static void welcome(struct control *control, int fd) {
     struct control_peer peer = {.uid = (uid_t)-1};
     struct failure failure;
@@ -154,7 +156,7 @@ static void welcome(struct control *control, int fd) {
     }
 }
 
-/// Accepts as many as may be served at a time; others come with the next call.
+/// Accepts up to CLIENTS_MAX waiting connections; the next call accepts the rest.
 static void accept_clients(struct control *control) {
     for (int i = 0; i < CONTROL_CLIENTS_MAX; i++) {
         const int fd = accept4(control->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -164,7 +166,7 @@ static void accept_clients(struct control *control) {
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return;
         else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            // It stays ready, so the loop would spin.
+            // The socket stays readable, so without a pause the loop would spin.
             control->paused_ms = now_ms() + PAUSE_MS;
             return;
         }
@@ -244,7 +246,8 @@ static char *answer_drain(struct control *control, const struct control_request 
     return control_answer_drain(request->seconds, waiting);
 }
 
-/// Hands a client over to the events. Returns NULL if it is theirs, or the answer why not.
+/// Gives a client's connection to the event receivers. Returns NULL, or the error answer if that
+/// failed.
 static char *hand_to_tail(struct control *control, struct control_client *client,
                           const struct control_request *request) {
     const int result = control->actions.tail(control->actions.context, client->fd,
@@ -263,7 +266,8 @@ static char *hand_to_tail(struct control *control, struct control_client *client
     return control_answer_error(failure.text);
 }
 
-/// Returns 0 if a client may take over, or -EPERM with failure filled in.
+/// Returns 0, or -EPERM with failure filled in if a client is not allowed to take over the
+/// firewall.
 static int check_taker(struct control *control, const struct control_client *client,
                        struct failure *failure) {
     if (!control_peer_may_take_over(client->uid, getuid())) {
@@ -283,7 +287,8 @@ static int check_taker(struct control *control, const struct control_client *cli
     return 0;
 }
 
-/// Hands a client over to the handover. Returns NULL if it is its, or the answer why not.
+/// Begins an upgrade with the client's connection. Returns NULL, or the error answer if that
+/// failed.
 static char *hand_to_upgrade(struct control *control, struct control_client *client,
                              const struct control_request *request) {
     struct failure failure;
@@ -299,8 +304,8 @@ static char *hand_to_upgrade(struct control *control, struct control_client *cli
     return NULL;
 }
 
-/// Does what a request asks for. Returns the answer; NULL if the client was given away, or is to be
-/// closed as there is no memory.
+/// Executes a request. Returns the answer; NULL if the client was given away, or is to be closed as
+/// there is no memory.
 static char *answer(struct control *control, struct control_client *client,
                     const struct control_request *request) {
     switch (request->command) {
@@ -343,8 +348,8 @@ static char *answer_line(struct control *control, struct control_client *client,
     return answer(control, client, &request);
 }
 
-/// Serves the first line of a client to which no answer is due.
-/// - Returns whether it stays.
+/// Serves the first request of a client that no answer is due to.
+/// - Returns true if the client stays.
 static bool serve_line(struct control *control, struct control_client *client) {
     char *reply = NULL;
     const char *line;
@@ -371,8 +376,8 @@ static bool serve_line(struct control *control, struct control_client *client) {
     return reply;
 }
 
-/// Does what can be done for a client: at most one request, so that none waits for another's.
-/// - Returns whether it stays.
+/// Serves a client: at most one request, so that clients take turns.
+/// - Returns true if the client stays.
 static bool serve_client(struct control *control, struct control_client *client, short revents) {
     int result;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Who is at the other end of a connection of the control socket, and whether they may ask.
+// Identity of the control socket's clients, and their permissions.
 #ifndef CONTROL_PEER_H
 #define CONTROL_PEER_H
 
@@ -8,37 +8,40 @@
 #include <sys/types.h>
 
 enum {
-    CONTROL_PEER_GROUPS_MAX =
-        1024, // of a user; who has more counts as a member of his first group only
+    // Maximum number of groups of a user; a user with more counts as a member of the first group
+    // only.
+    CONTROL_PEER_GROUPS_MAX = 1024,
 };
 
-/// The owner, group and mode of the socket's file, and who started the program: they may ask.
+/// Data that decides which users may send requests: owner, group and mode of the socket's file, and
+/// the user who started the program.
 struct control_access {
     uid_t starter; // user who started the program
-    uid_t owner;   // of the file
-    gid_t group;   // of the file
-    mode_t mode;   // of the file
+    uid_t owner;   // owner of the file
+    gid_t group;   // group of the file
+    mode_t mode;   // mode of the file
 };
 
-/// Identity of the client.
+/// User, process and groups of a client.
 struct control_peer {
-    pid_t pid; // 0 if it is not to be seen from here
+    pid_t pid; // process id; 0 if it is not visible in this pid namespace
     uid_t uid;
     uint32_t group_count;
-    gid_t groups[CONTROL_PEER_GROUPS_MAX + 1]; // the first is that of the process
+    // Groups of the client; the first is the primary group of its process.
+    gid_t groups[CONTROL_PEER_GROUPS_MAX + 1];
 };
 
-/// Reads the credentials that the kernel kept when the other end connected.
+/// Reads the credentials of the client, which the kernel stored when it connected.
 /// - Returns 0 or -errno.
 int control_peer_read(int fd, struct control_peer *peer);
 
-/// Whether they may ask: root, the starter, whom the program runs as, the file's owner, and members
-/// of its group if they may write to it.
+/// Returns true if a client may send requests: root, the user who started the program, the user it
+/// runs as, the file's owner, and members of the file's group if the group may write to it.
 bool control_peer_may_ask(const struct control_peer *peer, const struct control_access *access,
                           uid_t runs_as);
 
-/// Whether they may take over, once they have shown CAP_NET_ADMIN: root, and whom the program runs
-/// as. Who may ask as a member of the group has to be one of them, too.
+/// Returns true if a client that has proved CAP_NET_ADMIN may take over the firewall: root, and the
+/// user it runs as. Other members of the file's group may not.
 bool control_peer_may_take_over(uid_t uid, uid_t runs_as);
 
 #endif

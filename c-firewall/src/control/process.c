@@ -12,7 +12,7 @@
 
 #define UNIX_PREFIX "unix:"
 
-/// The words of the command line, each allocated.
+/// Words of the command line, each allocated.
 struct words {
     char **all;
     int count;
@@ -24,7 +24,7 @@ static void free_words(struct words *words) {
     free(words->all);
 }
 
-/// Adds a word, which belongs to the words from now on.
+/// Appends a word, which is freed with the words. Returns 0 or -ENOMEM.
 static int add_word(struct words *words, char *word) {
     char **all = reallocarray(words->all, (size_t)words->count + 1, sizeof *all);
 
@@ -37,7 +37,7 @@ static int add_word(struct words *words, char *word) {
     return 0;
 }
 
-/// - Returns 0 or -ENOMEM; no words if they can't be read.
+/// - Returns 0 or -ENOMEM; no words if /proc can't be read.
 static int read_words(struct words *words) {
     FILE *file = fopen("/proc/self/cmdline", "re");
     int result = 0;
@@ -57,7 +57,8 @@ static int read_words(struct words *words) {
     return result;
 }
 
-/// A path from the root, if the system tells where we are. Returns NULL if there is no memory.
+/// Returns the prefix and the absolute path; the path is unchanged if the current folder is
+/// unknown. Returns NULL if there is no memory.
 static char *absolute(const char *prefix, const char *path) {
     char folder[PATH_MAX];
     char *made = NULL;
@@ -67,7 +68,8 @@ static char *absolute(const char *prefix, const char *path) {
     return asprintf(&made, "%s%s/%s", prefix, folder, path) < 0 ? NULL : made;
 }
 
-/// The value as another process may be given it. Returns NULL if there is no memory.
+/// Returns an option's value for another process: relative paths become absolute. Returns NULL if
+/// there is no memory.
 static char *value_of(enum arguments_option option, const char *value) {
     const size_t prefix = strlen(UNIX_PREFIX);
 
@@ -84,7 +86,7 @@ static char *value_of(enum arguments_option option, const char *value) {
     }
 }
 
-/// Adds an option that was given.
+/// Appends one option with its value.
 static int add(struct control_self *self, enum arguments_option option, const char *value) {
     char **at = &self->arguments[self->argument_count];
 
@@ -93,7 +95,7 @@ static int add(struct control_self *self, enum arguments_option option, const ch
         return -ENOMEM;
     }
     self->argument_count++;
-    if (*value == '\0') // takes none
+    if (*value == '\0') // an option without a value
         return 0;
     at[1] = value_of(option, value);
     if (!at[1])
@@ -102,7 +104,7 @@ static int add(struct control_self *self, enum arguments_option option, const ch
     return 0;
 }
 
-/// Adds all that were given.
+/// Appends all options of the command line.
 static int add_all(struct control_self *self, const struct arguments *arguments) {
     self->arguments = calloc((size_t)OPTION_COUNT * 2, sizeof *self->arguments);
     if (!self->arguments)
@@ -128,7 +130,8 @@ int control_self_read(struct control_self *self) {
     if (result == 0 && !made.executable)
         result = -ENOMEM;
     if (result == 0 && words.count > 0)
-        arguments_parse(words.count, words.all, &arguments, &failure); // main took them as well
+        arguments_parse(words.count, words.all, &arguments,
+                        &failure); // main has accepted the same words
     if (result == 0)
         result = add_all(&made, &arguments);
     free_words(&words);

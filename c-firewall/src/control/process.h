@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How this process was started, for who wants to start another one like it.
+// Executable and options of this process, for a client that starts another one like it.
 #ifndef CONTROL_PROCESS_H
 #define CONTROL_PROCESS_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
+/// Identity of this process in the answer to `status`.
 struct control_self {
     pid_t pid;
     uid_t uid;
-    char *executable; // absolute; "" where the system does not tell
+    char *executable; // absolute path of the executable; "" if the system does not report it
     size_t argument_count;
-    char **arguments; // the options that were given, as --NAME and VALUE, with absolute paths
+    char **arguments; // options of the command line, as --NAME and VALUE, with absolute paths
 };
 
-/// Reads it. --take-over is left out, as the next process takes over from this one.
-/// - Returns 0, or -ENOMEM with *self zeroed. What /proc does not tell is left empty.
+/// Fills in the identity of this process. --take-over is left out: the next process takes over from
+/// this one.
+/// - Returns 0, or -ENOMEM with *self zeroed. Values that /proc does not show are empty.
 int control_self_read(struct control_self *self);
 
 void control_self_free(struct control_self *self);

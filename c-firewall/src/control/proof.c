@@ -15,7 +15,9 @@ int control_proof_make_socket(void) {
     return fd < 0 ? -errno : fd;
 }
 
-/// Has the kernel say who sends, and tells the port. Returns 0 or -errno.
+/// Makes the kernel report the sender of messages, and binds the socket.
+/// - port: out: netlink port of the socket.
+/// - Returns 0 or -errno.
 static int bind_socket(int fd, uint32_t *port) {
     struct sockaddr_nl address = {.nl_family = AF_NETLINK};
     socklen_t length = sizeof address;
@@ -43,7 +45,7 @@ int control_proof_open(struct control_proof *proof, struct failure *failure) {
     return 0;
 }
 
-/// The number that a text is. Returns 0 or -EINVAL.
+/// Parses a decimal number. Returns 0 or -EINVAL.
 static int read_number(const char *text, uint64_t *number) {
     char *end;
 
@@ -54,7 +56,8 @@ static int read_number(const char *text, uint64_t *number) {
     return errno != 0 || *end != '\0' ? -EINVAL : 0;
 }
 
-/// The process that the kernel says sent a message; 0 = it is not to be seen from here.
+/// Returns the process that sent a message, as the kernel reports it; 0 if it is not visible in
+/// this pid namespace.
 static pid_t sender_of(struct msghdr *message) {
     struct ucred sender;
 
@@ -69,8 +72,8 @@ static pid_t sender_of(struct msghdr *message) {
 }
 
 /// Receives a message.
-/// - came: what it shows; pid 0 = nothing.
-/// - Returns 0, or -errno (-EAGAIN: there is none).
+/// - came: out: the proof in the message; pid 0 = the message is no proof.
+/// - Returns 0, or -errno (-EAGAIN: there is no message).
 static int receive(const struct control_proof *proof, struct proof *came) {
     char text[CONTROL_PROOF_BYTES + 1] = "";
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The proof that who asks for an upgrade has CAP_NET_ADMIN in this network namespace, by which
-// alone queues may be taken.
+// Proof that the client of an upgrade has CAP_NET_ADMIN in this network namespace, the capability
+// that a process needs to bind queues.
 //
-// Theory of operation: the kernel lets only who has that capability send a netlink message of
-// NETLINK_NETFILTER to another process (netlink_sendmsg and netlink_allowed in
-// net/netlink/af_netlink.c: it asks for the capability in the user namespace of the sender's
-// network namespace, at the time of the call), and finds the receiver in the sender's network
-// namespace only. So the firewall has such a socket, tells a client its port and the connection's
-// number, and the client sends the number there. The kernel says from which process the message is;
-// it must be the one that connected, so that a proof of one's own can't be passed on as another's.
-// Nothing of /proc is read, which may say something else a moment later.
+// Theory of operation: only a process with CAP_NET_ADMIN can send a netlink message of
+// NETLINK_NETFILTER to another process. The kernel checks it at the time of the call, in the user
+// namespace of the sender's network namespace, and it finds the receiver only in that network
+// namespace (netlink_sendmsg and netlink_allowed in net/netlink/af_netlink.c). So the firewall has
+// such a socket; it tells a client the socket's port and the number of its connection, and the
+// client sends the number there. The kernel reports the process that sent the message. It must be
+// the process that connected, so that no process can pass on a proof as another's. Nothing is read
+// from /proc, where the answer may differ a moment later.
 #ifndef CONTROL_PROOF_H
 #define CONTROL_PROOF_H
 
@@ -21,33 +21,34 @@
 #include "base/log.h"
 
 enum {
-    // The most proofs that are kept until somebody asks for an upgrade by them: as many as there
-    // are clients.
+    // Maximum number of received proofs that are stored for later upgrade requests: one for each
+    // client.
     CONTROL_PROOFS_MAX = 16,
-    CONTROL_PROOF_BYTES = 20, // of a number, as text
+    CONTROL_PROOF_BYTES = 20, // maximum length of a connection's number as text
 };
 
-/// That a process has shown what it can.
+/// Proof by a process that it has CAP_NET_ADMIN.
 struct proof {
     pid_t pid;
-    uint64_t number; // of its connection
+    uint64_t number; // number of the process's connection to the control socket
 };
 
+/// Netlink socket that receives proofs, and the proofs received so far.
 struct control_proof {
     int fd;
-    uint32_t port;  // of the socket: where proofs are sent to
-    uint32_t count; // that have come so far
+    uint32_t port;  // netlink port of the socket, to which clients send their proofs
+    uint32_t count; // number of proofs received so far
     struct proof came[CONTROL_PROOFS_MAX];
 };
 
-/// Makes a socket of the kind that proofs are sent from and to. Returns it, or -errno.
+/// Opens a netlink socket that can send and receive proofs. Returns it, or -errno.
 int control_proof_make_socket(void);
 
-/// Opens the socket. To be called before the sandbox stands.
+/// Opens and binds the socket that receives proofs. Called before the sandbox is in place.
 /// - Returns 0, or -errno with failure filled in.
 int control_proof_open(struct control_proof *proof, struct failure *failure);
 
-/// Whether a process has sent its connection's number. Looks at all that has come.
+/// Receives all waiting messages. Returns true if a process has sent the wanted proof.
 bool control_proof_has_come(struct control_proof *proof, const struct proof *wanted);
 
 void control_proof_close(struct control_proof *proof);

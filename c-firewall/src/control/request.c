@@ -13,10 +13,10 @@
 
 enum { KEYS_MAX = 2 };
 
-// Start of a listing of connections: queue and slot.
+// Maximum position in the connection listing: a worker's index and a slot.
 static const json_int_t FROM_MAX = ((json_int_t)1 << 48) - 1;
 
-/// Arguments of a request besides its command.
+/// Keys that each command accepts besides "command".
 static const struct {
     const char *name;
     const char *keys[KEYS_MAX];
@@ -33,7 +33,7 @@ static const struct {
     [CONTROL_UPGRADE] = {"upgrade", {"version", "backend"}},
 };
 
-/// Names of verdicts in `tail`: a mark is an accept.
+/// Names of verdicts in `tail`, with their bits; `accept` includes the verdict with a mark.
 static const struct {
     const char *name;
     uint32_t verdicts;
@@ -79,7 +79,8 @@ static bool takes(enum control_command command, const char *key) {
     return strcmp(key, "command") == 0;
 }
 
-/// Searches for keys that the command does not accept; the first in the order of bytes is told.
+/// Fails if the request has a key that the command does not accept; names the first of them in byte
+/// order.
 static int check_keys(json_t *object, enum control_command command, struct failure *failure) {
     const char *unknown = NULL;
     char quoted[ARGUMENTS_QUOTED_BYTES];
@@ -125,7 +126,7 @@ static int read_seconds(const json_t *value, struct control_request *request,
     return 0;
 }
 
-/// The verdicts that a name stands for; 0 if there is none.
+/// Returns the verdict bits of a name in `tail`; 0 if the name is unknown.
 static uint32_t verdicts_of(const json_t *name) {
     const char *text = json_string_value(name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A request of the control socket, read and checked. Pure.
+// Parsing of a control socket request. Pure.
 #ifndef CONTROL_REQUEST_H
 #define CONTROL_REQUEST_H
 
@@ -25,24 +25,25 @@ enum control_command {
 };
 
 enum {
-    CONTROL_VERSION = 2,        // of the upgrade
-    CONTROL_DRAIN_SECONDS = 10, // if none are given
+    CONTROL_VERSION = 2,        // version of the protocol of `upgrade`
+    CONTROL_DRAIN_SECONDS = 10, // duration of a drain in seconds if the request has none
     CONTROL_DRAIN_SECONDS_MAX = 3600,
 };
 
+/// A parsed request. Fields that do not belong to the command have their default.
 struct control_request {
     enum control_command command;
     bool has_level;
     enum log_level level;
-    uint32_t seconds;        // of drain
-    uint32_t verdicts;       // of tail: bits 1 << enum verdict
-    bool packets;            // of tail
-    bool undecided;          // of connections: undecided ones only
-    uint64_t from;           // of connections: where to begin
-    enum queue_kind backend; // of upgrade
+    uint32_t seconds;        // drain: maximum duration in seconds
+    uint32_t verdicts;       // tail: wanted packets, by the bits 1 << enum verdict
+    bool packets;            // tail: true if the events include the packets' bytes
+    bool undecided;          // connections: only connections whose names are undecided
+    uint64_t from;           // connections: position at which the page begins
+    enum queue_kind backend; // upgrade: packet backend of the new firewall
 };
 
-/// Reads a line without its line end.
+/// Parses a request line without its line end.
 /// - Returns 0, or -EINVAL with failure filled in and *request untouched.
 int control_request_parse(const char *line, size_t length, struct control_request *request,
                           struct failure *failure);

@@ -18,7 +18,7 @@
 
 enum {
     BACKLOG = 16,
-    PATH_BYTES = 32, // "/proc/self/fd/FD"
+    PATH_BYTES = 32, // length of "/proc/self/fd/FD"
 };
 
 static const char too_long[] = "a socket's path has at most 107 bytes: choose a shorter one";
@@ -39,12 +39,13 @@ static int fail_unknown(const char *kind, const char *name, struct failure *fail
     return -EINVAL;
 }
 
-/// The number that a text is, if it is one.
+/// Parses a user or group id. Returns false if the text is not a number.
 static bool read_id(const char *text, uint32_t *id) {
     return values_read_number(text, text + strlen(text), UINT32_MAX - 1, id);
 }
 
-/// Reads USER or USER:GROUP, each a name or a number. NULL leaves both -1: whoever makes the file.
+/// Parses USER or USER:GROUP, each a name or a number. A missing part is -1: the file keeps its
+/// owner or group.
 /// - Returns 0, or -errno with failure filled in.
 static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failure *failure) {
     char *user = text ? strdup(text) : NULL;
@@ -79,7 +80,7 @@ static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failu
     return result;
 }
 
-/// Explains why bind failed, with the cure.
+/// Fills in the failure for an error of bind, with the cure.
 static int fail_bind(const char *path, int error, struct failure *failure) {
     const char *slash = strrchr(path, '/');
     const int folder = slash ? (int)(slash - path) : 0;
@@ -113,8 +114,8 @@ static int fail_bind(const char *path, int error, struct failure *failure) {
     }
 }
 
-/// Whether somebody listens at the path, and who. It is a socket's.
-/// - Returns 0 if nobody does any more, or -errno with failure filled in.
+/// Checks whether a process listens at the socket's file, and names it.
+/// - Returns 0 if no process listens, or -errno with failure filled in.
 static int check_stale(const char *path, const struct sockaddr_un *address,
                        struct failure *failure) {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -144,7 +145,7 @@ static int check_stale(const char *path, const struct sockaddr_un *address,
     return -EADDRINUSE;
 }
 
-/// Removes a socket's file that nobody listens at.
+/// Removes the file of a socket that no process listens at.
 static int remove_stale(const struct control_socket *made, const struct sockaddr_un *address,
                         struct failure *failure) {
     struct stat found;
@@ -160,7 +161,7 @@ static int remove_stale(const struct control_socket *made, const struct sockaddr
     return result;
 }
 
-/// Binds with the mode, which the file has from its first moment.
+/// Binds the socket so that its file has the mode from its creation.
 /// - Returns 0 or -errno.
 static int bind_with_mode(int fd, const struct sockaddr_un *address, mode_t mode) {
     const mode_t before = umask(~mode & 0777);
@@ -170,8 +171,8 @@ static int bind_with_mode(int fd, const struct sockaddr_un *address, mode_t mode
     return result;
 }
 
-/// Makes the file, in the folder that is open: bind takes no descriptor of one. Nobody can connect
-/// to it, as nobody listens yet.
+/// Creates the file in the open folder, through /proc/self/fd, since bind accepts no folder
+/// descriptor. No client can connect yet, as the socket does not listen.
 static int make_file(const struct control_socket *made, mode_t mode, struct failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int length = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
@@ -190,8 +191,8 @@ static int make_file(const struct control_socket *made, mode_t mode, struct fail
     return result < 0 ? fail_bind(made->path, -result, failure) : 0;
 }
 
-/// Sets the mode of the open file (O_PATH), if it was another firewall's, and its owner, as
-/// far as it has others: who may not change them need not.
+/// Sets owner and group of the open file (O_PATH) if they differ from the options, and its mode if
+/// the socket was taken over. If nothing differs, no rights are needed.
 /// - Returns 0, or -errno with failure filled in.
 static int give_file(int file, const struct options *options, bool is_taken, uid_t owner,
                      gid_t group, struct failure *failure) {
@@ -221,8 +222,8 @@ static int give_file(int file, const struct options *options, bool is_taken, uid
     return 0;
 }
 
-/// Sets the file's mode and owner, listens, and keeps what is known of the file. Nothing is
-/// changed of a file that is no socket, or that has another name elsewhere.
+/// Sets the file's mode and owner, listens, and records the file's identity. Fails, without
+/// changing the file, if it is no socket or has a second link.
 static int open_made(struct control_socket *made, const struct options *options, bool is_taken,
                      uid_t owner, gid_t group, struct failure *failure) {
     const int file = openat(made->folder, made->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -249,7 +250,7 @@ static int open_made(struct control_socket *made, const struct options *options,
     return 0;
 }
 
-/// Opens the folder of the file. Returns 0, or -errno with failure filled in.
+/// Opens the folder of the socket's file. Returns 0, or -errno with failure filled in.
 static int open_folder(struct control_socket *made, struct failure *failure) {
     if (strlen(made->path) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
         return fail(made->path, too_long, ENAMETOOLONG, failure);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The answers of the control socket: docs/CONTROL.md. Pure; each is a line with its line end.
+//! Answers of the control socket (docs/CONTROL.md), each a line of JSON with its line end. Pure.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,8 @@ struct ErrorAnswer<'a> {
     error: &'a str,
 }
 
-/// A request failed. text: "CAUSE: CURE".
+/// Returns the answer to a failed request.
+/// - text: "CAUSE: CURE".
 pub fn error(text: &str) -> String {
     object::line(&ErrorAnswer {
         ok: false,
@@ -78,7 +79,7 @@ struct QueueObject {
     reconciled: bool,
 }
 
-/// A figure that comes from the kernel's; none if they are not known.
+/// Returns a value that depends on the kernel's figures; None if they are unknown.
 fn known(ledger: &Ledger, value: u64) -> Option<u64> {
     ledger.known.then_some(value)
 }
@@ -150,7 +151,8 @@ struct StatusAnswer<'a> {
     counts: &'a [u64],
 }
 
-/// Writes the running program and its counts. counts: in the order of `counts::ALL`.
+/// Returns the answer to `status`: the running program, its policy, queues and counts.
+/// - counts: in the order of `counts::ALL`.
 pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &[u64]) -> String {
     object::line(&StatusAnswer {
         ok: true,
@@ -174,9 +176,10 @@ pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &
     })
 }
 
-/// The ledger. report: as report::ledger makes it with --json.
+/// Returns the answer to `stats`.
+/// - report: ledger that report::ledger makes with --json.
 pub fn stats(report: &str) -> String {
-    // The report is an object of its own, on a line.
+    // The report is a JSON object on a line; "ok" becomes its first key.
     let rest = report.strip_prefix('{').unwrap_or_default();
     format!("{{\"ok\":true,{rest}")
 }
@@ -239,7 +242,8 @@ struct RulesAnswer<'a> {
     rules: Vec<RuleObject<'a>>,
 }
 
-/// The rules. snapshot: with them.
+/// Returns the answer to `rules`.
+/// - snapshot: includes the rules.
 pub fn rules(snapshot: &Snapshot) -> String {
     let policy = snapshot.policy.as_ref();
     let rules = policy.map_or(&[][..], |policy| &policy.rules);
@@ -264,7 +268,8 @@ struct ConnectionObject {
     age_ms: u64,
 }
 
-/// An end of a connection. is_low: the lower one of both.
+/// Returns address and port of one end of a connection.
+/// - is_low: the end that comes first in the connection's key.
 fn end(listed: &Listed, is_low: bool) -> (String, u16) {
     let [first, second, third, fourth, fifth] = listed.key;
     let is_ipv4 = (first >> 8) as u8 == 4;
@@ -288,7 +293,7 @@ fn state_name(state: ListedState) -> &'static str {
     }
 }
 
-/// Protocol that a client speaks; None without names.
+/// Returns the name of the protocol in which the client sent its names; None without names.
 fn protocol_name(protocol: NamesProtocol) -> Option<&'static str> {
     match protocol {
         NamesProtocol::Other => None,
@@ -324,7 +329,7 @@ struct ConnectionsAnswer {
     next: Option<u64>,
 }
 
-/// A page of connections.
+/// Returns the answer to `connections`: one page of the listing.
 pub fn connections(listing: &Listing) -> String {
     let page = &listing.page;
     let listed = page.listed.iter().take(page.count as usize);
@@ -389,7 +394,8 @@ struct ProofAnswer {
     number: u64,
 }
 
-/// Address and contents of a proof that a client is to send.
+/// Returns the answer to `proof`: the netlink port to which the client sends its proof, and the
+/// number to send.
 pub fn proof(port: u32, number: u64) -> String {
     object::line(&ProofAnswer {
         ok: true,
@@ -398,7 +404,8 @@ pub fn proof(port: u32, number: u64) -> String {
     })
 }
 
-/// waiting: packets that have no verdict yet.
+/// Returns the answer to `drain`.
+/// - waiting: number of packets that have no verdict yet.
 pub fn drain(seconds: u32, waiting: u64) -> String {
     object::line(&DrainAnswer {
         ok: true,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One client of the control socket: the lines that it sends, the answer that it is to read. Nothing
-//! here waits, and nothing grows with what a client does.
+//! One client of the control socket: its buffer of requests and the answer to send. Nothing here
+//! blocks, and its memory is bounded whatever the client does.
 // seccomp: close recvfrom sendto
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,48 +12,51 @@ use nix::sys::socket::{recv, send, MsgFlags};
 
 use crate::control::proof::Proof;
 
-/// Bytes of a request with its line end.
+/// Maximum length of a request with its line end, in bytes.
 pub const LINE_BYTES: usize = 64 * 1024;
-/// The time within which a client reads some of its answer.
+/// Time within which a client must read a part of its answer, in milliseconds.
 pub const READ_MS: u64 = 10 * 1000;
 
+/// A client of the control socket.
 pub struct ControlClient {
     fd: OwnedFd,
-    /// Identity of the peer.
+    /// User of the client.
     pub uid: uid_t,
-    /// The proof of the connection, and of the process that made it.
+    /// Proof that the client must send before an upgrade: its process, and the number of its
+    /// connection.
     pub proof: Proof,
-    /// LINE_BYTES of them: what it sent and was not served yet.
+    /// Buffer of LINE_BYTES for received bytes that are not served yet.
     bytes: Vec<u8>,
+    /// Number of received bytes in `bytes`.
     filled: usize,
-    /// Bytes at the beginning of `bytes` that hold no line end.
+    /// Number of bytes at the start of `bytes` that were searched and hold no line end.
     looked: usize,
-    /// It sends no more.
+    /// True if the client has closed its sending side.
     pub ended: bool,
-    /// None: no answer is due.
+    /// Answer that is being sent; None if no answer is due.
     answer: Option<Vec<u8>>,
-    /// Bytes of the answer that are sent.
+    /// Number of bytes of the answer that were sent.
     sent: usize,
-    /// Deadline for reading more of the answer (monotonic time).
+    /// Time by which the client must have read more of the answer (monotonic, in milliseconds).
     due_ms: u64,
-    /// Close the connection once the answer is sent.
+    /// True if the connection is closed once the answer is sent.
     pub closing: bool,
 }
 
-/// Contents of a client's buffer.
+/// State of a client's buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlLine {
-    /// No line yet.
+    /// No complete line yet.
     None,
-    /// A line, without its line end.
+    /// A complete line, without its line end.
     Whole(Vec<u8>),
-    /// More than fits, without a line end.
+    /// The buffer is full and holds no line end.
     TooLong,
-    /// The client ended within a line.
+    /// The client closed the connection within a line.
     Cut,
 }
 
-/// Makes a client of a connection, which does not block.
+/// Creates a client from a non-blocking connection.
 pub fn make(fd: OwnedFd, uid: uid_t, proof: Proof) -> ControlClient {
     ControlClient {
         fd,
@@ -70,18 +73,18 @@ pub fn make(fd: OwnedFd, uid: uid_t, proof: Proof) -> ControlClient {
     }
 }
 
-/// The connection.
+/// Returns the client's connection.
 pub fn fd(client: &ControlClient) -> BorrowedFd<'_> {
     client.fd.as_fd()
 }
 
-/// Whether some of an answer is still to be sent.
+/// Returns true if a part of an answer is still to be sent.
 pub fn is_answered(client: &ControlClient) -> bool {
     client.answer.is_some()
 }
 
-/// Reads what has arrived, as far as there is room. Does nothing while an answer is due. Fails if the
-/// connection is broken.
+/// Receives bytes into the buffer without blocking. Does nothing while an answer is due, or if the
+/// buffer is full. Fails if the connection is broken.
 pub fn receive(client: &mut ControlClient) -> Result<(), Errno> {
     let Some(room) = client.bytes.get_mut(client.filled..) else {
         return Ok(());
@@ -100,13 +103,14 @@ pub fn receive(client: &mut ControlClient) -> Result<(), Errno> {
     }
 }
 
-/// The bytes that were not looked at.
+/// Returns the received bytes that were not searched for a line end.
 fn rest(client: &ControlClient) -> &[u8] {
     let rest = client.bytes.get(client.looked..client.filled);
     rest.unwrap_or_default()
 }
 
-/// Returns the first line, if it is whole. What has been searched is not searched again.
+/// Removes the first line from the buffer and returns it, or says why there is none. Searched bytes
+/// are not searched again.
 pub fn line(client: &mut ControlClient) -> ControlLine {
     let Some(end) = rest(client).iter().position(|byte| *byte == b'\n') else {
         client.looked = client.filled;
@@ -124,15 +128,15 @@ pub fn line(client: &mut ControlClient) -> ControlLine {
     ControlLine::Whole(line)
 }
 
-/// Has an answer sent. None is due yet.
+/// Sets the answer to send. No other answer may be due.
 pub fn answer(client: &mut ControlClient, answer: String, now_ms: u64) {
     client.answer = Some(answer.into_bytes());
     client.sent = 0;
     client.due_ms = now_ms + READ_MS;
 }
 
-/// Sends what can be sent of the answer. Fails with ETIMEDOUT if the client has not read for too long,
-/// or if the connection is broken.
+/// Sends as much of the answer as possible without blocking. Fails with ETIMEDOUT if the client has
+/// not read for too long, or with the error of a broken connection.
 pub fn send_answer(client: &mut ControlClient, now_ms: u64) -> Result<(), Errno> {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let Some(answer) = &client.answer else {
@@ -154,12 +158,12 @@ pub fn send_answer(client: &mut ControlClient, now_ms: u64) -> Result<(), Errno>
     Ok(())
 }
 
-/// Whether a whole line waits to be served.
+/// Returns true if the buffer holds a complete line.
 fn has_line(client: &ControlClient) -> bool {
     rest(client).contains(&b'\n')
 }
 
-/// Events to poll the connection for.
+/// Returns the events for which to poll the connection.
 pub fn events(client: &ControlClient) -> PollFlags {
     if client.answer.is_some() {
         PollFlags::POLLOUT
@@ -170,7 +174,8 @@ pub fn events(client: &ControlClient) -> PollFlags {
     }
 }
 
-/// The milliseconds until there is something to do without any event, if ever.
+/// Returns the milliseconds after which the client must be served even without an event; None: no
+/// limit.
 pub fn timeout(client: &ControlClient, now_ms: u64) -> Option<u64> {
     if client.answer.is_some() {
         return Some(client.due_ms.saturating_sub(now_ms));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The control socket: docs/CONTROL.md. It is served within the main thread's poll loop.
+//! The control socket (docs/CONTROL.md), served within the main thread's poll loop.
 //!
-//! Theory of operation: the loop asks for descriptors and for how long it may sleep, polls, and gives
-//! what poll said back. Nothing here ever waits: a client has one buffer for its requests and at most
-//! one answer, and while that is not read nothing more is taken from it. So memory is bounded by
-//! CLIENTS_MAX, and a client that sends too much or reads too little harms itself only.
+//! Theory of operation: the main loop asks for the descriptors to poll and for the timeout, polls,
+//! and passes the result back. Nothing here ever blocks. A client has one buffer for its requests
+//! and at most one answer; until it has read the answer, nothing more is received from it. So
+//! memory is bounded by CLIENTS_MAX, and a client that sends too much or reads too little delays
+//! only itself.
 // seccomp: accept4 getuid ioctl
 
 use std::io::ErrorKind;
@@ -32,35 +33,37 @@ use crate::state::snapshot::Snapshot;
 use crate::worker::wait;
 use crate::worker::workers::Listing;
 
-/// At a time.
+/// Maximum number of clients at a time.
 pub const CLIENTS_MAX: usize = 16;
-/// Clients of users other than root, at most.
+/// Maximum number of clients of all users other than root.
 pub const OTHERS_MAX: usize = 12;
-/// Clients of one user other than root, at most.
+/// Maximum number of clients of one user other than root.
 pub const USER_MAX: usize = 8;
 
 const NS_PER_MS: u64 = 1000 * 1000;
-/// How long nothing is accepted when the system can give no more descriptors.
+/// Pause of accepting clients, in milliseconds, after the system had no more descriptors.
 const PAUSE_MS: u64 = 1000;
 
-/// Actions of requests, supplied by the daemon; all are called by `serve`.
+/// Actions that requests trigger, supplied by the daemon; `serve` calls them.
 pub trait ControlActions {
-    /// As snapshot::take.
+    /// Returns a snapshot of the running firewall (snapshot::take).
     fn snapshot(&mut self, with_rules: bool) -> Snapshot;
-    /// The ledger as report::ledger makes it with --json, "reason":"control".
+    /// Returns the ledger as report::ledger makes it with --json and "reason":"control".
     fn stats(&mut self) -> String;
-    /// As workers::list.
+    /// Returns a page of the connection listing (workers::list).
     fn connections(&mut self, from: u64, undecided: bool) -> Result<Listing, Errno>;
-    /// As reload::reload.
+    /// Reloads the policy (reload::reload).
     fn reload(&mut self) -> Result<ReloadResult, Failure>;
-    /// Ends as by SIGTERM when no packet waits, or after so many seconds. Returns at once.
+    /// Ends the process as SIGTERM does, once no packet waits or after `seconds`. Returns at once.
     fn drain(&mut self, seconds: u32);
-    /// Begins to hand everything over to the process at the other end of client, which has been
-    /// sent nothing yet. The control keeps no descriptor of the client unless this fails. The loop
-    /// goes on with the handover.
+    /// Begins an upgrade: the hand-over to the process at the other end of client, to which nothing
+    /// was sent yet. The control socket keeps a descriptor of the client only if this fails. The
+    /// main loop continues the hand-over.
     fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
-    /// Sends events to a client that has received {"ok":true}. verdicts: of the packets that it
-    /// wants, bits 1 << Verdict. EBUSY: there are too many such clients.
+    /// Adds a client that has received {"ok":true} to the receivers of events. EBUSY: there are too
+    /// many.
+    /// - verdicts: wanted packets, by the bits 1 << Verdict.
+    /// - packets: the events include the packets' bytes.
     fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno>;
 }
 
@@ -68,9 +71,9 @@ pub struct Control {
     socket: ControlSocket,
     own: ControlSelf,
     proof: ControlProof,
-    /// Connections so far.
+    /// Number of clients accepted so far, which numbers their connections.
     connections: u64,
-    /// Until then nobody is accepted; monotonic time.
+    /// Time until which no client is accepted (monotonic, in milliseconds).
     paused_ms: u64,
     clients: Vec<ControlClient>,
 }
@@ -79,9 +82,9 @@ fn now_ms() -> u64 {
     wait::clock() / NS_PER_MS
 }
 
-/// Opens the socket at a path, options.control, with its mode and owner before anybody can connect.
-/// To be called while the program still has the rights that this needs, and before it has threads.
-/// listener: the listening socket of options.control, if it was taken from another process.
+/// Opens the socket at `path` (options.control). Its file has its mode and owner before a client
+/// can connect. Called before the program drops its privileges and starts threads.
+/// - listener: listening socket of options.control that was taken over from another process.
 pub fn open(path: &str, options: &Options, listener: Option<OwnedFd>) -> Result<Control, Failure> {
     let own = control::process::read();
     let proof = control::proof::open()?;
@@ -96,7 +99,7 @@ pub fn open(path: &str, options: &Options, listener: Option<OwnedFd>) -> Result<
     })
 }
 
-/// The descriptors to poll and the events to poll them for; at most 1 + CLIENTS_MAX.
+/// Returns the descriptors to poll with their events; at most 1 + CLIENTS_MAX.
 pub fn poll(control: &Control) -> Vec<(BorrowedFd<'_>, PollFlags)> {
     let accepting = match now_ms() < control.paused_ms {
         true => PollFlags::empty(),
@@ -111,7 +114,7 @@ pub fn poll(control: &Control) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         .collect()
 }
 
-/// The milliseconds that the loop may sleep; none = for ever.
+/// Returns the maximum time that the loop may sleep, in milliseconds; None: no limit.
 pub fn timeout(control: &Control) -> Option<u64> {
     let now = now_ms();
     let paused = (now < control.paused_ms).then(|| control.paused_ms - now);
@@ -120,15 +123,16 @@ pub fn timeout(control: &Control) -> Option<u64> {
     clients.chain(paused).min()
 }
 
-/// Sends a client that is not served the reason, as far as that goes at once, and closes.
+/// Sends the reason to a client that is not served, as far as possible without blocking, and closes
+/// the connection.
 fn turn_away(fd: OwnedFd, text: &str) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let answer = control::answer::error(text);
-    let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // who does not read it knows as well
+    let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // a failure doesn't matter: the connection is closed anyway
 }
 
-/// Fails if there is no place for another client of a user. Root has places of its own, so that nobody
-/// else keeps it from steering the firewall.
+/// Fails if the limit of clients is reached for a user. Root has places of its own, so that other
+/// users can't lock it out.
 fn check_place(control: &Control, uid: uid_t) -> Result<(), Failure> {
     let number = |is_it: &dyn Fn(uid_t) -> bool| {
         let clients = control.clients.iter();
@@ -149,7 +153,7 @@ fn check_place(control: &Control, uid: uid_t) -> Result<(), Failure> {
     ))
 }
 
-/// Serves a new connection from now on, or tells why not.
+/// Makes a new connection a client, or sends the reason for the refusal.
 fn welcome(control: &mut Control, fd: OwnedFd) {
     let peer = control::peer::read(&fd).unwrap_or(control::peer::UNKNOWN);
     if !control::peer::may_ask(&peer, &control.socket.access, getuid().as_raw()) {
@@ -173,7 +177,7 @@ fn welcome(control: &mut Control, fd: OwnedFd) {
     }
 }
 
-/// Accepts as many as may be served at a time; others come with the next call.
+/// Accepts up to CLIENTS_MAX waiting connections; the next call accepts the rest.
 fn accept_clients(control: &mut Control) {
     for _ in 0..CLIENTS_MAX {
         let accepted = control.socket.listener.accept();
@@ -185,7 +189,7 @@ fn accept_clients(control: &mut Control) {
             Err(error) => {
                 let full = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::ENOBUFS];
                 if Errno::try_from(error).is_ok_and(|error| full.contains(&error)) {
-                    // It stays ready, so the loop would spin.
+                    // The socket stays readable, so without a pause the loop would spin.
                     control.paused_ms = now_ms() + PAUSE_MS;
                     return;
                 }
@@ -232,13 +236,13 @@ fn answer_drain(actions: &mut dyn ControlActions, request: &ControlRequest) -> S
     control::answer::drain(request.seconds, waiting)
 }
 
-/// A second descriptor of a client, to be given away: the client's own is closed when it was taken.
+/// Duplicates a client's descriptor, to be given away; the client's own is closed later.
 fn second(client: &ControlClient) -> Result<OwnedFd, Errno> {
     let fd = control::client::fd(client).try_clone_to_owned();
     fd.map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
 }
 
-/// Hands a client over to the events. Returns the answer why not, unless it is theirs.
+/// Gives a client's connection to the event receivers. Returns the error answer if that failed.
 fn hand_to_tail(
     actions: &mut dyn ControlActions,
     client: &mut ControlClient,
@@ -255,7 +259,7 @@ fn hand_to_tail(
     })
 }
 
-/// Fails if a client may not take over.
+/// Fails if a client is not allowed to take over the firewall.
 fn check_taker(control: &mut Control, client: &ControlClient) -> Result<(), Failure> {
     let (uid, pid) = (client.uid, client.proof.pid);
     if !control::peer::may_take_over(uid, getuid().as_raw()) {
@@ -278,7 +282,7 @@ fn check_taker(control: &mut Control, client: &ControlClient) -> Result<(), Fail
     Ok(())
 }
 
-/// Hands a client over to the handover. Returns the answer why not, unless it is its.
+/// Begins an upgrade with the client's connection. Returns the error answer if that failed.
 fn hand_to_upgrade(
     control: &mut Control,
     actions: &mut dyn ControlActions,
@@ -297,8 +301,7 @@ fn hand_to_upgrade(
     }
 }
 
-/// Does what a request asks for. Returns the answer; none if the client was given away or is to be
-/// closed.
+/// Executes a request. Returns the answer; None if the client was given away or is to be closed.
 fn answer(
     control: &mut Control,
     actions: &mut dyn ControlActions,
@@ -340,7 +343,7 @@ fn answer_line(
     }
 }
 
-/// Serves the first line of a client to which no answer is due. Returns whether it stays.
+/// Serves the first request of a client that no answer is due to. Returns true if the client stays.
 fn serve_line(
     control: &mut Control,
     actions: &mut dyn ControlActions,
@@ -367,8 +370,8 @@ fn serve_line(
     true
 }
 
-/// Does what can be done for a client: at most one request, so that none waits for another's. Returns
-/// whether it stays.
+/// Serves a client: at most one request, so that clients take turns. Returns true if the client
+/// stays.
 fn serve_client(
     control: &mut Control,
     actions: &mut dyn ControlActions,
@@ -389,8 +392,8 @@ fn serve_client(
     result.is_ok() && (control::client::is_answered(client) || !client.closing)
 }
 
-/// Does what can be done now. To be called after every poll, also if there was nothing. ready: what
-/// poll said of each of what `poll` gave, in the same order.
+/// Serves all clients without blocking. Called after every poll, also after a timeout.
+/// - ready: events that poll returned, in the order of the descriptors from `poll`.
 pub fn serve(control: &mut Control, ready: &[PollFlags], actions: &mut dyn ControlActions) {
     let of_clients = ready.iter().skip(1).copied();
     let of_clients = of_clients.chain(iter::repeat(PollFlags::empty()));
@@ -406,13 +409,14 @@ pub fn serve(control: &mut Control, ready: &[PollFlags], actions: &mut dyn Contr
     }
 }
 
-/// The listening socket, to be handed over.
+/// Returns the listening socket, for the hand-over.
 pub fn listener(control: &Control) -> BorrowedFd<'_> {
     control.socket.listener.as_fd()
 }
 
-/// Closes all. unlink: removes the socket's file, if it is still this socket's and the rights are
-/// still there.
+/// Closes the socket and its clients.
+/// - unlink: removes the socket's file, if it still belongs to this socket and the process still
+///   has the rights.
 pub fn close(control: Control, unlink: bool) {
     control::socket::close(control.socket, unlink);
 }

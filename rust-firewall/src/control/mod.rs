@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The control socket.
+//! The control socket: its file, its clients, their requests and the answers (docs/CONTROL.md).
 
 pub mod answer;
 pub mod client;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who is at the other end of a connection of the control socket, and whether they may ask.
+//! Identity of the control socket's clients, and their permissions.
 // seccomp: getsockopt
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,26 +12,27 @@ use nix::sys::stat::Mode;
 /// Maximum number of groups of a user; a user with more counts as a member of the first group only.
 pub const GROUPS_MAX: usize = 1024;
 
-/// The owner, group and mode of the socket's file, and who started the program: they may ask.
+/// Data that decides which users may send requests: owner, group and mode of the socket's file, and
+/// the user who started the program.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlAccess {
     /// User who started the program.
     pub starter: uid_t,
-    /// The file's owner.
+    /// Owner of the socket's file.
     pub owner: uid_t,
-    /// The file's group.
+    /// Group of the socket's file.
     pub group: gid_t,
-    /// The file's mode.
+    /// Mode of the socket's file.
     pub mode: mode_t,
 }
 
-/// Identity of the client.
+/// User, process and groups of a client.
 #[derive(Clone, Debug)]
 pub struct ControlPeer {
-    /// 0 if it is not to be seen from here.
+    /// Process id; 0 if it is not visible in this pid namespace.
     pub pid: pid_t,
     pub uid: uid_t,
-    /// The first is that of the process.
+    /// Groups of the client; the first is the primary group of its process.
     pub groups: Vec<gid_t>,
 }
 
@@ -42,7 +43,8 @@ pub const UNKNOWN: ControlPeer = ControlPeer {
     groups: Vec::new(),
 };
 
-/// The groups besides that of the process; none if the kernel does not tell them.
+/// Returns the supplementary groups of the process at the other end; none if the kernel does not
+/// report them.
 fn read_groups(fd: BorrowedFd) -> Vec<gid_t> {
     let mut groups: Vec<gid_t> = vec![0; GROUPS_MAX];
     let mut bytes = size_of_val(groups.as_slice()) as socklen_t;
@@ -62,7 +64,7 @@ fn read_groups(fd: BorrowedFd) -> Vec<gid_t> {
     groups
 }
 
-/// Reads the credentials that the kernel kept when the other end connected.
+/// Reads the credentials of the client, which the kernel stored when it connected.
 pub fn read(fd: &impl AsFd) -> Result<ControlPeer, Errno> {
     let credentials = getsockopt(fd, sockopt::PeerCredentials)?;
     let mut groups = vec![credentials.gid()];
@@ -74,8 +76,8 @@ pub fn read(fd: &impl AsFd) -> Result<ControlPeer, Errno> {
     })
 }
 
-/// Whether they may ask: root, the starter, whom the program runs as, the file's owner, and members
-/// of its group if they may write to it.
+/// Returns true if a client may send requests: root, the user who started the program, the user it
+/// runs as, the file's owner, and members of the file's group if the group may write to it.
 pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bool {
     if [0, access.starter, access.owner, runs_as].contains(&peer.uid) {
         return true;
@@ -84,8 +86,8 @@ pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bo
     group_may && peer.groups.contains(&access.group)
 }
 
-/// Whether they may take over, once they have shown CAP_NET_ADMIN: root, and whom the program runs
-/// as. Who may ask as a member of the group has to be one of them, too.
+/// Returns true if a client that has proved CAP_NET_ADMIN may take over the firewall: root, and the
+/// user it runs as. Other members of the file's group may not.
 pub fn may_take_over(uid: uid_t, runs_as: uid_t) -> bool {
     [0, runs_as].contains(&uid)
 }

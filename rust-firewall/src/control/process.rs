@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How this process was started, for who wants to start another one like it.
+//! Executable and options of this process, for a client that starts another one like it.
 
 use std::env;
 
@@ -7,19 +7,21 @@ use nix::unistd::{getpid, getuid};
 
 use crate::options::arguments::{self, ArgumentsOption};
 
-/// How --events names a listener's socket.
+/// Prefix of an --events value that names a listener's socket.
 const UNIX_PREFIX: &str = "unix:";
 
+/// Identity of this process in the answer to `status`.
 pub struct ControlSelf {
     pub pid: i32,
     pub uid: u32,
-    /// Absolute; empty where the system does not tell.
+    /// Absolute path of the executable; empty if the system does not report it.
     pub executable: String,
-    /// The options that were given, as --NAME and VALUE, with absolute paths.
+    /// Options of the command line, as --NAME and VALUE, with absolute paths.
     pub arguments: Vec<String>,
 }
 
-/// A path from the root, if the system tells where we are.
+/// Returns the prefix and the absolute path; the path is unchanged if the current folder is
+/// unknown.
 fn absolute(prefix: &str, path: &str) -> String {
     let folder = env::current_dir().ok();
     match folder.filter(|_| !path.starts_with('/')) {
@@ -28,7 +30,7 @@ fn absolute(prefix: &str, path: &str) -> String {
     }
 }
 
-/// The value as another process may be given it.
+/// Returns an option's value for another process: relative paths become absolute.
 fn value_of(name: &str, value: &str) -> String {
     let is = |option| name == arguments::name(option);
     if is(ArgumentsOption::Policy) || is(ArgumentsOption::Control) {
@@ -43,10 +45,10 @@ fn value_of(name: &str, value: &str) -> String {
     }
 }
 
-/// All that were given.
+/// Returns all options of the command line.
 fn read_arguments() -> Vec<String> {
     let words: Vec<_> = env::args_os().collect();
-    // main took them as well.
+    // main has accepted the same words.
     let Ok(values) = arguments::parse(&words) else {
         return Vec::new();
     };
@@ -63,8 +65,8 @@ fn read_arguments() -> Vec<String> {
     all
 }
 
-/// Reads it. --take-over is left out, as the next process takes over from this one. What /proc does
-/// not tell is left empty.
+/// Returns the identity of this process. --take-over is left out: the next process takes over from
+/// this one. Values that /proc does not show are empty.
 pub fn read() -> ControlSelf {
     let executable = env::current_exe().unwrap_or_default();
     ControlSelf {

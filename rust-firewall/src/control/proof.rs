@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The proof that who asks for an upgrade has CAP_NET_ADMIN in this network namespace, by which alone
-//! queues may be taken.
+//! Proof that the client of an upgrade has CAP_NET_ADMIN in this network namespace, the capability
+//! that a process needs to bind queues.
 //!
-//! Theory of operation: the kernel lets only who has that capability send a netlink message of
-//! NETLINK_NETFILTER to another process (netlink_sendmsg and netlink_allowed in
-//! net/netlink/af_netlink.c: it asks for the capability in the user namespace of the sender's network
-//! namespace, at the time of the call), and finds the receiver in the sender's network namespace only.
-//! So the firewall has such a socket, tells a client its port and the connection's number, and the
-//! client sends the number there. The kernel says from which process the message is; it must be the
-//! one that connected, so that a proof of one's own can't be passed on as another's. Nothing of
-//! /proc is read, which may say something else a moment later.
+//! Theory of operation: only a process with CAP_NET_ADMIN can send a netlink message of
+//! NETLINK_NETFILTER to another process. The kernel checks it at the time of the call, in the user
+//! namespace of the sender's network namespace, and it finds the receiver only in that network
+//! namespace (netlink_sendmsg and netlink_allowed in net/netlink/af_netlink.c). So the firewall has
+//! such a socket; it tells a client the socket's port and the number of its connection, and the
+//! client sends the number there. The kernel reports the process that sent the message. It must be
+//! the process that connected, so that no process can pass on a proof as another's. Nothing is read
+//! from /proc, where the answer may differ a moment later.
 // seccomp: recvmsg
 
 use std::collections::VecDeque;
@@ -25,35 +25,37 @@ use nix::sys::socket::{
 
 use crate::base::log::{failure_set_start, Failure};
 
-/// Maximum number of proofs that are stored for later upgrade requests: one for each client.
+/// Maximum number of received proofs that are stored for later upgrade requests: one for each
+/// client.
 const PROOFS_MAX: usize = 16;
-/// Bytes of a number as text.
+/// Maximum length of a connection's number as text.
 const NUMBER_BYTES: usize = 20;
 
-/// That a process has shown what it can.
+/// Proof by a process that it has CAP_NET_ADMIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     pub pid: i32,
-    /// The connection's number.
+    /// Number of the process's connection to the control socket.
     pub number: u64,
 }
 
+/// Netlink socket that receives proofs, and the proofs received so far.
 pub struct ControlProof {
     fd: OwnedFd,
-    /// The socket's port, where proofs are sent to.
+    /// Netlink port of the socket, to which clients send their proofs.
     pub port: u32,
-    /// The newest last.
+    /// Received proofs, the newest last.
     came: VecDeque<Proof>,
 }
 
-/// Makes a socket of the kind that proofs are sent from and to.
+/// Opens a netlink socket that can send and receive proofs.
 pub fn make_socket() -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let protocol = SockProtocol::NetlinkNetFilter;
     socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)
 }
 
-/// Opens the socket. To be called before the sandbox stands.
+/// Opens and binds the socket that receives proofs. Called before the sandbox is in place.
 pub fn open() -> Result<ControlProof, Failure> {
     let made = || -> nix::Result<ControlProof> {
         let fd = make_socket()?;
@@ -66,14 +68,14 @@ pub fn open() -> Result<ControlProof, Failure> {
     made().map_err(|error| failure_set_start("the socket for proofs", error))
 }
 
-/// The proof that a message is, if it is one.
+/// Returns the proof in a message; None if the message is none.
 fn proof_of(sender: Option<UnixCredentials>, text: &[u8]) -> Option<Proof> {
     let number = std::str::from_utf8(text).ok()?.parse().ok()?;
     let pid = sender?.pid();
     (pid > 0).then_some(Proof { pid, number })
 }
 
-/// Receives a message. Fails with EAGAIN if there is none.
+/// Receives a message. Returns its proof, if it is one. Fails with EAGAIN if there is no message.
 fn receive(proof: &ControlProof) -> nix::Result<Option<Proof>> {
     let mut text = [0; NUMBER_BYTES];
     let mut control = cmsg_space!(UnixCredentials);
@@ -89,7 +91,7 @@ fn receive(proof: &ControlProof) -> nix::Result<Option<Proof>> {
     Ok(proof_of(sender, text.get(..bytes).unwrap_or_default()))
 }
 
-/// Whether a process has sent its connection's number. Looks at all that has come.
+/// Receives all waiting messages. Returns true if a process has sent the wanted proof.
 pub fn has_come(proof: &mut ControlProof, wanted: Proof) -> bool {
     loop {
         match receive(proof) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A request of the control socket, read and checked. Pure.
+//! Parsing of a control socket request. Pure.
 
 use serde_json::{Map, Value};
 
@@ -10,6 +10,7 @@ use crate::packet::verdict::{self, Verdict};
 use crate::queue::QueueKind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Commands of the control socket.
 pub enum ControlCommand {
     Status,
     Stats,
@@ -23,36 +24,38 @@ pub enum ControlCommand {
     Upgrade,
 }
 
-/// The version of the request `upgrade`.
+/// Version of the protocol of `upgrade`.
 pub const VERSION: u64 = 2;
-/// Seconds of a drain if none are given.
+/// Duration of a drain in seconds if the request has none.
 pub const DRAIN_SECONDS: u32 = 10;
 pub const DRAIN_SECONDS_MAX: u64 = 3600;
-/// Greatest start of a page of `connections`: a queue and a slot.
+/// Maximum position in the connection listing: a worker's index and a slot.
 pub const FROM_MAX: u64 = (1 << 48) - 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+/// A parsed request. Fields that do not belong to the command have their default.
 pub struct ControlRequest {
     pub command: ControlCommand,
+    /// `log`: level to set, if any.
     pub level: Option<LogLevel>,
-    /// `drain`: for how long.
+    /// `drain`: maximum duration in seconds.
     pub seconds: u32,
-    /// `tail`: bits 1 << Verdict.
+    /// `tail`: wanted packets, by the bits 1 << Verdict.
     pub verdicts: u32,
-    /// `tail`: whether packets are sent as well.
+    /// `tail`: true if the events include the packets' bytes.
     pub packets: bool,
-    /// `connections`: undecided ones only.
+    /// `connections`: only connections whose names are undecided.
     pub undecided: bool,
-    /// `connections`: where to begin.
+    /// `connections`: position at which the page begins.
     pub from: u64,
-    /// `upgrade`: what receives the packets.
+    /// `upgrade`: packet backend of the new firewall.
     pub backend: QueueKind,
 }
 
 const EXPECTED: &str =
     "status, stats, rules, reload, log, drain, tail, proof, connections or upgrade";
 
-/// The commands, and what each takes besides its name.
+/// Commands with their names and the keys that they accept besides "command".
 const COMMANDS: [(ControlCommand, &str, &[&str]); 10] = [
     (ControlCommand::Status, "status", &[]),
     (ControlCommand::Stats, "stats", &[]),
@@ -70,7 +73,7 @@ const COMMANDS: [(ControlCommand, &str, &[&str]); 10] = [
     (ControlCommand::Upgrade, "upgrade", &["version", "backend"]),
 ];
 
-/// Names of verdicts in `tail`: a mark is an accept.
+/// Names of verdicts in `tail`, with their bits; `accept` includes the verdict with a mark.
 const TAIL_VERDICTS: [(&str, u32); 3] = [
     (
         "accept",
@@ -102,7 +105,8 @@ fn find_command(object: &Map<String, Value>) -> Result<Command, Failure> {
     })
 }
 
-/// Searches for keys that the command does not accept; the first in the order of bytes is told.
+/// Fails if the request has a key that the command does not accept; names the first of them in byte
+/// order.
 fn check_keys(object: &Map<String, Value>, (_, name, keys): Command) -> Result<(), Failure> {
     let takes = |key: &str| key == "command" || keys.contains(&key);
     match object.keys().filter(|key| !takes(key)).min() {
@@ -134,7 +138,7 @@ fn read_seconds(value: &Value) -> Result<u32, Failure> {
         .ok_or_else(|| fail_key("seconds", "a whole number from 0 to 3600"))
 }
 
-/// The verdicts that a name stands for.
+/// Returns the verdict bits of a name in `tail`.
 fn verdicts_of(value: &Value) -> Option<u32> {
     let mut known = TAIL_VERDICTS.into_iter();
     known
@@ -177,7 +181,7 @@ fn read_upgrade(object: &Map<String, Value>) -> Result<QueueKind, Failure> {
         .ok_or_else(|| fail_key("backend", "classic, mnl or raw"))
 }
 
-/// Reads a line without its line end.
+/// Parses a request line without its line end.
 pub fn parse(line: &[u8]) -> Result<ControlRequest, Failure> {
     let Ok(Value::Object(object)) = serde_json::from_slice(line) else {
         return Err(fail(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The control socket's file: made so that nobody can connect before mode and owner are right, and
-//! removed only if it is ours or nobody's. All is done in the folder that was opened first, without
-//! following a link: root does it where others may write.
+//! File of the control socket: created so that no client can connect before mode and owner are set,
+//! and removed only if it belongs to this socket or no process listens at it. All operations use
+//! the folder's descriptor and follow no link, because root runs them in folders where other users
+//! may write.
 // seccomp: newfstatat unlinkat close
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -27,21 +28,21 @@ const BACKLOG: i32 = 16;
 const TOO_LONG: &str = "a socket's path has at most 107 bytes: choose a shorter one";
 const NO_SOCKET: &str = "there is a file that is no socket: choose another path";
 
-/// A listening socket and its file.
+/// Listening control socket and its file.
 pub struct ControlSocket {
     pub listener: UnixListener,
     place: Place,
-    /// The file's device and inode, so that another's file is not removed.
+    /// Device of the file; with the inode it identifies the file before it is removed.
     pub device: u64,
     pub inode: u64,
     pub access: ControlAccess,
 }
 
-/// Location of the file.
+/// Location of the socket's file.
 struct Place {
     path: String,
     folder: OwnedFd,
-    /// In it.
+    /// Name of the file in the folder.
     name: String,
 }
 
@@ -49,7 +50,7 @@ fn usage(text: impl std::fmt::Display) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// A failure about the socket's file.
+/// Returns a failure about the socket's file.
 fn fail(path: &str, cause_and_cure: &str) -> Failure {
     usage(format_args!("control socket {path}: {cause_and_cure}"))
 }
@@ -61,7 +62,7 @@ fn fail_unknown(kind: &str, name: &str) -> Failure {
     ))
 }
 
-/// The number that a text is, if it is one.
+/// Parses a user or group id; None if the text is not a number.
 fn read_id(text: &str) -> Option<u32> {
     values::read_number(text.as_bytes(), u32::MAX - 1)
 }
@@ -82,7 +83,8 @@ fn group_of(name: &str) -> Result<Gid, Failure> {
         .ok_or_else(|| fail_unknown("group", name))
 }
 
-/// Reads USER or USER:GROUP, each a name or a number. What is left out is whoever makes the file.
+/// Parses USER or USER:GROUP, each a name or a number. A missing part is None: the file keeps its
+/// owner or group.
 fn read_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure> {
     let Some(text) = text else {
         return Ok((None, None));
@@ -93,7 +95,7 @@ fn read_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure>
     }
 }
 
-/// Explains why bind failed, with the cure.
+/// Returns the failure for an error of bind, with the cure.
 fn fail_bind(path: &str, error: Errno) -> Failure {
     match error {
         Errno::ENOENT => {
@@ -127,7 +129,7 @@ fn make_socket() -> Result<OwnedFd, Failure> {
         .map_err(|error| failure_set_start("socket", error))
 }
 
-/// Whether a process listens at the path, which is a socket's, and which one.
+/// Fails if a process listens at the socket's file, and names the process.
 fn check_stale(path: &str, address: &UnixAddr) -> Result<(), Failure> {
     let socket = make_socket()?;
     let listener = match connect(socket.as_raw_fd(), address) {
@@ -149,7 +151,7 @@ fn is_socket(file: &FileStat) -> bool {
     SFlag::from_bits_truncate(file.st_mode) & SFlag::S_IFMT == SFlag::S_IFSOCK
 }
 
-/// Removes a socket's file that nobody listens at.
+/// Removes the file of a socket that no process listens at.
 fn remove_stale(place: &Place, address: &UnixAddr) -> Result<(), Failure> {
     let found = fstatat(
         &place.folder,
@@ -176,7 +178,7 @@ fn unlink(place: &Place) -> Result<(), Errno> {
     )
 }
 
-/// Binds with the mode, which the file has from its first moment.
+/// Binds the socket so that its file has the mode from its creation.
 fn bind_with_mode(socket: &OwnedFd, address: &UnixAddr, mode: Mode) -> Result<(), Errno> {
     let before = umask(mode.complement());
     let result = bind(socket.as_raw_fd(), address);
@@ -184,8 +186,8 @@ fn bind_with_mode(socket: &OwnedFd, address: &UnixAddr, mode: Mode) -> Result<()
     result
 }
 
-/// Makes the file, in the folder that is open: bind takes no descriptor of one. Nobody can connect
-/// to it, as nobody listens yet.
+/// Creates the file in the open folder, through /proc/self/fd, since bind accepts no folder
+/// descriptor. No client can connect yet, as the socket does not listen.
 fn make_file(socket: &OwnedFd, place: &Place, mode: Mode) -> Result<(), Failure> {
     let path = format!("/proc/self/fd/{}/{}", place.folder.as_raw_fd(), place.name);
     let address = UnixAddr::new(path.as_str()).map_err(|_| fail(&place.path, TOO_LONG))?;
@@ -197,8 +199,8 @@ fn make_file(socket: &OwnedFd, place: &Place, mode: Mode) -> Result<(), Failure>
     result.map_err(|error| fail_bind(&place.path, error))
 }
 
-/// Sets the mode of the open file (O_PATH), if it was another firewall's, and its owner, as far
-/// as it has others: who may not change them need not.
+/// Sets owner and group of the open file (O_PATH) if they differ from the options, and its mode if
+/// the socket was taken over. If nothing differs, no rights are needed.
 fn give_file(
     file: &OwnedFd,
     path: &str,
@@ -229,8 +231,8 @@ fn give_file(
     })
 }
 
-/// Sets the file's mode and owner, listens, and keeps what is known of the file. Nothing is
-/// changed of a file that is no socket, or that has another name elsewhere.
+/// Sets the file's mode and owner, listens, and records the file's identity. Fails, without
+/// changing the file, if it is no socket or has a second link.
 fn open_made(
     socket: &OwnedFd,
     place: &Place,
@@ -251,7 +253,7 @@ fn open_made(
         .map_err(|error| failure_set_start("listen", error))
 }
 
-/// Opens the folder of the file.
+/// Opens the folder of the socket's file.
 fn open_folder(path: &str) -> Result<Place, Failure> {
     UnixAddr::new(path).map_err(|_| fail(path, TOO_LONG))?;
     let (folder, name) = privilege::path::folder(path).map_err(|error| fail_bind(path, error))?;
@@ -262,9 +264,10 @@ fn open_folder(path: &str) -> Result<Place, Failure> {
     })
 }
 
-/// Makes the socket at a path, options.control. listener: taken from another process, whose file gets
-/// the mode and the owner of the options. Fails for a file that is no socket or that another process
-/// listens at, a folder that is not there, an owner that is unknown.
+/// Creates the listening socket at `path` (options.control). Fails if the file is no socket or
+/// another process listens at it, if the folder does not exist, or if the owner is unknown.
+/// - listener: socket that was taken over from another process; its file gets the mode and owner of
+///   the options.
 pub fn open(
     path: &str,
     options: &Options,
@@ -284,7 +287,7 @@ pub fn open(
     };
     let file = open_made(&socket, &place, options, is_taken, owner).inspect_err(|_| {
         if !is_taken {
-            // What is left then is a stale socket.
+            // On failure only a stale socket file remains.
             let _ = unlink(&place);
         }
     })?;
@@ -302,8 +305,9 @@ pub fn open(
     })
 }
 
-/// Closes the socket. remove: the file, too, if it is still this socket's and the rights are still
-/// there.
+/// Closes the socket.
+/// - remove: also removes the file, if it still belongs to this socket and the process still has
+///   the rights.
 pub fn close(socket: ControlSocket, remove: bool) {
     let place = &socket.place;
     let is_ours = |file: FileStat| (file.st_dev, file.st_ino) == (socket.device, socket.inode);
