@@ -16,10 +16,10 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 enum {
-    ROOM_STEP_BYTES = 65536, // the least bytes by which the room for a line grows
+    ROOM_STEP_BYTES = 65536, // minimum growth of the receive buffer, in bytes
 };
 
-/// A control message with one descriptor.
+/// Buffer of a control message with one descriptor.
 union control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -35,7 +35,7 @@ int handover_channel_inherited(void) {
     if (number < 0 || number > INT_MAX || end == given || *end != '\0' ||
         getsockopt((int)number, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
         return -1;
-    // The guard, which is started later, has no use for it.
+    // The guard, which this process starts later, must not inherit it.
     return fcntl((int)number, F_SETFD, FD_CLOEXEC) < 0 ? -1 : (int)number;
 }
 
@@ -56,7 +56,8 @@ void handover_channel_until(struct handover_channel *channel, uint64_t due_ns) {
     channel->due_ns = due_ns;
 }
 
-/// Fills in what became of the connection. error: -errno. Returns it.
+/// Fills in the failure for an error of the connection.
+/// - error: -errno. Returns it.
 static int fail(const struct handover_channel *channel, int error, struct failure *failure) {
     const char *whose = channel->whose;
 
@@ -87,7 +88,7 @@ static int fail(const struct handover_channel *channel, int error, struct failur
     return error;
 }
 
-/// Waits until the socket can be read or written. Returns 0 or -errno.
+/// Waits until the socket can be read or written. Returns 0 or -errno: -ETIMEDOUT at the deadline.
 static int wait_for(const struct handover_channel *channel, short events) {
     struct pollfd source = {.fd = channel->fd, .events = events};
 
@@ -105,7 +106,7 @@ static int wait_for(const struct handover_channel *channel, short events) {
     }
 }
 
-/// Sends what goes at once. Returns how much, or -errno.
+/// Sends as much as possible without blocking. Returns the number of sent bytes, or -errno.
 static ssize_t send_some(const struct handover_channel *channel, const char *bytes, size_t length,
                          int fd) {
     struct iovec vector = {.iov_base = (char *)bytes, .iov_len = length};
@@ -133,7 +134,7 @@ int handover_channel_send(struct handover_channel *channel, const char *bytes, s
         if (sent > 0) {
             bytes += sent;
             length -= (size_t)sent;
-            fd = -1; // it goes with the first byte
+            fd = -1; // the descriptor is sent only with the first byte
         } else if (sent == -EAGAIN) {
             result = wait_for(channel, POLLOUT);
         } else if (sent != -EINTR) {
@@ -164,7 +165,8 @@ static int keep_fd(struct handover_channel *channel, const struct msghdr *messag
     return (message->msg_flags & MSG_CTRUNC) != 0 ? -EPROTO : 0;
 }
 
-/// Makes room behind what was received. Returns 0 or -errno.
+/// Moves the unread bytes to the start of the buffer and grows it if little room is left. Returns 0
+/// or -errno.
 static int make_room(struct handover_channel *channel) {
     const size_t left = channel->filled - channel->begin;
     size_t room;
@@ -187,7 +189,8 @@ static int make_room(struct handover_channel *channel) {
     return 0;
 }
 
-/// Receives what is there. Returns how much, or -errno: -ECONNRESET at the end.
+/// Receives available bytes and the descriptor that came with them, if any. Returns the number of
+/// bytes, or -errno: -ECONNRESET if the other end has closed the connection.
 static ssize_t receive_some(struct handover_channel *channel) {
     struct iovec vector = {.iov_base = channel->bytes + channel->filled,
                            .iov_len = channel->room - channel->filled};
@@ -208,8 +211,9 @@ static ssize_t receive_some(struct handover_channel *channel) {
     return received > 0 ? received : -ECONNRESET;
 }
 
-/// The first line that is there, without its end; NULL if there is none.
-/// - looked: how much of it is known to have no end; brought up to date.
+/// Removes the first line from the buffer and returns it without its line end; NULL if there is
+/// none.
+/// - looked: number of unread bytes that are known to hold no line end; updated.
 static char *take_line(struct handover_channel *channel, size_t *looked) {
     const size_t left = channel->filled - channel->begin;
     char *begin, *end;

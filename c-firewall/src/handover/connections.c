@@ -10,14 +10,14 @@ enum {
     FORM_BYTES = 4,
     NUMBER_BYTES = 4,
     KEY_BYTES = 16,
-    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES, // bytes of the trailer: a key and four numbers
+    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES, // size of the trailer: a key and four numbers
 };
 
 #define KEY_WORDS 2
 
-/// Writes connections, by lists. What has no room is as if it were forgotten.
-/// - room: bytes that may be written.
-/// - counts: gets how many there are, and how many were left out.
+/// Writes the connections, list by list. Connections without room are remembered as forgotten.
+/// - room: number of bytes that may be written.
+/// - counts: out: number of written connections, and of those left out.
 /// - Returns 0 or -errno.
 static int write_records(struct handover_memory *memory, struct connections *connections,
                          uint64_t room, uint64_t now_ns, uint32_t counts[static 2]) {
@@ -37,7 +37,7 @@ static int write_records(struct handover_memory *memory, struct connections *con
             slot = connection->newer;
             if (record.length > left) {
                 counts[1]++;
-                left = 0; // none is passed over for a smaller one
+                left = 0; // smaller connections are not written in place of larger ones
                 lifetime_bury(connections, this, now_ns);
                 continue;
             }
@@ -49,8 +49,8 @@ static int write_records(struct handover_memory *memory, struct connections *con
     return result;
 }
 
-/// Writes what is remembered of connections that were forgotten.
-/// - count: gets of how many.
+/// Writes the remembered places of forgotten connections.
+/// - count: out: their number.
 /// - Returns 0 or -errno.
 static int write_graves(struct handover_memory *memory, const struct connections *connections,
                         uint64_t now_ns, uint32_t *count) {
@@ -99,7 +99,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     return handover_memory_put(memory, record.bytes, record.length);
 }
 
-/// Connections that made room for others.
+/// Returns the number of connections that were evicted.
 static uint64_t evicted(const struct connections *connections) {
     uint64_t sum = 0;
 
@@ -108,8 +108,7 @@ static uint64_t evicted(const struct connections *connections) {
     return sum;
 }
 
-/// Reads what is remembered of connections that were forgotten. Returns whether it is as it should
-/// be.
+/// Parses the remembered places of forgotten connections. Returns true if they are valid.
 static bool parse_graves(struct handover_reading *reading, struct connections *connections,
                          uint32_t mask, uint64_t count, uint64_t now_ns) {
     bool is_good = true;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a worker knows of the connections of its queue, for the worker that takes the queue over.
+// Transfer of a worker's connections to the worker that takes its queue over.
 //
-// Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has
-// them, by lists, in each list from the oldest on; of each connection that was forgotten
-// lately place, tag and age in seconds (32 each); the key of the hash that these go by (16 bytes),
-// and the highest place there is; how many connections there are, how many were left out for want
-// of room, and how many were forgotten (32 each). What a policy made of connections is not told:
-// the new one decides on each anew, as after a reload.
+// Format, in little-endian numbers: version of the format (32 bits); the connections
+// (handover/record), list by list, oldest first in each list; for each recently forgotten
+// connection: place, tag and age in seconds (32 each); the key of the hash that gives place and tag
+// (16 bytes), and the highest place; the numbers of connections, of connections left out because
+// there was no room, and of forgotten connections (32 each). A policy's verdicts on connections are
+// not transferred: the new policy decides each connection anew, as after a reload.
 #ifndef HANDOVER_CONNECTIONS_H
 #define HANDOVER_CONNECTIONS_H
 
@@ -16,26 +16,27 @@
 #include "connection/types.h"
 #include "handover/memory.h"
 
-// Bytes of the connections' data, of all queues: as many as can be taken over while
+// Maximum size of the connections of all queues, in bytes: it bounds the transfer's duration, while
 // packets wait.
 #define HANDOVER_CONNECTIONS_BYTES_MAX (UINT64_C(128) << 20)
 
-/// How many connections were handed over.
+/// Numbers of transferred connections.
 struct handover_connections_taken {
     uint64_t taken;
-    uint64_t left_out; // there was no room for them, here or in the memory
+    // Connections that were left out because the memory or the new table had no room.
+    uint64_t left_out;
 };
 
-/// Writes all connections of a worker that has stopped.
-/// - room: bytes that connections may take.
+/// Writes all connections of a stopped worker.
+/// - room: number of bytes that the connections may take.
 /// - Returns 0 or -errno.
 int handover_connections_write(struct handover_memory *memory, struct connections *connections,
                                uint64_t room, uint64_t now_ns);
 
-/// Reads connections into a table that has none. What does not fit makes room as it would when
-/// packets came.
-/// - followed: how many were.
-/// - Returns NULL, or the name of the part that is not as it should be; then the table has none.
+/// Parses connections into an empty table. If there is no room, connections are evicted as for new
+/// packets.
+/// - followed: out: numbers of connections.
+/// - Returns NULL, or the name of the invalid part; then the table is empty.
 const char *handover_connections_parse(const uint8_t *bytes, size_t length,
                                        struct connections *connections, uint64_t now_ns,
                                        struct handover_connections_taken *followed);

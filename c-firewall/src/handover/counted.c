@@ -83,7 +83,7 @@ int handover_counted_write_sums(struct handover_memory *memory, const struct sta
     return result;
 }
 
-/// Parses a number off the front.
+/// Parses a number at the front and advances past it.
 static uint64_t take(const uint8_t **bytes) {
     uint64_t word;
 
@@ -92,8 +92,8 @@ static uint64_t take(const uint8_t **bytes) {
     return le64toh(word);
 }
 
-/// Reads numbers that no counter of ours exceeds, and puts those that are known to their places.
-/// Returns whether they are such.
+/// Parses numbers, checks that none exceeds the maximum of a counter, and stores those with known
+/// names at their places. Returns true if all are valid.
 static bool read_known(const uint8_t **bytes, const struct handover_places *places,
                        uint64_t *ours) {
     for (uint32_t i = 0; i < places->count; i++) {
@@ -108,7 +108,7 @@ static bool read_known(const uint8_t **bytes, const struct handover_places *plac
 }
 
 int handover_counted_make_states(struct handover *taken) {
-    // One more than needed: none is no failure.
+    // One element more than needed, so that the result is not NULL for 0 elements.
     taken->states.tokens =
         calloc(taken->side.totals[MIGRATION_LIMITS] + 1U, sizeof *taken->states.tokens);
     taken->states.used =
@@ -137,7 +137,8 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
     }
     for (uint32_t i = 0; i < taken->side.totals[MIGRATION_QUOTAS]; i++) {
         taken->states.used[i] = take(&bytes);
-        if (taken->states.used[i] > INT64_MAX) // as in a policy's text
+        // Limits and quotas have the same maximum in a policy's text.
+        if (taken->states.used[i] > INT64_MAX)
             return "quotas";
     }
     return NULL;

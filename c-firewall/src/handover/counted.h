@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the old firewall has counted and what its policy has used up, when its workers have stopped.
+// Counters, limits and quotas of the old firewall, read when its workers have stopped.
 //
-// Form: little-endian numbers of 64 bits, in two memories. The states, which the new one needs
-// before its workers start: the counts; of each queue the packets that the guard answered and its
-// counters; of each limit how full it is; of each quota the bytes used. The sums, which it adds
-// when they run: of each log the packets; of each counter packets and bytes. Counts and counters of
-// queues come in the order of their names in the line of state, limits to counters in that of the
-// rules.
+// Format: little-endian numbers of 64 bits, in two memories. The states, which the new firewall
+// needs before its workers start: the counts; for each queue, the packets that the guard answered
+// and the queue's counters; for each limit, its fill level; for each quota, the bytes used. The
+// sums, which the new firewall adds while its workers run: for each log, its packets; for each
+// counter, packets and bytes. Counts and queues' counters come in the order of their names in the
+// line of state; limits, quotas, logs and counters in the order of the rules.
 #ifndef HANDOVER_COUNTED_H
 #define HANDOVER_COUNTED_H
 
@@ -16,14 +16,14 @@
 #include "handover/memory.h"
 #include "state/state.h"
 
-/// The bytes of the states.
+/// Returns the size of the states.
 uint64_t handover_counted_states_bytes(const struct handover *of);
 
-/// The bytes of the sums.
+/// Returns the size of the sums.
 uint64_t handover_counted_sums_bytes(const struct handover *of);
 
 /// Writes the states, once the workers have stopped.
-/// - now_ns: of the clock that limits go by.
+/// - now_ns: time by the clock of the limits.
 /// - Returns 0 or -errno.
 int handover_counted_write_states(struct handover_memory *memory, const struct state *state,
                                   uint64_t now_ns);
@@ -31,17 +31,17 @@ int handover_counted_write_states(struct handover_memory *memory, const struct s
 /// Writes the sums, once the workers have stopped. Returns 0 or -errno.
 int handover_counted_write_sums(struct handover_memory *memory, const struct state *state);
 
-/// Makes room for states in *taken, which knows how many there are. Returns 0 or -ENOMEM.
+/// Allocates the states in *taken by the totals of its rules. Returns 0 or -ENOMEM.
 int handover_counted_make_states(struct handover *taken);
 
-/// Reads states, for which there is room.
+/// Parses the states into the arrays of handover_counted_make_states.
 /// - bytes: handover_counted_states_bytes of them.
-/// - Returns NULL, or the name of the part that is not as it should be.
+/// - Returns NULL, or the name of the invalid part.
 const char *handover_counted_parse_states(const uint8_t *bytes, struct handover *taken);
 
-/// Reads sums. Any will do.
+/// Parses the sums. All values are valid.
 /// - bytes: handover_counted_sums_bytes of them.
-/// - counters, logged: room for as many as the rules have.
+/// - counters, logged: out: arrays as long as the totals of the rules.
 void handover_counted_parse_sums(const uint8_t *bytes, const struct handover *taken,
                                  struct flow_counter *counters, uint64_t *logged);
 

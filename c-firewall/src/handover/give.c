@@ -17,18 +17,19 @@
 #include "worker/wait.h"
 
 enum {
-    FD_LINE_BYTES = 64, // {"fd":"queue:65535"} with its end
+    FD_LINE_BYTES = 64, // length of {"fd":"queue:65535"} with its line end and NUL
 };
 
-/// Whether a line that says HANDOVER_COMMIT asks for connections.
+/// Returns true if a commit command requests connections.
 static bool wants_connections(const char *line) {
     return handover_says(line, HANDOVER_CONNECTIONS, NULL);
 }
 
-/// Whether such a line asks for what sets have learnt.
+/// Returns true if a commit command requests the learned addresses.
 static bool wants_learned(const char *line) { return handover_says(line, HANDOVER_LEARNED, NULL); }
 
-/// Fills in why memory could not be had. error: -errno. Returns it.
+/// Fills in the failure to create or write the memory.
+/// - error: -errno. Returns it.
 static int fail_memory(int error, struct failure *failure) {
     failure_set_running(failure, "memfd_create", -error);
     return error;
@@ -39,7 +40,7 @@ void handover_give_stay(const struct failure *failure) {
     log_warn("upgrade: this firewall goes on: %s", failure->text);
 }
 
-/// How many statements of each kind a policy has.
+/// Returns the number of statements of each kind in a policy.
 static void count_totals(const struct compiled *compiled, uint32_t totals[MIGRATION_KIND_COUNT]) {
     totals[MIGRATION_COUNTERS] = compile_counters(compiled);
     totals[MIGRATION_LOGS] = compile_logs(compiled);
@@ -47,7 +48,7 @@ static void count_totals(const struct compiled *compiled, uint32_t totals[MIGRAT
     totals[MIGRATION_QUOTAS] = compiled->quota_count;
 }
 
-/// How many connections one of the workers knows at most.
+/// Returns the largest number of connections that a worker follows.
 static uint32_t most_followed(const struct workers *workers) {
     uint32_t most = 0;
 
@@ -59,7 +60,7 @@ static uint32_t most_followed(const struct workers *workers) {
     return most;
 }
 
-/// Fills in what is told before anything has stopped. Returns 0 or -ENOMEM.
+/// Fills in the state to send before the workers stop. Returns 0 or -ENOMEM.
 static int describe(const struct state *state, struct handover *described) {
     const struct requirement *requirement = load_requirement(state->loaded);
     const struct workers *workers = &state->workers;
@@ -82,7 +83,7 @@ static int describe(const struct state *state, struct handover *described) {
     return result;
 }
 
-/// Frees what is its own: the rest is borrowed.
+/// Frees the parts of a description that it owns; the others belong to the running state.
 static void forget(struct handover *described) {
     for (uint32_t i = 0; i < described->queue_count; i++)
         described->queues[i].handover.fd = -1;
@@ -90,7 +91,7 @@ static void forget(struct handover *described) {
     handover_free(described);
 }
 
-/// Makes memory with room for so many bytes. Returns 0 or -errno.
+/// Creates memory with reserved bytes. Returns 0 or -errno.
 static int make_room(struct handover_memory *memory, uint64_t bytes) {
     const int result = handover_memory_make(memory);
 
@@ -105,7 +106,8 @@ static int send_fd(struct handover_channel *channel, const char *name, int fd,
     return handover_channel_send(channel, line, (size_t)length, fd, failure);
 }
 
-/// Sends what is known before anything has stopped. Returns 0, or -errno with failure filled in.
+/// Sends the line of state and all descriptors, before the workers stop. Returns 0, or -errno with
+/// failure filled in.
 static int tell(const struct handover *described, struct handover_giving *giving,
                 const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
     static const char end[] = "{\"fd\":null}\n";
@@ -115,7 +117,7 @@ static int tell(const struct handover *described, struct handover_giving *giving
     char *line = handover_state_print(described);
     int result = line ? 0 : fail_memory(-ENOMEM, failure);
 
-    // A client that does not read blocks the main thread no longer than in the pause.
+    // A client that does not read blocks the main thread for at most the length of the pause.
     handover_channel_extend(channel, HANDOVER_PAUSE_MS);
     if (result == 0)
         result = handover_channel_send(channel, line, strlen(line), -1, failure);
@@ -136,7 +138,7 @@ static int tell(const struct handover *described, struct handover_giving *giving
     return result;
 }
 
-/// One in which all is closed. NULL = no memory.
+/// Allocates an upgrade with every descriptor -1. Returns NULL if there is no memory.
 static struct handover_giving *make_giving(void) {
     struct handover_giving *made = calloc(1, sizeof *made);
 
@@ -179,8 +181,8 @@ uint64_t handover_give_due_ns(const struct handover_giving *giving) {
     return giving->told ? giving->channel.due_ns : 0;
 }
 
-/// Writes some of the rules; behind the last, tells all. Returns 0, or -errno with failure filled
-/// in.
+/// Writes some of the rules; after the last one sends state and descriptors. Returns 0, or -errno
+/// with failure filled in.
 static int tell_more(const struct state *state, struct handover_giving *giving,
                      const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
     struct handover described;
@@ -212,8 +214,8 @@ int handover_give_go_on(const struct state *state, struct handover_giving *givin
     return result;
 }
 
-/// Stops the workers between two batches. Returns 0, or -errno with failure filled in: one had
-/// ended by itself.
+/// Stops the workers between two batches. Returns 0, or -errno with failure filled in if a worker
+/// had already ended with an error.
 static int pause_workers(struct workers *workers, struct failure *failure) {
     int result = 0;
 
@@ -233,7 +235,8 @@ static int pause_workers(struct workers *workers, struct failure *failure) {
     return result;
 }
 
-/// Starts them again. What can't be started ends the process, as a worker does that fails.
+/// Starts the workers again. If one can't be started the process ends, as after an error of a
+/// worker.
 static void start_workers(struct workers *workers) {
     struct failure failure;
 
@@ -245,8 +248,8 @@ static void start_workers(struct workers *workers) {
     }
 }
 
-/// Seals what was written, and passes it on.
-/// - written: 0 or -errno.
+/// Seals the written memory and sends its descriptor.
+/// - written: result of writing: 0 or -errno.
 /// - Returns 0, or -errno with failure filled in.
 static int pass_on(struct handover_channel *channel, const char *name,
                    struct handover_memory *memory, int written, struct failure *failure) {
@@ -257,7 +260,7 @@ static int pass_on(struct handover_channel *channel, const char *name,
     return send_fd(channel, name, memory->fd, failure);
 }
 
-/// Passes on a worker's connections. Returns 0, or -errno with failure filled in.
+/// Sends a worker's connections. Returns 0, or -errno with failure filled in.
 static int pass_table(struct handover_channel *channel, struct connections *connections,
                       uint64_t room, struct failure *failure) {
     struct handover_memory memory;
@@ -271,8 +274,8 @@ static int pass_table(struct handover_channel *channel, struct connections *conn
     return result;
 }
 
-/// Passes on what the workers know of their connections, if the new one wants to know. Returns 0,
-/// or -errno with failure filled in.
+/// Sends the connections of all workers, if the new firewall requested them. Returns 0, or -errno
+/// with failure filled in.
 static int pass_connections(struct state *state, struct handover_giving *giving,
                             struct failure *failure) {
     const uint64_t room = HANDOVER_CONNECTIONS_BYTES_MAX / state->workers.count;
@@ -287,8 +290,8 @@ static int pass_connections(struct state *state, struct handover_giving *giving,
     return result;
 }
 
-/// Passes on what sets have learnt, if the new one wants to know. Returns 0, or -errno with failure
-/// filled in.
+/// Sends the addresses that the policy's sets have learned, if the new firewall requested them.
+/// Returns 0, or -errno with failure filled in.
 static int pass_learned(const struct state *state, struct handover_giving *giving,
                         struct failure *failure) {
     const struct compiled *compiled = state->loaded->compiled;
@@ -306,8 +309,8 @@ static int pass_learned(const struct state *state, struct handover_giving *givin
     return result;
 }
 
-/// Passes on what was counted, and waits until the new one has taken it. Returns 0, or -errno with
-/// failure filled in.
+/// Stops the workers, sends states, connections, addresses and sums, and waits for "taken". Returns
+/// 0, or -errno with failure filled in.
 static int hand_over(struct state *state, struct handover_giving *giving, struct failure *failure) {
     char *line;
     int result = pause_workers(&state->workers, failure);
@@ -320,7 +323,7 @@ static int hand_over(struct state *state, struct handover_giving *giving, struct
         result = pass_connections(state, giving, failure);
     if (result == 0)
         result = pass_learned(state, giving, failure);
-    // By now the new one starts its workers.
+    // Meanwhile the new firewall starts its workers.
     if (result == 0)
         result = pass_on(&giving->channel, HANDOVER_SUMS, &giving->sums,
                          handover_counted_write_sums(&giving->sums, state), failure);
@@ -328,7 +331,7 @@ static int hand_over(struct state *state, struct handover_giving *giving, struct
         result = handover_channel_line(&giving->channel, &line, failure);
     if (result == 0 && !handover_says(line, "command", HANDOVER_TAKEN))
         result = handover_fail_line("new", failure);
-    // The last that can fail: from here on the new one alone filters.
+    // Last step that can fail: after it only the new firewall filters.
     if (result == 0)
         result = handover_channel_send(&giving->channel, HANDOVER_HEARD, sizeof HANDOVER_HEARD - 1,
                                        -1, failure);

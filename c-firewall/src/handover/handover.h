@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One firewall takes the place of another, of either twin, and no packet is lost.
+// Upgrade: one firewall takes the place of another, of either twin, and no packet is lost.
 //
-// Theory of operation: all that takes long comes first, while the old process filters
-// (handover_take.h, handover_give.h). The new one reads and compiles its policy and asks the old
-// one by its control socket (docs/CONTROL.md, `upgrade`). That says what it is, gives descriptors
-// of the queues' sockets away (queue_adopt.h tells how they go on), and tells the rules of its
-// policy; the new one finds those of its own among them, adopts the sockets, and gives up its
-// rights. Then it says "commit". The old one stops its workers between two batches: from now on
-// packets wait in the sockets. It passes on the states, how full limits are and what quotas have
-// used, in numbers whose places both know by now, and, if both policies read names, what each
-// worker knows of its connections, and what sets have learnt, if both have such; the new one takes
-// them over and starts its workers: here the pause ends. Meanwhile the old one passes on the sums,
-// what counters counted; the new one adds them and says "taken"; the old one says that it heard,
-// and ends without unbinding anything.
+// Theory of operation: all slow steps come first, while the old process filters (handover_take.h,
+// handover_give.h). The new process reads and compiles its policy and connects to the control
+// socket of the old one (docs/CONTROL.md, `upgrade`). The old process sends its state, descriptors
+// of the queues' sockets (queue_adopt.h describes how they are used), and the rules of its policy.
+// The new process pairs these rules with its own, adopts the sockets, and gives up its rights. Then
+// it says "commit". The old process stops its workers between two batches: from now on packets wait
+// in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an order
+// that both processes know by now. If both policies read names, it also sends each worker's
+// connections; if both policies learn addresses, the learned addresses. The new process stores all
+// of it and starts its workers: here the pause ends. Meanwhile the old process sends the sums
+// (values of counters). The new process adds them and says "taken". The old process confirms, and
+// ends without unbinding the queues.
 //
-// It is the old one that decides: until it has heard "taken" it goes on by itself if anything is
-// wrong with the new one (it ends, is silent, is no firewall), and a new one that is not told that
-// it was heard ends, and leaves the queues alone. HANDOVER_PREPARE_MS bounds what comes before
-// "commit", HANDOVER_PAUSE_MS how long the old one's workers stand still.
+// The old process decides the outcome: until it has received "taken" it resumes filtering if
+// anything is wrong with the new process (it ended, does not answer, or is no firewall). A new
+// process that receives no confirmation ends, and does not touch the queues. HANDOVER_PREPARE_MS
+// bounds the time before "commit", HANDOVER_PAUSE_MS the time for which the old workers stand
+// still.
 #ifndef HANDOVER_HANDOVER_H
 #define HANDOVER_HANDOVER_H
 
@@ -33,78 +34,88 @@
 #include "worker/worker.h"
 
 enum {
-    HANDOVER_PREPARE_MS = 15000, // from the request to "commit"; packets do not wait
-    HANDOVER_PAUSE_MS = 2000,    // from "commit" to "taken" for the old one, which goes on then
+    // Maximum time from the request to "commit", in milliseconds; packets do not wait meanwhile.
+    HANDOVER_PREPARE_MS = 15000,
+    // Time from "commit" within which the old process must receive "taken", in milliseconds; else
+    // it resumes.
+    HANDOVER_PAUSE_MS = 2000,
 };
 
-// Messages of the new firewall, and the last one to it.
+// Commands of the new process, and the old one's confirmation of "taken".
 #define HANDOVER_COMMIT "commit"
 #define HANDOVER_TAKEN "taken"
 #define HANDOVER_HEARD "{\"ok\":true}\n"
-// The names of what is passed on beside queues and what options name.
+// Names of transferred memories, with which their descriptors are sent.
 #define HANDOVER_RULES "rules"
 #define HANDOVER_STATES "states"
 #define HANDOVER_CONNECTIONS "connections"
 #define HANDOVER_LEARNED "learned"
 #define HANDOVER_SUMS "sums"
 
-/// Descriptors beside those of queues, called as the options are that they come from.
+/// Descriptors other than the queues', named like the options that open them.
 enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 
-/// Numbers that come in the order of names: which of ours each is.
+/// Places in this process's arrays for numbers that another process sends in the order of its
+/// names.
 struct handover_places {
     uint32_t count;
-    uint32_t *of; // HANDOVER_UNKNOWN = none
+    uint32_t *of; // place of each number; HANDOVER_UNKNOWN = none
 };
 
 #define HANDOVER_UNKNOWN UINT32_MAX
 
-/// State that one process passes to another, and its part that was adopted. Closed by
-/// handover_free.
+/// State that the old process sends, and what the new process adopted of it. handover_free closes
+/// it.
 struct handover {
-    int64_t pid;         // of the old one
-    uint32_t generation; // of its policy; 0 = none
+    int64_t pid;         // process ID of the old firewall
+    uint32_t generation; // generation of the old policy; 0 = no policy
     uint32_t queue_count;
     struct worker_handover *queues;
     uint64_t counts[COUNT_COUNT];
-    // The places of each count, and of each counter of a queue, that will come.
+    // Places in this process's arrays of the counts, and of the counters of a queue, in the order
+    // in which they are sent.
     struct handover_places count_places, stat_places;
-    // Its policy reads names, so that its workers know connections, one as many as followed_most;
-    // then, that ours does, too.
+    // True if the old policy reads names; after handover_take_commit, if both policies do. The old
+    // workers then follow connections, followed_most at most.
     bool connections;
     uint32_t followed_most;
-    struct handover_connections_taken followed; // outcome of the connections
-    // Why they were not taken: the part that is not as it should be; NULL = they were.
+    struct handover_connections_taken followed; // numbers of transferred connections
+    // Invalid part for which the connections were refused; NULL if they were accepted.
     const char *refused;
-    // Its policy has sets that learn; then, that ours has, too.
+    // True if the old policy has sets that learn; after handover_take_commit, if both policies
+    // have.
     bool learns;
-    struct handover_learned_taken learned; // outcome of the learned addresses
-    const char *unlearned;                 // why it was not taken, as refused
-    struct migration_side side;            // the rules of its policy
-    struct migration migration;            // outcome in our policy, if there is one
-    struct migration_states states;        // of its policy
-    // Values of the options of these names at the old firewall; NULL = none.
+    struct handover_learned_taken learned; // numbers of transferred addresses
+    // Invalid part for which the learned addresses were refused; NULL if they were accepted.
+    const char *unlearned;
+    struct migration_side side; // rules of the old policy
+    struct migration migration; // pairs of rules that both policies have, if there is a new policy
+    struct migration_states states; // values of the old policy's limits and quotas
+    // Values of the options in the old process that have a descriptor; NULL = not set.
     char *options[HANDOVER_FD_COUNT];
-    int fds[HANDOVER_FD_COUNT];      // -1 = none, or of no use, as our option says something else
-    int rules;                       // the memory of rules; -1 = none
-    struct handover_channel channel; // to the old one
-    uint64_t committed_ns;           // of wait_clock, when "commit" was said
-    uint64_t waited_ns;              // how long packets waited
+    // Descriptors of the options; -1 = none, or this process's option has another value.
+    int fds[HANDOVER_FD_COUNT];
+    int rules;                       // memory with the rules; -1 = none
+    struct handover_channel channel; // channel to the old process
+    uint64_t committed_ns;           // time at which "commit" was sent (wait_clock)
+    uint64_t waited_ns;              // time for which packets waited
 };
 
-/// Makes one of nothing, which handover_free can be given.
+/// Initialises an empty state, which handover_free accepts.
 void handover_init(struct handover *handover);
 
-/// Fills in the failure of a backend that can't take part. Returns -EINVAL.
+/// Fills in the failure of a backend that can't take over queues. Returns -EINVAL.
 int handover_fail_classic(struct failure *failure);
 
-/// Fills in the failure of a line that has no place. whose: "old", "new". Returns -EPROTO.
+/// Fills in the failure for an unexpected line. Returns -EPROTO.
+/// - whose: "old" or "new": the firewall that sent it.
 int handover_fail_line(const char *whose, struct failure *failure);
 
-/// Whether a line of JSON says so under a key. value: NULL = true.
+/// Returns true if a JSON object has this value at a key.
+/// - value: a string; NULL = the literal true.
 bool handover_says(const char *line, const char *key, const char *value);
 
-/// Frees all, and closes the descriptors that were not taken out of it (by -1 in their place).
+/// Frees everything, and closes the descriptors that are not replaced by -1.
 void handover_free(struct handover *handover);
 
 #endif

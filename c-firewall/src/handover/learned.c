@@ -11,13 +11,13 @@ enum {
     FORM = 1,
     FORM_BYTES = 4,
     WORD_BYTES = 8,
-    ADDRESS_BYTES = 4 * WORD_BYTES, // bytes of a learned address
-    COUNT_BYTES = 4,                // bytes of the number at the end
+    ADDRESS_BYTES = 4 * WORD_BYTES, // size of an address, in bytes
+    COUNT_BYTES = 4,                // size of the number of addresses at the end, in bytes
 };
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/// The set of a policy that is known by a number; NULL if it has none.
+/// Returns the policy's set with an identity; NULL if there is none.
 static const struct compile_learning *set_of(const struct compiled *compiled, uint64_t identity) {
     for (uint32_t i = 0; i < compiled->learning_count; i++)
         if (compiled->learning[i].identity == identity)
@@ -33,7 +33,8 @@ static void put_address(struct handover_record *record, const struct learned_add
     handover_record_put_number(record, address->end_ns - now_ns, WORD_BYTES);
 }
 
-/// Writes the addresses of the sets that a policy has. count: gets how many. Returns 0 or -errno.
+/// Writes the addresses of the policy's sets. Returns 0 or -errno.
+/// - count: out: their number.
 static int write_addresses(struct handover_memory *memory, const struct compiled *compiled,
                            uint64_t now_ns, uint32_t *count) {
     const uint32_t places = compiled->learned ? learned_places(compiled->learned) : 0;
@@ -71,8 +72,7 @@ int handover_learned_write(struct handover_memory *memory, const struct compiled
     return handover_memory_put(memory, record.bytes, record.length);
 }
 
-/// Parses an address and adds it to its set. Returns NULL, or the part that is not as it should
-/// be.
+/// Parses an address and adds it to its set. Returns NULL, or the name of the invalid part.
 static const char *take_address(struct handover_reading *reading, const struct compiled *compiled,
                                 uint64_t now_ns, struct handover_learned_taken *taken) {
     const uint64_t identity = handover_record_number(reading, WORD_BYTES);

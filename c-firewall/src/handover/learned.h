@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the sets of a policy have learnt, for the firewall that takes over.
+// Transfer of the addresses that a policy's sets have learned.
 //
-// Form, in little-endian numbers: the form's own (32 bits); of each address the number that its set
-// is known by (64), the address (128; one of IPv4 is less than 2^32), and for how many nanoseconds
-// more it is known (64), a day at most; how many addresses there are (32). A set is known by what
-// it says, as after a reload: what is of another set than those of the new policy is left out.
+// Format, in little-endian numbers: version of the format (32 bits); for each address: the identity
+// of its set (64), the address (128; an IPv4 address is less than 2^32), and the remaining lifetime
+// in nanoseconds (64), at most a day; the number of addresses (32). The identity of a set comes
+// from its text, as in a reload: addresses of sets that the new policy does not have are left out.
 #ifndef HANDOVER_LEARNED_H
 #define HANDOVER_LEARNED_H
 
@@ -14,25 +14,25 @@
 #include "engine/compiled.h"
 #include "handover/memory.h"
 
-// Bytes of all addresses: more than as many as --learned allows.
+// Maximum size of all addresses, in bytes: more than --learned allows.
 #define HANDOVER_LEARNED_BYTES_MAX (UINT64_C(64) << 20)
 
-/// How many addresses were handed over.
+/// Numbers of transferred addresses.
 struct handover_learned_taken {
     uint64_t taken;
-    uint64_t left_out; // there was no room for them
-    uint64_t other;    // our policy has no such set
+    uint64_t left_out; // addresses that were left out because there was no room
+    uint64_t other;    // addresses of sets that the new policy does not have
 };
 
-/// Writes what the sets of a policy have learnt, once the workers have stopped. Returns 0 or
-/// -errno.
+/// Writes the addresses that a policy's sets have learned, once the workers have stopped. Returns 0
+/// or -errno.
 int handover_learned_write(struct handover_memory *memory, const struct compiled *compiled,
                            uint64_t now_ns);
 
-/// Has the sets of a policy, which have learnt nothing yet, know what was learnt. What does not fit
-/// makes room as it would when answers came.
-/// - taken: how many were.
-/// - Returns NULL, or the name of the part that is not as it should be; then they know nothing.
+/// Parses learned addresses into the sets of a policy, which are empty. If there is no room,
+/// addresses are evicted as for new DNS replies.
+/// - taken: out: numbers of addresses.
+/// - Returns NULL, or the name of the invalid part; then the sets are empty.
 const char *handover_learned_parse(const uint8_t *bytes, size_t length,
                                    const struct compiled *compiled, uint64_t now_ns,
                                    struct handover_learned_taken *taken);

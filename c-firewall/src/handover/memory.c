@@ -22,7 +22,7 @@ int handover_memory_make(struct handover_memory *memory) {
     return memory->fd < 0 ? -errno : 0;
 }
 
-/// Writes what was gathered. Returns 0 or -errno.
+/// Writes the buffered bytes. Returns 0 or -errno.
 static int flush(struct handover_memory *memory) {
     size_t done = 0;
 
@@ -103,7 +103,7 @@ int handover_sealed_open(struct handover_sealed *sealed, int fd, uint64_t max) {
     *sealed = (struct handover_sealed){.fd = fd};
     if (result == 0 && S_ISREG(status.st_mode))
         set = fcntl(fd, F_GET_SEALS);
-    // -1: of what can have none.
+    // set is -1 for files without seals.
     if (result == 0 && (set < 0 || (set & SEALS) != SEALS || (uint64_t)status.st_size > max))
         result = -EPROTO;
     if (result < 0)
@@ -114,7 +114,8 @@ int handover_sealed_open(struct handover_sealed *sealed, int fd, uint64_t max) {
 }
 
 int handover_sealed_read(const struct handover_sealed *sealed, uint8_t **read) {
-    uint8_t *room = malloc(sealed->size + 1); // one more than needed: none is no failure
+    // One element more than needed, so that the result is not NULL for 0 elements.
+    uint8_t *room = malloc(sealed->size + 1);
     uint64_t done = 0;
 
     if (!room)

@@ -14,7 +14,7 @@
 
 #define REQUEST "{\"command\":\"proof\"}\n"
 
-/// Sends a number to a port. Returns 0 or -errno.
+/// Sends a number to a netlink port. Returns 0 or -errno.
 static int send_number(uint32_t port, uint64_t number) {
     const struct sockaddr_nl to = {.nl_family = AF_NETLINK, .nl_pid = port};
     char text[CONTROL_PROOF_BYTES + 1];
@@ -30,7 +30,7 @@ static int send_number(uint32_t port, uint64_t number) {
     return result;
 }
 
-/// The port and the number that the old firewall tells.
+/// Returns the netlink port and the number in the old firewall's answer.
 static int read_answer(const json_t *answer, uint32_t *port, uint64_t *number,
                        struct failure *failure) {
     const json_t *told = json_object_get(answer, "port");

@@ -16,17 +16,17 @@ const enum connection_list handover_record_order[CONNECTION_LIST_COUNT] = {
 };
 
 enum {
-    IPV4_WORDS = 2, // of the key of IPv4
+    IPV4_WORDS = 2, // words of the key of an IPv4 connection
 };
 
-// Numbers of packets are less (RFC 9000, section 12.3), and so is the one expected next, or it is
-// this.
+// Limit of packet numbers (RFC 9000, section 12.3): they are smaller, and the next expected number
+// is at most equal.
 #define NUMBERS (UINT64_C(1) << 62)
 
-// Behind all places where a request can begin: a chunk's size has 15 digits.
+// Limit of the offsets at which an HTTP request can begin: a chunk's size has at most 15 digits.
 #define NEXT (UINT64_C(1) << 61)
 
-// Flags.
+// Flags of a connection.
 enum {
     CLIENT_LOW = 1 << 0,
     CONFIRMED = 1 << 1,
@@ -44,7 +44,7 @@ enum {
     ACCEPTED = 1 << 13,
     CROSSED = 1 << 14,
     FLAGS = (1 << 15) - 1,
-    // Those that a connection of UDP has not.
+    // Flags that a UDP connection can't have.
     TCP_FLAGS = CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY |
                 MAY_SWITCH | CROSSED,
 };
@@ -81,7 +81,7 @@ static uint32_t flags_of(const struct connection *connection) {
            (connection->accepted ? ACCEPTED : 0U) | (connection->crossed ? CROSSED : 0U);
 }
 
-/// Fields that only one of TCP and UDP has.
+/// Appends the fields that only TCP or only UDP has.
 static void put_protocol(struct handover_record *record, const struct connection *connection) {
     const struct names_quic_keys *keys = &connection->keys;
 
@@ -103,7 +103,7 @@ static void put_protocol(struct handover_record *record, const struct connection
     put_part(record, connection->id, sizeof connection->id);
 }
 
-/// Whether a connection has requests of HTTP.
+/// Returns true if a connection carries HTTP requests.
 static bool is_http(const struct names *names) {
     return names->state == NAMES_KNOWN && names->protocol == NAMES_HTTP;
 }
@@ -126,7 +126,7 @@ static void put_requests(struct handover_record *record, const struct requests *
     handover_record_put_number(record, requests->awaited, 1);
 }
 
-/// The pieces that are kept of a stream.
+/// Appends the stored pieces of a stream.
 static void put_spans(struct handover_record *record, const struct connection *connection,
                       struct connection_pool *pool) {
     const struct stream *stream = &connection->stream;
@@ -169,7 +169,7 @@ void handover_record_put(struct handover_record *record, const struct connection
     put_spans(record, connection, pool);
 }
 
-/// Removes bytes from the front; NULL if there are not as many.
+/// Removes bytes from the front; returns NULL if fewer are left.
 static const uint8_t *part(struct handover_reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 
@@ -192,7 +192,7 @@ uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes
     return number;
 }
 
-/// Fills the beginning of a field, if there is enough.
+/// Fills a field with bytes from the front, if enough are left.
 static void take_part(struct handover_reading *reading, uint8_t *field, size_t length) {
     const uint8_t *bytes = part(reading, length);
 
@@ -200,8 +200,7 @@ static void take_part(struct handover_reading *reading, uint8_t *field, size_t l
         memcpy(field, bytes, length);
 }
 
-/// Whether a key is one that a packet of TCP or UDP can have, with the lower one of both ends
-/// first.
+/// Returns true if a TCP or UDP packet can have the key; the lower one of its two ends comes first.
 static bool is_key(const struct connection_key *key) {
     const uint64_t *words = key->words, first = words[0], version = first >> 8 & 0xffffff;
     const uint64_t ipv4[4] = {words[1] >> 32, 0, words[1] & 0xffffffff, 0};
@@ -218,7 +217,7 @@ static bool is_key(const struct connection_key *key) {
     return low_port <= high_port;
 }
 
-/// Parses a key that the table does not hold yet. Returns whether it is one.
+/// Parses a key. Returns true if it is valid and the table does not hold it yet.
 static bool take_key(struct handover_reading *reading, const struct connections *connections,
                      struct connection_key *key) {
     bool is_ipv4;
@@ -231,7 +230,8 @@ static bool take_key(struct handover_reading *reading, const struct connections 
            connection_table_find(&connections->table, key) == CONNECTION_SLOT_NONE;
 }
 
-/// Parses a list that comes no earlier than the one before, and in it an age that is no higher.
+/// Parses a list and an age. Returns true if the list does not come before the previous
+/// connection's list, the age is not higher within a list, and the protocol fits.
 static bool take_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
                       bool is_udp) {
     uint32_t place = 0;
@@ -267,7 +267,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
     connection->crossed = flags & CROSSED;
 }
 
-/// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
+/// Parses the fields that only TCP or only UDP has. Returns true if they are valid.
 static bool take_protocol(struct handover_reading *reading, struct connection *connection) {
     struct names_quic_keys *keys = &connection->keys;
 
@@ -291,7 +291,7 @@ static bool take_protocol(struct handover_reading *reading, struct connection *c
            connection->id_bytes <= NAMES_QUIC_CONNECTION_BYTES_MAX;
 }
 
-/// Whether a list of protocols is as RFC 7301 has it.
+/// Returns true if a list of protocols has the format of RFC 7301.
 static bool are_protocols(const uint8_t *list, uint32_t length) {
     uint32_t at = 0;
 
@@ -303,7 +303,7 @@ static bool are_protocols(const uint8_t *list, uint32_t length) {
     return true;
 }
 
-/// Whether a method is a token (RFC 9110, section 5.6.2), or one that was cut.
+/// Returns true if a method is a token (RFC 9110, section 5.6.2), or the beginning of a long one.
 static bool is_method(const uint8_t *method, uint32_t length) {
     static const char more[] = "!#$%&'*+-.^_`|~";
 
@@ -319,7 +319,7 @@ static bool is_method(const uint8_t *method, uint32_t length) {
     return length > 0;
 }
 
-/// Whether names are such as the parsers leave behind. Their lengths fit.
+/// Returns true if the parsers can produce these names. Their lengths must be valid.
 static bool are_names(const struct names *names, bool is_udp) {
     const bool has_host = names->host_length > 0;
     const bool has_hello = names->ech || names->version != 0 || names->alpn_length > 0;
@@ -351,7 +351,7 @@ static bool are_names(const struct names *names, bool is_udp) {
     return is_good && is_udp == (names->protocol == NAMES_QUIC);
 }
 
-/// Parses names. Returns whether they are valid.
+/// Parses names. Returns true if they are valid.
 static bool take_names(struct handover_reading *reading, struct names *names, bool is_udp) {
     const uint64_t state = handover_record_number(reading, 1);
     const uint64_t protocol = handover_record_number(reading, 1);
@@ -376,7 +376,7 @@ static bool take_names(struct handover_reading *reading, struct names *names, bo
     return !reading->cut && are_names(names, is_udp);
 }
 
-/// Reads the state of a request reader. Returns whether it is valid.
+/// Parses the state of an HTTP request reader. Returns true if it is valid.
 static bool take_requests(struct handover_reading *reading, struct requests *requests) {
     uint64_t awaited;
 
@@ -386,7 +386,7 @@ static bool take_requests(struct handover_reading *reading, struct requests *req
     return !reading->cut && requests->next < NEXT && awaited < REQUESTS_AWAITED_COUNT;
 }
 
-/// Parses the borders of a stream's pieces. Returns whether they are as they should be.
+/// Parses the borders of a stream's pieces. Returns true if they are valid.
 static bool take_spans(struct handover_reading *reading,
                        struct stream_span spans[static CONNECTION_SPANS_MAX], uint32_t *count) {
     *count = (uint32_t)handover_record_number(reading, 1);
@@ -403,8 +403,8 @@ static bool take_spans(struct handover_reading *reading,
     return !reading->cut;
 }
 
-/// Parses the pieces of a stream, and stores them if there is memory. Returns whether they are as
-/// they should be.
+/// Parses the pieces of a stream, and stores them if there is memory. Returns true if they are
+/// valid.
 static bool take_stream(struct handover_reading *reading, struct connections *connections,
                         uint32_t slot, uint64_t now_ns) {
     const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;

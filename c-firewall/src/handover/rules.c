@@ -12,8 +12,8 @@
 #define NO_COMMENT UINT32_MAX
 
 enum {
-    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // of a rule at least
-    AT_A_TIME = 2048, // the rules that are written at a time, which takes some milliseconds
+    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // minimum size of a rule
+    AT_A_TIME = 2048, // number of rules that are written in one step, which takes some milliseconds
 };
 
 static int put_length(struct handover_memory *memory, size_t length) {
@@ -71,13 +71,13 @@ int handover_rules_write(struct handover_rules *rules, const struct loaded *load
     return 1;
 }
 
-/// Unread rest.
+/// Bytes that are not parsed yet.
 struct reading {
     const uint8_t *at;
     size_t left;
 };
 
-/// Removes bytes from the front; NULL: there are not so many.
+/// Removes bytes from the front; NULL if fewer are left.
 static const uint8_t *take(struct reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 
@@ -98,7 +98,7 @@ static bool take_length(struct reading *reading, uint32_t *length) {
     return true;
 }
 
-/// Reads a text without NUL, to be freed. Returns 0 or -errno.
+/// Parses a text without NUL, which the caller frees. Returns 0 or -errno.
 static int take_text(struct reading *reading, uint32_t length, char **text) {
     const uint8_t *bytes = take(reading, length);
 
@@ -108,7 +108,7 @@ static int take_text(struct reading *reading, uint32_t length, char **text) {
     return *text ? 0 : -ENOMEM;
 }
 
-/// Reads the sizes of a rule's limits. Returns 0 or -errno.
+/// Parses the sizes of a rule's limits. Returns 0 or -errno.
 static int take_limit_sizes(struct reading *reading, uint32_t count, struct migration_side *side) {
     const uint32_t before = side->totals[MIGRATION_LIMITS];
     int64_t *sizes = realloc(side->limit_sizes, (before + count) * sizeof *sizes);

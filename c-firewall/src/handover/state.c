@@ -13,7 +13,8 @@
 #include "spec/counter.h"
 
 enum {
-    NAMES_MAX = 1024, // of counts, or of a queue's counters, that another may have
+    // Maximum number of names of counts, or of a queue's counters, from another process.
+    NAMES_MAX = 1024,
 };
 
 const char *handover_state_fd_name(enum handover_fd fd) {
@@ -25,14 +26,14 @@ const char *handover_state_fd_name(enum handover_fd fd) {
     return names[fd];
 }
 
-/// The name of a counter of struct stats, by its place.
+/// Returns the name of a counter of struct stats by its place.
 static const char *stats_name(size_t place) { return counter_words[place].handover; }
 
 static json_t *string_or_null(const char *text) {
     return text ? json_string_nocheck(text) : json_null();
 }
 
-/// Makes room for queues, zeroed, without sockets. Returns 0 or -ENOMEM.
+/// Allocates queues, zeroed and without sockets. Returns 0 or -ENOMEM.
 static int make_queues(struct handover *state, uint32_t count) {
     const size_t bytes = count * sizeof *state->queues;
 
@@ -46,7 +47,7 @@ static int make_queues(struct handover *state, uint32_t count) {
     return 0;
 }
 
-/// Destinations of the numbers under our own names. Returns 0 or -ENOMEM.
+/// Makes the places for numbers in the order of this process's names. Returns 0 or -ENOMEM.
 static int make_own_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count, sizeof *places->of);
     if (!places->of)
@@ -109,7 +110,7 @@ int handover_state_fail_part(const char *part, struct failure *failure) {
     return -EPROTO;
 }
 
-/// Reads a number that must be there. Returns 0, or -EPROTO with failure filled in.
+/// Parses a required number. Returns 0, or -EPROTO with failure filled in.
 static int read_number(const json_t *object, const char *key, uint64_t max, uint64_t *number,
                        struct failure *failure) {
     const json_t *value = json_object_get(object, key);
@@ -150,19 +151,19 @@ static int parse_queues(const json_t *queues, struct handover *state, struct fai
     return 0;
 }
 
-/// A copy of a text; NULL: there is none, or no memory.
+/// Returns a copy of the string at a key; NULL if there is none, or no memory.
 static char *text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? strdup(text) : NULL;
 }
 
-/// A name among ours, by its place.
+/// Function that returns one of this process's names by its place.
 typedef const char *name_at(size_t place);
 
 static const char *count_name(size_t place) { return counts_name((enum count)place); }
 
-/// Destination of a number by its name.
+/// Returns the place of a number by its name; HANDOVER_UNKNOWN = none.
 static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(name, ours(i)) == 0)
@@ -170,8 +171,8 @@ static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     return HANDOVER_UNKNOWN;
 }
 
-/// Reads where numbers go to that come in the order of names. Returns 0, or -errno with failure
-/// filled in.
+/// Parses names into the places of their numbers in this process; unknown names have none. Returns
+/// 0, or -errno with failure filled in.
 static int parse_names(const json_t *object, const char *key, name_at *ours, uint32_t count,
                        struct handover_places *places, struct failure *failure) {
     const json_t *names = json_object_get(object, key);
@@ -179,7 +180,8 @@ static int parse_names(const json_t *object, const char *key, name_at *ours, uin
 
     if (!json_is_array(names) || named > NAMES_MAX)
         return handover_state_fail_part(key, failure);
-    places->of = calloc(named + 1U, sizeof *places->of); // one more: none is no failure
+    // One element more, so that the result is not NULL for 0 elements.
+    places->of = calloc(named + 1U, sizeof *places->of);
     if (!places->of) {
         failure_set_start(failure, "calloc", ENOMEM);
         return -ENOMEM;
@@ -219,7 +221,7 @@ int handover_state_fail_stranger(struct failure *failure) {
     return -EPROTO;
 }
 
-/// Reads how many connections a worker knows, if any.
+/// Parses the number of connections of a worker; missing if the policy reads no names.
 static void parse_connections(const json_t *number, struct handover *state) {
     const json_int_t most = json_integer_value(number);
 

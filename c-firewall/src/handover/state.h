@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What one process tells another first in an upgrade, as a line of JSON: the same bytes from both
-// twins.
+// First message of the old process in an upgrade, the line of state: JSON, with the same bytes from
+// both twins.
 #ifndef HANDOVER_STATE_H
 #define HANDOVER_STATE_H
 
@@ -8,30 +8,30 @@
 
 #include "handover/handover.h"
 
-/// The name of a descriptor's option.
+/// Returns the name of the option that a descriptor belongs to.
 const char *handover_state_fd_name(enum handover_fd fd);
 
-/// Allocates the state of so many queues, zeroed, with our own names for its numbers.
+/// Allocates the state of so many queues, zeroed, whose numbers have the places of this process.
 /// - Returns 0 or -ENOMEM.
 int handover_state_make(struct handover *state, uint32_t queues);
 
-/// The line of state, with its end, to be freed; NULL = no memory. Descriptors and the channel are
-/// not looked at.
+/// Returns the line of state with its line end, which the caller frees; NULL if there is no memory.
+/// Descriptors and the channel are not part of it.
 char *handover_state_print(const struct handover *state);
 
-/// Fills in which part of what the old one tells is not as it should be. Returns -EPROTO.
+/// Fills in the failure for an invalid part of the old process's state. Returns -EPROTO.
 int handover_state_fail_part(const char *part, struct failure *failure);
 
-/// Reads a line of state. What it does not know it leaves out: it may come from another release.
-/// - state: as handover_init makes it; filled in as far as it went, for handover_free.
-/// - Returns 0, or -errno with failure filled in: what the other one refuses, or what is no line of
-///   state.
+/// Parses a line of state. Unknown keys are ignored, because the old process may be of another
+/// release.
+/// - state: initialised by handover_init; on failure it is partly filled in, for handover_free.
+/// - Returns 0, or -errno with failure filled in: the old process's refusal, or no line of state.
 int handover_state_parse(const char *line, struct handover *state, struct failure *failure);
 
-/// Says why the other one refuses, on one line whatever it says. Returns -EPERM.
+/// Fills in the failure for the old process's refusal, as one line. Returns -EPERM.
 int handover_state_fail_refused(const json_t *object, struct failure *failure);
 
-/// Says that no firewall answers. Returns -EPROTO.
+/// Fills in the failure for an answer that is not a firewall's. Returns -EPROTO.
 int handover_state_fail_stranger(struct failure *failure);
 
 #endif

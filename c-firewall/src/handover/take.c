@@ -26,8 +26,10 @@
 #define NS_PER_US UINT64_C(1000)
 
 enum {
-    NAME_BYTES = 64, // of a descriptor
-    SPARE = 8,       // this part more connections may come until the old one stops
+    NAME_BYTES = 64, // maximum length of a descriptor's name with its NUL
+    // Divisor for the spare room of a table: one connection in SPARE may be added before the old
+    // firewall stops.
+    SPARE = 8,
 };
 
 static int fail_memory(struct failure *failure) {
@@ -42,7 +44,7 @@ static int connect_to(const char *path, struct failure *failure) {
 
     if (fd >= 0)
         return fd;
-    // It fits: options has seen to that.
+    // The path fits: options has checked its length.
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -62,7 +64,7 @@ static int connect_to(const char *path, struct failure *failure) {
     return fd;
 }
 
-/// Stores a descriptor by its name. One that is not known is closed.
+/// Stores a descriptor by its name. A descriptor with an unknown name is closed.
 static void place_fd(struct handover *taken, const char *name, int fd) {
     int *place = NULL;
     char queue[NAME_BYTES];
@@ -83,9 +85,9 @@ static void place_fd(struct handover *taken, const char *name, int fd) {
         close(fd);
 }
 
-/// Receives a line that names a descriptor, and what came with it.
-/// - name: as much of it as fits.
-/// - fd: -1: the line says that there are no more.
+/// Receives a line that names a descriptor, and the descriptor.
+/// - name: out: the name, cut if it is too long.
+/// - fd: out: the descriptor; -1 if the line ends the descriptors.
 /// - Returns 0, or -errno with failure filled in.
 static int receive_fd(struct handover_channel *channel, char name[static NAME_BYTES], int *fd,
                       struct failure *failure) {
@@ -107,7 +109,7 @@ static int receive_fd(struct handover_channel *channel, char name[static NAME_BY
     return result;
 }
 
-/// Receives descriptors until there are no more.
+/// Receives descriptors until the line that ends them.
 static int receive_fds(struct handover *taken, struct failure *failure) {
     char name[NAME_BYTES];
     int result, fd;
@@ -120,7 +122,7 @@ static int receive_fds(struct handover *taken, struct failure *failure) {
     return result;
 }
 
-/// Checks whether the queues are those of our options, and whether their sockets came.
+/// Checks that the queues are those of the options, and that a socket was received for each.
 static int check_queues(const struct options *options, const struct handover *taken,
                         struct failure *failure) {
     const uint32_t count = options->queue_last - options->queue_first + 1U;
@@ -141,7 +143,7 @@ static int check_queues(const struct options *options, const struct handover *ta
     return 0;
 }
 
-/// Reads the old one's rules.
+/// Reads the old policy's rules.
 static int read_rules(struct handover *taken, struct failure *failure) {
     struct handover_sealed sealed;
     uint8_t *bytes = NULL;
@@ -164,7 +166,7 @@ static int read_rules(struct handover *taken, struct failure *failure) {
 
 static bool is_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-/// Closes what another option of ours makes useless.
+/// Closes the descriptors of options that have another value in this process.
 static void drop_others(const struct options *options, struct handover *taken) {
     const char *const ours[] = {
         [HANDOVER_CONTROL] = options->control,
@@ -179,7 +181,7 @@ static void drop_others(const struct options *options, struct handover *taken) {
     }
 }
 
-/// Asks, and receives what can be prepared with.
+/// Requests the upgrade and receives the old process's state and descriptors.
 static int ask(const struct options *options, struct handover *taken, struct failure *failure) {
     char request[128];
     char *line;
@@ -233,7 +235,8 @@ int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
     return result < 0 ? fail_memory(failure) : 0;
 }
 
-/// Receives the descriptor of a memory of this name. Returns 0, or -errno with failure filled in.
+/// Receives the descriptor of the memory with this name. Returns 0, or -errno with failure filled
+/// in.
 static int receive_named(struct handover_channel *channel, const char *expected, int *fd,
                          struct failure *failure) {
     char name[NAME_BYTES];
@@ -249,7 +252,7 @@ static int receive_named(struct handover_channel *channel, const char *expected,
     return 0;
 }
 
-/// Receives a memory of this name, which has to have so many bytes, and reads it, to be freed.
+/// Receives and reads the memory with this name, which must have this size; the caller frees *read.
 /// Returns 0, or -errno with failure filled in.
 static int receive_memory(struct handover_channel *channel, const char *expected, uint64_t bytes,
                           uint8_t **read, struct failure *failure) {
@@ -268,9 +271,9 @@ static int receive_memory(struct handover_channel *channel, const char *expected
     return result < 0 ? handover_state_fail_part(expected, failure) : 0;
 }
 
-/// Reads the connections of the old process' worker.
+/// Reads the connections of an old worker.
 /// - fd: is closed.
-/// - Returns NULL, or the part that is not as it should be.
+/// - Returns NULL, or the name of the invalid part.
 static const char *read_connections(int fd, struct worker *worker,
                                     struct handover_connections_taken *followed) {
     struct connections *ours = worker_connections(worker);
@@ -289,7 +292,7 @@ static const char *read_connections(int fd, struct worker *worker,
     return wrong;
 }
 
-/// Makes the workers' tables ready for so many connections each, and some that come meanwhile.
+/// Allocates the workers' tables for so many connections each, and for those that come meanwhile.
 static void warm(struct workers *workers, uint32_t connections) {
     const uint64_t all = (uint64_t)connections + connections / SPARE;
 
@@ -301,9 +304,9 @@ static void warm(struct workers *workers, uint32_t connections) {
     }
 }
 
-/// Has our workers know the connections that the old one's know. If any is not as it should be they
-/// know none: each is then unknown, as if it had begun before the firewall. Returns 0, or -errno
-/// with failure filled in.
+/// Receives the old workers' connections into the tables of the new workers. If any is invalid, all
+/// tables stay empty: existing connections are then unknown, as if they had begun before the
+/// firewall. Returns 0, or -errno with failure filled in.
 static int take_connections(struct handover *taken, struct workers *workers,
                             struct failure *failure) {
     struct handover_connections_taken followed;
@@ -327,8 +330,8 @@ static int take_connections(struct handover *taken, struct workers *workers,
     return 0;
 }
 
-/// Has the sets of our policy know what those of the old one have learnt. If any of it is not as it
-/// should be they know nothing, and learn anew. Returns 0, or -errno with failure filled in.
+/// Receives the addresses that the old policy's sets have learned into the new policy's sets. If
+/// any is invalid, the sets stay empty and learn anew. Returns 0, or -errno with failure filled in.
 static int take_learned(struct handover *taken, const struct compiled *compiled,
                         struct failure *failure) {
     struct handover_sealed sealed;
@@ -367,7 +370,7 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
                       taken->connections ? ",\"connections\":true" : "",
                       taken->learns ? ",\"learned\":true" : "");
     taken->committed_ns = wait_clock();
-    // Longer than the old one waits: it may have to wait for another that hangs.
+    // Longer than the old process waits, because it may itself wait for another process that hangs.
     handover_channel_extend(&taken->channel, 2 * HANDOVER_PAUSE_MS);
     result = handover_channel_send(&taken->channel, commit, (size_t)length, -1, failure);
     if (result == 0)
@@ -393,7 +396,7 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
 
 int handover_take_running(struct handover *taken, struct state *state, struct failure *failure) {
     const uint32_t *totals = taken->side.totals;
-    // One more than needed: none is no failure.
+    // One element more than needed, so that the result is not NULL for 0 elements.
     struct flow_counter *counters = calloc(totals[MIGRATION_COUNTERS] + 1U, sizeof *counters);
     uint64_t *logged = calloc(totals[MIGRATION_LOGS] + 1U, sizeof *logged);
     const uint64_t bytes = handover_counted_sums_bytes(taken);
@@ -416,7 +419,7 @@ int handover_take_running(struct handover *taken, struct state *state, struct fa
     return result;
 }
 
-/// Says what became of the old one's connections.
+/// Logs the outcome for the connections.
 static void tell_connections(const struct handover *taken) {
     if (taken->refused)
         log_warn(
@@ -428,7 +431,7 @@ static void tell_connections(const struct handover *taken) {
                  taken->followed.taken, taken->followed.left_out);
 }
 
-/// Says what became of what the old one's sets have learnt.
+/// Logs the outcome for the learned addresses.
 static void tell_learned(const struct handover *taken) {
     if (taken->unlearned)
         log_warn(

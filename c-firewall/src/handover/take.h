@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The new firewall's side of an upgrade (handover.h), in the order of its steps.
+// The new firewall's side of an upgrade (handover.h). Its functions are called in the order in
+// which they are declared.
 #ifndef HANDOVER_TAKE_H
 #define HANDOVER_TAKE_H
 
@@ -8,29 +9,30 @@
 #include "ruleset/load.h"
 #include "state/state.h"
 
-/// Asks the process at options->take_over for all that can be prepared with. It filters on.
-/// - taken: as handover_init makes it.
-/// - Returns 0, or -errno with failure filled in: nobody answers, or a stranger, or one whose
-///   queues are others than options says.
+/// Requests the upgrade from the process at options->take_over, and receives its state and
+/// descriptors. The old process goes on filtering.
+/// - taken: initialised by handover_init.
+/// - Returns 0, or -errno with failure filled in: nothing answers, no firewall answers, or its
+///   queues differ from the options.
 int handover_take(const struct options *options, struct handover *taken, struct failure *failure);
 
-/// Finds the rules of our policy among the old one's, and makes room for their states.
+/// Pairs the rules of the new policy with the old one's, and allocates their states.
 /// - Returns 0, or -errno with failure filled in.
 int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure);
 
-/// Asks the old process to stop, when everything is ready but the workers, and has ours go on
-/// where its own ended. Packets wait until they run.
-/// - Returns 0, or -errno with failure filled in: what is wrong with the old one.
+/// Sends "commit" when everything but the workers is ready, and stores the old process's states,
+/// connections and addresses. Packets wait until the workers run.
+/// - Returns 0, or -errno with failure filled in if the old process fails.
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure);
 
-/// To be called as soon as the workers run: adds what had been counted. Returns 0, or -errno with
-/// failure filled in.
+/// Receives the old process's sums and adds them. Must be called as soon as the workers run.
+/// Returns 0, or -errno with failure filled in.
 int handover_take_running(struct handover *taken, struct state *state, struct failure *failure);
 
-/// Notifies the old process that the workers run, and waits until it lets go.
-/// - Returns 0, or -errno with failure filled in: the old process goes on, so that this one has to
-///   end.
+/// Says "taken" to the old process when the workers run, and waits for its confirmation.
+/// - Returns 0, or -errno with failure filled in: the old process goes on filtering, and this
+///   process must end.
 int handover_taken(struct handover *taken, struct failure *failure);
 
 #endif

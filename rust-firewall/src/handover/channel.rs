@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines and descriptors over a Unix stream socket, until a deadline.
+//! Channel of an upgrade: lines and descriptors over a Unix stream socket, with a deadline.
 // seccomp: poll sendmsg recvmsg close
 
 use std::collections::VecDeque;
@@ -18,27 +18,27 @@ use nix::sys::socket::{
 use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
 use crate::worker::wait;
 
-/// Bytes of a line with its end.
+/// Maximum length of a line with its end, in bytes.
 pub const LINE_BYTES: usize = 256 * 1024;
-/// The most descriptors that may wait for their lines.
+/// Maximum number of descriptors that are received before their lines.
 pub const FDS_MAX: usize = 320;
 
 const NS_PER_MS: u64 = 1_000_000;
-/// The least bytes by which the room for a line grows.
+/// Minimum growth of the receive buffer, in bytes.
 const ROOM_STEP_BYTES: usize = 65536;
 
-/// The variable that names a connection to the old firewall: who has started this one made it in this
-/// very process, as somebody who may connect.
+/// Environment variable with the number of a descriptor: a connection to the old firewall that the starting program,
+/// which has the right to connect, made in this same process before exec.
 pub const GIVEN: &str = "TWINWALL_TAKE_OVER_FD";
 
-/// A connection, which is closed when dropped.
+/// A connection to the other firewall; closed when dropped.
 pub struct HandoverChannel {
     fd: OwnedFd,
-    /// "old", "new": who is at the other end, for messages.
+    /// Name of the firewall at the other end in messages: "old" or "new".
     whose: &'static str,
-    /// The deadline, by wait::clock.
+    /// Deadline for sending and receiving (wait::clock).
     due_ns: u64,
-    /// The buffer, whose beginning has been received.
+    /// Receive buffer; its first `filled` bytes are received.
     bytes: Vec<u8>,
     filled: usize,
     /// Offset of the first unread byte.
@@ -46,19 +46,19 @@ pub struct HandoverChannel {
     fds: VecDeque<OwnedFd>,
 }
 
-/// The connection that GIVEN names, if it is one. To be called once.
+/// Returns the connection that GIVEN names, if it is a socket. Must be called only once.
 pub fn inherited() -> Option<OwnedFd> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
-    // SAFETY: it is only asked, which fails for a number that is no descriptor.
+    // SAFETY: the descriptor is only queried, which fails for a number that is not open.
     let named = unsafe { BorrowedFd::borrow_raw(number) };
     getsockopt(&named, sockopt::PeerCredentials).ok()?;
-    // The guard, which is started later, has no use for it.
+    // The guard, which this process starts later, must not inherit it.
     fcntl(named, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
-    // SAFETY: it is open, and the variable gives it to who asks here, once.
+    // SAFETY: getsockopt found it open, and the variable gives it to this function alone, which runs once.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Makes a channel of a connected socket.
+/// Creates a channel from a connected socket.
 pub fn open(fd: OwnedFd, whose: &'static str, timeout_ms: u32) -> HandoverChannel {
     HandoverChannel {
         fd,
@@ -71,27 +71,27 @@ pub fn open(fd: OwnedFd, whose: &'static str, timeout_ms: u32) -> HandoverChanne
     }
 }
 
-/// Sets the deadline to so long from now.
+/// Sets the deadline to timeout_ms from now.
 pub fn extend(channel: &mut HandoverChannel, timeout_ms: u32) {
     channel.due_ns = wait::clock() + u64::from(timeout_ms) * NS_PER_MS;
 }
 
-/// Sets the deadline, by wait::clock.
+/// Sets the deadline (wait::clock).
 pub fn until(channel: &mut HandoverChannel, due_ns: u64) {
     channel.due_ns = due_ns;
 }
 
-/// The deadline, by wait::clock.
+/// Returns the deadline (wait::clock).
 pub fn due_ns(channel: &HandoverChannel) -> u64 {
     channel.due_ns
 }
 
-/// Descriptor and events to poll.
+/// Returns the descriptor to poll.
 pub fn fd(channel: &HandoverChannel) -> BorrowedFd<'_> {
     channel.fd.as_fd()
 }
 
-/// State of the connection.
+/// Returns the failure for an error of the connection.
 fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
     let whose = channel.whose;
     match error {
@@ -116,7 +116,7 @@ fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
     }
 }
 
-/// Waits until the socket can be read or written.
+/// Waits until the socket can be read or written. Fails with ETIMEDOUT at the deadline.
 fn wait_for(channel: &HandoverChannel, events: PollFlags) -> Result<(), Errno> {
     loop {
         let left_ns = channel.due_ns.saturating_sub(wait::clock());
@@ -131,7 +131,7 @@ fn wait_for(channel: &HandoverChannel, events: PollFlags) -> Result<(), Errno> {
     }
 }
 
-/// Sends as much as it can without waiting. Returns how much.
+/// Sends as much as possible without blocking. Returns the number of sent bytes.
 fn send_some(
     channel: &HandoverChannel,
     bytes: &[u8],
@@ -145,7 +145,7 @@ fn send_some(
     sendmsg::<()>(socket, &[IoSlice::new(bytes)], control, flags, None)
 }
 
-/// Sends all of it, the first byte with a descriptor.
+/// Sends the whole text, with a descriptor at its first byte.
 pub fn send(
     channel: &HandoverChannel,
     text: &str,
@@ -156,7 +156,7 @@ pub fn send(
         let result = match send_some(channel, bytes, fd) {
             Ok(sent) => {
                 bytes = bytes.get(sent..).unwrap_or_default();
-                fd = None; // it goes with the first byte
+                fd = None; // the descriptor is sent only with the first byte
                 Ok(())
             }
             Err(Errno::EAGAIN) => wait_for(channel, PollFlags::POLLOUT),
@@ -168,7 +168,7 @@ pub fn send(
     Ok(())
 }
 
-/// Makes room behind what was received.
+/// Moves the unread bytes to the start of the buffer and grows it if little room is left.
 fn make_room(channel: &mut HandoverChannel) -> Result<(), Errno> {
     let left = channel.filled - channel.begin;
     channel.bytes.copy_within(channel.begin..channel.filled, 0);
@@ -185,8 +185,8 @@ fn make_room(channel: &mut HandoverChannel) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Receives what is there, and keeps the descriptor that came, if there is one. Fails with
-/// ECONNRESET at the end, and with EPROTO if there are too many descriptors.
+/// Receives available bytes, and stores the descriptor that came with them, if any. Fails with ECONNRESET if the other
+/// end has closed the connection, and with EPROTO if there are too many descriptors.
 fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
     let mut control = cmsg_space!([i32; 1]);
     let room = channel.bytes.get_mut(channel.filled..).unwrap_or_default();
@@ -201,7 +201,7 @@ fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
             continue;
         };
         is_good = is_good && fds.len() == 1;
-        // SAFETY: the kernel has just opened them for us, and told nobody else.
+        // SAFETY: the kernel has just opened them for this message; nothing else in the process has their numbers.
         let fds = fds
             .into_iter()
             .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
@@ -217,8 +217,8 @@ fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
     }
 }
 
-/// Start and end of the first line, without its line end. looked: how much of it is
-/// known to have no end; brought up to date.
+/// Removes the first line from the buffer. Returns its start and its end, without the line end.
+/// - looked: number of unread bytes that are known to hold no line end; updated.
 fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize, usize)> {
     let begin = channel.begin;
     let left = channel.bytes.get(begin..channel.filled)?;
@@ -231,7 +231,7 @@ fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize
     Some((begin, end))
 }
 
-/// Receives a line, without its end.
+/// Receives a line and returns it without its line end.
 pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
     let mut looked = 0;
     loop {
@@ -247,8 +247,8 @@ pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
     }
 }
 
-/// Receives what is there, and gives a line if it is whole, without its end. Does not wait; past the
-/// deadline it fails.
+/// Receives available bytes without blocking, and returns the first line without its line end if it is complete. Fails
+/// after the deadline.
 pub fn line_if_any(channel: &mut HandoverChannel) -> Result<Option<&[u8]>, Failure> {
     let received = make_room(channel).and_then(|()| receive_some(channel));
     if let Some((begin, end)) = take_line(channel, &mut 0) {
@@ -261,7 +261,7 @@ pub fn line_if_any(channel: &mut HandoverChannel) -> Result<Option<&[u8]>, Failu
     }
 }
 
-/// The first descriptor that was received and not claimed.
+/// Returns the first received descriptor that was not claimed yet.
 pub fn claim(channel: &mut HandoverChannel) -> Option<OwnedFd> {
     channel.fds.pop_front()
 }

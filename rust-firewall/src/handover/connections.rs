@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Transfer of a worker's connections to the worker that takes its queue over.
 //!
-//! Form, in little-endian numbers: the form's own (32 bits); the connections, as handover/record has them, by lists, in
-//! each list from the oldest on; of each connection that was forgotten lately place, tag and age in seconds (32
-//! each); the key of the hash that these go by (16 bytes), and the highest place there is; how many connections there
-//! are, how many were left out for want of room, and how many were forgotten (32 each). What a policy made of
-//! connections is not told: the new one decides on each anew, as after a reload.
+//! Format, in little-endian numbers: version of the format (32 bits); the connections (handover/record), list by list,
+//! oldest first in each list; for each recently forgotten connection: place, tag and age in seconds (32 each); the key
+//! of the hash that gives place and tag (16 bytes), and the highest place; the numbers of connections, of connections
+//! left out because there was no room, and of forgotten connections (32 each). A policy's verdicts on connections are
+//! not transferred: the new policy decides each connection anew, as after a reload.
 
 use nix::errno::Errno;
 
@@ -16,7 +16,7 @@ use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::record::{self, RecordReading, ORDER};
 
-/// Maximum bytes of the connections of all queues: as many as can be handed over while packets wait.
+/// Maximum size of the connections of all queues, in bytes: it bounds the transfer's duration, while packets wait.
 pub const BYTES_MAX: u64 = 128 << 20;
 
 const FORM: u64 = 3;
@@ -24,22 +24,22 @@ const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;
 const KEY_WORDS: usize = 2;
-/// Bytes of the trailer: a key and four numbers.
+/// Size of the trailer: a key and four numbers.
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
-/// Maximum bytes of a connection (an upper bound).
+/// Upper bound for the size of a connection, in bytes.
 const RECORD_BYTES: usize = 20480;
 
-/// How many connections were handed over.
+/// Numbers of transferred connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionsTaken {
     pub taken: u64,
-    /// There was no room for them, here or in the memory.
+    /// Connections that were left out because the memory or the new table had no room.
     pub left_out: u64,
 }
 
-/// Writes connections, by lists. What has no room is as if it were forgotten.
-/// - room: bytes that may be written.
-/// - counts: gets how many there are, and how many were left out.
+/// Writes the connections, list by list. Connections without room are remembered as forgotten.
+/// - room: number of bytes that may be written.
+/// - counts: out: number of written connections, and of those left out.
 fn write_records(
     memory: &mut HandoverMemory,
     connections: &mut Connections,
@@ -61,7 +61,7 @@ fn write_records(
             slot = connection.newer;
             if bytes.len() as u64 > left {
                 *left_out += 1;
-                left = 0; // none is passed over for a smaller one
+                left = 0; // smaller connections are not written in place of larger ones
                 lifetime::bury(connections, this, now_ns);
                 continue;
             }
@@ -73,8 +73,8 @@ fn write_records(
     Ok(())
 }
 
-/// Writes what is remembered of connections that were forgotten.
-/// - count: gets of how many.
+/// Writes the remembered places of forgotten connections.
+/// - count: out: their number.
 fn write_graves(
     memory: &mut HandoverMemory,
     connections: &Connections,
@@ -96,8 +96,8 @@ fn write_graves(
     Ok(())
 }
 
-/// Writes all connections of a worker that has stopped.
-/// - room: bytes that connections may take.
+/// Writes all connections of a stopped worker.
+/// - room: number of bytes that the connections may take.
 pub fn write(
     memory: &mut HandoverMemory,
     connections: &mut Connections,
@@ -122,12 +122,12 @@ pub fn write(
     handover::memory::put(memory, &bytes)
 }
 
-/// Connections that made room for others.
+/// Returns the number of connections that were evicted.
 fn evicted(connections: &Connections) -> u64 {
     connections.counts.evicted.iter().sum()
 }
 
-/// Reads what is remembered of connections that were forgotten. Returns whether it is as it should be.
+/// Parses the remembered places of forgotten connections. Returns true if they are valid.
 fn parse_graves(
     reading: &mut RecordReading,
     connections: &mut Connections,
@@ -181,8 +181,8 @@ fn parse_all(
     })
 }
 
-/// Reads connections into a table that has none. What does not fit makes room as it would when packets came. Fails with
-/// the name of the part that is not as it should be; then the table has none.
+/// Parses connections into an empty table. If there is no room, connections are evicted as for new packets. Fails with
+/// the name of the invalid part; then the table is empty.
 pub fn parse(
     bytes: &[u8],
     connections: &mut Connections,

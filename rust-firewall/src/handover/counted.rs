@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the old firewall has counted and what its policy has used up, when its workers have stopped.
+//! Counters, limits and quotas of the old firewall, read when its workers have stopped.
 //!
-//! Form: little-endian numbers of 64 bits, in two memories. The states, which the new one needs before
-//! its workers start: the counts; of each queue the packets that the guard answered and its counters; of
-//! each limit how full it is; of each quota the bytes used. The sums, which it adds when they run: of
-//! each log the packets; of each counter packets and bytes. Counts and counters of queues come in the
-//! order of their names in the line of state, limits to counters in that of the rules.
+//! Format: little-endian numbers of 64 bits, in two memories. The states, which the new firewall needs before its
+//! workers start: the counts; for each queue, the packets that the guard answered and the queue's counters; for each
+//! limit, its fill level; for each quota, the bytes used. The sums, which the new firewall adds while its workers run:
+//! for each log, its packets; for each counter, packets and bytes. Counts and queues' counters come in the order of
+//! their names in the line of state; limits, quotas, logs and counters in the order of the rules.
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ fn total(totals: &[u32; KIND_COUNT], kind: MigrationKind) -> u64 {
     totals[kind as usize].into()
 }
 
-/// The bytes of the states.
+/// Returns the size of the states.
 pub fn states_bytes(of: &Handover) -> u64 {
     let queue = 1 + of.stat_places.len();
     let queues = (of.queues.len() * queue) as u64;
@@ -36,14 +36,14 @@ pub fn states_bytes(of: &Handover) -> u64 {
     WORD_BYTES * (of.count_places.len() as u64 + queues + limits + quotas)
 }
 
-/// The bytes of the sums.
+/// Returns the size of the sums.
 pub fn sums_bytes(of: &Handover) -> u64 {
     let logs = total(&of.side.totals, MigrationKind::Logs);
     WORD_BYTES * (logs + 2 * total(&of.side.totals, MigrationKind::Counters))
 }
 
 /// Writes the states, once the workers have stopped.
-/// - now_ns: of the clock that limits go by.
+/// - now_ns: time by the clock of the limits.
 pub fn write_states(
     memory: &mut HandoverMemory,
     inner: &StateInner,
@@ -99,13 +99,14 @@ pub fn write_sums(memory: &mut HandoverMemory, inner: &StateInner) -> Result<(),
     Ok(())
 }
 
-/// The numbers of bytes.
+/// Decodes little-endian numbers of 64 bits.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let words = bytes.chunks_exact(WORD_BYTES as usize);
     words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
 }
 
-/// Reads numbers that no counter of ours exceeds, and puts those that are known to their places.
+/// Parses numbers, checks that none exceeds the maximum of a counter, and stores those with known names at their
+/// places.
 fn read_known<'a>(
     words: &mut impl Iterator<Item = u64>,
     places: &[Option<usize>],
@@ -123,7 +124,7 @@ fn read_known<'a>(
     Some(())
 }
 
-/// Reads states. Fails with the name of the part that is not as it should be.
+/// Parses the states. Fails with the name of the invalid part.
 /// - bytes: states_bytes of them.
 pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static str> {
     let words = &mut words(bytes);
@@ -140,7 +141,7 @@ pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static s
         states.tokens.push(tokens.ok_or("limits")?);
     }
     for used in words {
-        // As in a policy's text.
+        // Limits and quotas have the same maximum in a policy's text.
         if used > i64::MAX as u64 {
             return Err("quotas");
         }
@@ -150,7 +151,7 @@ pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static s
     Ok(())
 }
 
-/// Reads sums: those of counters, and of logs. Any will do.
+/// Parses the sums of counters and of logs. All values are valid.
 /// - bytes: sums_bytes of them.
 pub fn parse_sums(bytes: &[u8], taken: &Handover) -> (Vec<FlowCounter>, Vec<u64>) {
     let mut words = words(bytes);

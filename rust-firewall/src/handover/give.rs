@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The old firewall's side of an upgrade (handover). The main thread goes on with what it does until
-//! the new one says "commit"; it alone calls what is here.
+//! The old firewall's side of an upgrade (handover). Only the main thread calls these functions; until the new firewall
+//! says "commit" it does its other work in between.
 // seccomp: getpid kill
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -33,34 +33,34 @@ use crate::worker::wait;
 use crate::worker::workers::Workers;
 use crate::worker::{self, WorkerHandover};
 
-/// An upgrade that has begun: the new firewall prepares.
+/// An upgrade in progress, while the new firewall prepares.
 pub struct HandoverGiving {
     channel: HandoverChannel,
     rules: HandoverRules,
-    /// Whether all has been told that can be told before anything stops.
+    /// True if everything was sent that can be sent before the workers stop.
     told: bool,
-    /// Room for what will be written.
+    /// Reserved memory for the states and the sums.
     states: HandoverMemory,
     sums: HandoverMemory,
-    /// The new one wants to know the connections of the workers.
+    /// True if the new firewall requests the workers' connections.
     connections: bool,
-    /// And what sets have learnt.
+    /// True if the new firewall requests the learned addresses.
     learned: bool,
 }
 
-/// Whether a line says a command.
+/// Returns true if a line is the given command.
 fn says(line: &[u8], command: &str) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get("command").and_then(Value::as_str) == Some(command))
 }
 
-/// Whether a line that says COMMIT asks for connections.
+/// Returns true if a commit command requests connections.
 fn wants_connections(line: &[u8]) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get(CONNECTIONS) == Some(&Value::Bool(true)))
 }
 
-/// Whether such a line asks for what sets have learnt.
+/// Returns true if a commit command requests the learned addresses.
 fn wants_learned(line: &[u8]) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get(LEARNED) == Some(&Value::Bool(true)))
@@ -70,7 +70,7 @@ fn fail_memory(error: Errno) -> Failure {
     failure_set_running("memfd_create", error)
 }
 
-/// Says that this firewall stays, and why.
+/// Logs that this firewall goes on, with the reason, and counts the failed upgrade.
 pub fn stay(failure: &Failure) {
     counts::add(Count::UpgradesFailed, 1);
     log::warn(format_args!(
@@ -79,7 +79,7 @@ pub fn stay(failure: &Failure) {
     ));
 }
 
-/// How many statements of each kind a policy has.
+/// Returns the number of statements of each kind in a policy.
 fn count_totals(loaded: &Loaded) -> [u32; KIND_COUNT] {
     let compiled = &loaded.compiled;
     let mut totals = [0; KIND_COUNT];
@@ -90,14 +90,14 @@ fn count_totals(loaded: &Loaded) -> [u32; KIND_COUNT] {
     totals
 }
 
-/// How many connections one of the workers knows at most.
+/// Returns the largest number of connections that a worker follows.
 fn most_followed(workers: &Workers) -> u32 {
     let all = workers.all.iter();
     let followed = all.map(|worker| worker.shared.followed.load(Ordering::Relaxed));
     followed.max().unwrap_or(0)
 }
 
-/// Messages that are sent before anything has stopped.
+/// Returns the state to send before the workers stop.
 fn describe(state: &State, inner: &StateInner) -> Handover {
     let options = &state.options;
     let queue = |worker: &worker::Worker| WorkerHandover {
@@ -118,7 +118,7 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
     described
 }
 
-/// Memory with room for so many bytes.
+/// Creates memory with reserved bytes.
 fn make_room(bytes: u64) -> Result<HandoverMemory, Errno> {
     let mut memory = handover::memory::make()?;
     handover::memory::reserve(&mut memory, bytes)?;
@@ -129,7 +129,7 @@ fn send_fd(channel: &HandoverChannel, name: &str, fd: BorrowedFd) -> Result<(), 
     handover::channel::send(channel, &format!("{{\"fd\":\"{name}\"}}\n"), Some(fd))
 }
 
-/// Sends what is known before anything has stopped.
+/// Sends the line of state and all descriptors, before the workers stop.
 fn tell(
     state: &State,
     giving: &mut HandoverGiving,
@@ -138,7 +138,7 @@ fn tell(
     let inner = state::lock(state);
     let channel = &mut giving.channel;
     let due_ns = handover::channel::due_ns(channel);
-    // A client that does not read blocks the main thread no longer than in the pause.
+    // A client that does not read blocks the main thread for at most the length of the pause.
     handover::channel::extend(channel, PAUSE_MS);
     handover::channel::send(
         channel,
@@ -164,11 +164,9 @@ fn tell(
     Ok(())
 }
 
-/// Begins to hand over to a new process. The policy must stay until `commit`, or until what is returned
-/// is dropped.
-/// - client: the connection on which it asked.
-/// - kind: its backend.
-/// - Fails, with the connection closed for us.
+/// Begins the transfer to a new process. The policy must stay until `commit`, or until the returned value is dropped.
+/// - client: connection on which the new process requested the upgrade; closed on failure.
+/// - kind: backend of the new process.
 pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<HandoverGiving, Failure> {
     if !queue::adopt::can_adopt(kind) {
         return Err(fail_classic());
@@ -196,12 +194,12 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
     })
 }
 
-/// Descriptors to poll for reading; there is also something to do by `due_ns`.
+/// Returns the descriptor to poll for reading; `go_on` must also be called by `due_ns`.
 pub fn fd(giving: &HandoverGiving) -> BorrowedFd<'_> {
     handover::channel::fd(&giving.channel)
 }
 
-/// When `go_on` is to be called at the latest, by wait::clock.
+/// Returns the time by which `go_on` must be called (wait::clock); 0 = at once.
 pub fn due_ns(giving: &HandoverGiving) -> u64 {
     match giving.told {
         true => handover::channel::due_ns(&giving.channel),
@@ -209,9 +207,9 @@ pub fn due_ns(giving: &HandoverGiving) -> u64 {
     }
 }
 
-/// Does a part of what there is to do before the new one can say "commit", or checks whether it has,
-/// which is returned. Fails if it is gone, late or no firewall.
-/// - fds: ours, by HandoverFd.
+/// Does one step of the preparation, or, after the last one, checks for "commit". Returns true if the new firewall has
+/// said it. Fails if the new firewall has closed the connection, is late or sends another line.
+/// - fds: descriptors of this process, by HandoverFd.
 pub fn go_on(
     state: &State,
     giving: &mut HandoverGiving,
@@ -236,7 +234,7 @@ pub fn go_on(
     }
 }
 
-/// Stops the workers between two batches. Fails if one had ended by itself.
+/// Stops the workers between two batches. Fails if a worker had already ended with an error.
 fn pause_workers(workers: &mut Workers) -> Result<(), Failure> {
     for worker in &workers.all {
         worker::stop(worker, true);
@@ -254,17 +252,17 @@ fn pause_workers(workers: &mut Workers) -> Result<(), Failure> {
     }
 }
 
-/// Starts them again. What can't be started ends the process, as a worker does that fails.
+/// Starts the workers again. If one can't be started the process ends, as after an error of a worker.
 fn start_workers(workers: &mut Workers) {
     for worker in &mut workers.all {
         if let Err(failure) = worker::start(worker) {
             log::error(&failure.text);
-            let _ = kill(getpid(), Signal::SIGTERM); // it can't fail
+            let _ = kill(getpid(), Signal::SIGTERM); // a signal to the own process can't fail
         }
     }
 }
 
-/// Seals what was written, and passes it on.
+/// Seals the written memory and sends its descriptor.
 fn pass_on(
     channel: &HandoverChannel,
     name: &str,
@@ -277,7 +275,7 @@ fn pass_on(
     send_fd(channel, name, handover::memory::fd(memory))
 }
 
-/// Passes on a worker's connections.
+/// Sends a worker's connections.
 fn pass_table(
     channel: &HandoverChannel,
     connections: &mut Connections,
@@ -289,7 +287,7 @@ fn pass_table(
     pass_on(channel, CONNECTIONS, &mut memory, written)
 }
 
-/// Passes on what the workers know of their connections, if the new one wants to know.
+/// Sends the connections of all workers, if the new firewall requested them.
 fn pass_connections(inner: &mut StateInner, giving: &HandoverGiving) -> Result<(), Failure> {
     let room = handover::connections::BYTES_MAX / inner.workers.all.len().max(1) as u64;
     let workers = inner.workers.all.iter_mut().filter(|_| giving.connections);
@@ -299,7 +297,7 @@ fn pass_connections(inner: &mut StateInner, giving: &HandoverGiving) -> Result<(
     Ok(())
 }
 
-/// Passes on what sets have learnt, if the new one wants to know.
+/// Sends the addresses that the policy's sets have learned, if the new firewall requested them.
 fn pass_learned(inner: &StateInner, giving: &HandoverGiving) -> Result<(), Failure> {
     let Some(loaded) = inner.loaded.as_ref().filter(|_| giving.learned) else {
         return Ok(());
@@ -309,7 +307,7 @@ fn pass_learned(inner: &StateInner, giving: &HandoverGiving) -> Result<(), Failu
     pass_on(&giving.channel, LEARNED, &mut memory, written)
 }
 
-/// Passes on what was counted, and waits until the new one has taken it.
+/// Stops the workers, sends states, connections, addresses and sums, and waits for "taken".
 fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), Failure> {
     pause_workers(&mut inner.workers)?;
     let states = &mut giving.states;
@@ -317,21 +315,21 @@ fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), 
     pass_on(&giving.channel, STATES, states, written)?;
     pass_connections(inner, giving)?;
     pass_learned(inner, giving)?;
-    // By now the new one starts its workers.
+    // Meanwhile the new firewall starts its workers.
     let sums = &mut giving.sums;
     let written = handover::counted::write_sums(sums, inner);
     pass_on(&giving.channel, SUMS, sums, written)?;
     if !says(handover::channel::line(&mut giving.channel)?, TAKEN) {
         return Err(fail_line("new"));
     }
-    // The last that can fail: from here on the new one alone filters.
+    // Last step that can fail: after it only the new firewall filters.
     handover::channel::send(&giving.channel, HEARD, None)
 }
 
-/// Passes everything to the new process, which is ready.
-/// - Returns whether it runs. Then the workers are stopped and their queues released, and this process
-///   has to end without touching what it gave. Otherwise they run as before, and stderr and
-///   Count::UpgradesFailed tell why.
+/// Transfers everything to the new process, which is ready.
+/// - Returns true if the new process runs. Then the workers are stopped and their queues released, and this process
+///   must end without using what it sent. Otherwise its workers run again; the log and Count::UpgradesFailed show the
+///   failure.
 pub fn commit(state: &State, mut giving: HandoverGiving) -> bool {
     let mut inner = state::lock(state);
     handover::channel::extend(&mut giving.channel, PAUSE_MS);

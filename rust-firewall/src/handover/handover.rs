@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One firewall takes the place of another, of either twin, and no packet is lost.
+//! Upgrade: one firewall takes the place of another, of either twin, and no packet is lost.
 //!
-//! Theory of operation: all that takes long comes first, while the old process filters (handover_take,
-//! handover_give). The new one reads and compiles its policy and asks the old one by its control socket
-//! (docs/CONTROL.md, `upgrade`). That says what it is, gives descriptors of the queues' sockets away
-//! (queue_adopt tells how they go on), and tells the rules of its policy; the new one finds those of
-//! its own among them, adopts the sockets, and gives up its rights. Then it says "commit". The old one
-//! stops its workers between two batches: from now on packets wait in the sockets. It passes on the
-//! states, how full limits are and what quotas have used, in numbers whose places both know by now, and,
-//! if both policies read names, what each worker knows of its connections, and what sets have learnt, if
-//! both have such; the new one takes them over and starts its workers: here the pause ends. Meanwhile the
-//! old one passes on the sums, what counters counted; the new one adds them and says "taken"; the old one
-//! says that it heard, and ends without unbinding anything.
+//! Theory of operation: all slow steps come first, while the old process filters (handover_take, handover_give). The
+//! new process reads and compiles its policy and connects to the control socket of the old one (docs/CONTROL.md,
+//! `upgrade`). The old process sends its state, descriptors of the queues' sockets (queue_adopt describes how they are
+//! used), and the rules of its policy. The new process pairs these rules with its own, adopts the sockets, and gives up
+//! its rights. Then it says "commit". The old process stops its workers between two batches: from now on packets wait
+//! in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an order that both processes
+//! know by now. If both policies read names, it also sends each worker's connections; if both policies learn addresses,
+//! the learned addresses. The new process stores all of it and starts its workers: here the pause ends. Meanwhile the
+//! old process sends the sums (values of counters). The new process adds them and says "taken". The old process
+//! confirms, and ends without unbinding the queues.
 //!
-//! It is the old one that decides: until it has heard "taken" it goes on by itself if anything is wrong
-//! with the new one (it ends, is silent, is no firewall), and a new one that is not told that it was
-//! heard ends, and leaves the queues alone. PREPARE_MS bounds what comes before "commit", PAUSE_MS how
-//! long the old one's workers stand still.
+//! The old process decides the outcome: until it has received "taken" it resumes filtering if anything is wrong with
+//! the new process (it ended, does not answer, or is no firewall). A new process that receives no confirmation ends,
+//! and does not touch the queues. PREPARE_MS bounds the time before "commit", PAUSE_MS the time for which the old
+//! workers stand still.
 
 use std::os::fd::OwnedFd;
 
@@ -28,23 +27,23 @@ use crate::handover::learned::LearnedTaken;
 use crate::ruleset::migration::{Migration, MigrationSide, MigrationStates};
 use crate::worker::WorkerHandover;
 
-/// From the request to "commit"; packets do not wait.
+/// Maximum time from the request to "commit", in milliseconds; packets do not wait meanwhile.
 pub const PREPARE_MS: u32 = 15000;
-/// From "commit" to "taken" for the old one, which goes on then.
+/// Time from "commit" within which the old process must receive "taken", in milliseconds; else it resumes.
 pub const PAUSE_MS: u32 = 2000;
 
-/// Messages of the new process, and the last answer to it.
+/// Commands of the new process, and the old one's confirmation of "taken".
 pub const COMMIT: &str = "commit";
 pub const TAKEN: &str = "taken";
 pub const HEARD: &str = "{\"ok\":true}\n";
-/// The names of what is passed on beside queues and what options name.
+/// Names of transferred memories, with which their descriptors are sent.
 pub const RULES: &str = "rules";
 pub const STATES: &str = "states";
 pub const CONNECTIONS: &str = "connections";
 pub const LEARNED: &str = "learned";
 pub const SUMS: &str = "sums";
 
-/// Descriptors beside those of queues, called as the options are that they come from.
+/// Descriptors other than the queues', named like the options that open them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandoverFd {
     Control,
@@ -53,51 +52,52 @@ pub enum HandoverFd {
 
 pub const FD_COUNT: usize = HandoverFd::Events as usize + 1;
 
-/// State that one process passes to another, and its part that was adopted.
+/// State that the old process sends, and what the new process adopted of it.
 #[derive(Default)]
 pub struct Handover {
-    /// The old one's process.
+    /// Process ID of the old firewall.
     pub pid: i64,
-    /// The generation of its policy; 0 = none.
+    /// Generation of the old policy; 0 = no policy.
     pub generation: u32,
     pub queues: Vec<WorkerHandover>,
     pub counts: [u64; counts::ALL.len()],
-    /// For each count, and each counter of a queue, that will come: which of ours it is.
+    /// Places in this process's arrays of the counts, and of the counters of a queue, in the order in which they are
+    /// sent.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
-    /// How many connections one of its workers knows, at most, while all run; none if its policy reads no names. Then
-    /// none, too, if ours doesn't.
+    /// Largest number of connections of an old worker while all run; None if the old policy reads no names, and after
+    /// `commit` also if the new one doesn't.
     pub connections: Option<u32>,
-    /// Outcome of the connections.
+    /// Numbers of transferred connections.
     pub followed: ConnectionsTaken,
-    /// Why they were not taken: the part that is not as it should be.
+    /// Invalid part for which the connections were refused.
     pub refused: Option<&'static str>,
-    /// Its policy has sets that learn; then, that ours has, too.
+    /// True if the old policy has sets that learn; after `commit`, if both policies have.
     pub learns: bool,
-    /// Outcome of the learned addresses.
+    /// Numbers of transferred addresses.
     pub learned: LearnedTaken,
-    /// Why it was not taken, as refused.
+    /// Invalid part for which the learned addresses were refused; None if they were accepted.
     pub unlearned: Option<&'static str>,
-    /// The rules of its policy.
+    /// Rules of the old policy.
     pub side: MigrationSide,
-    /// Outcome in our policy, if there is one.
+    /// Pairs of rules that both policies have, if there is a new policy.
     pub migration: Migration,
     pub states: MigrationStates,
-    /// Values of these options in the old process.
+    /// Values of the options in the old process that have a descriptor; None = not set.
     pub options: [Option<String>; FD_COUNT],
-    /// None also if it is of no use, as our option says something else.
+    /// Descriptors of the options; None also if this process's option has another value.
     pub fds: [Option<OwnedFd>; FD_COUNT],
-    /// The memory of rules.
+    /// Memory with the rules.
     pub rules: Option<OwnedFd>,
-    /// To the old one.
+    /// Channel to the old process.
     pub channel: Option<HandoverChannel>,
-    /// When "commit" was said, by wait::clock.
+    /// Time at which "commit" was sent (wait::clock).
     pub committed_ns: u64,
-    /// How long packets waited.
+    /// Time for which packets waited.
     pub waited_ns: u64,
 }
 
-/// A failure: the backend can't take part.
+/// Returns the failure of a backend that can't take over queues.
 pub fn fail_classic() -> Failure {
     failure_set(
         LogExit::Usage,
@@ -106,7 +106,8 @@ pub fn fail_classic() -> Failure {
     )
 }
 
-/// A failure: a line is not one that is expected. whose: "old", "new".
+/// Returns the failure for an unexpected line.
+/// - whose: "old" or "new": the firewall that sent it.
 pub fn fail_line(whose: &str) -> Failure {
     failure_set(
         LogExit::Call,

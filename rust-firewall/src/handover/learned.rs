@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the sets of a policy have learnt, for the firewall that takes over.
+//! Transfer of the addresses that a policy's sets have learned.
 //!
-//! Form, in little-endian numbers: the form's own (32 bits); of each address the number that its set is known by (64),
-//! the address (128; one of IPv4 is less than 2^32), and for how many nanoseconds more it is known (64), a day at most;
-//! how many addresses there are (32). A set is known by what it says, as after a reload: what is of another set than
-//! those of the new policy is left out.
+//! Format, in little-endian numbers: version of the format (32 bits); for each address: the identity of its set (64),
+//! the address (128; an IPv4 address is less than 2^32), and the remaining lifetime in nanoseconds (64), at most a day;
+//! the number of addresses (32). The identity of a set comes from its text, as in a reload: addresses of sets that the
+//! new policy does not have are left out.
 
 use nix::errno::Errno;
 
@@ -15,29 +15,29 @@ use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::record::{self, RecordReading};
 
-/// Bytes of all addresses: more than as many as --learned allows.
+/// Maximum size of all addresses, in bytes: more than --learned allows.
 pub const BYTES_MAX: u64 = 64 << 20;
 
 const FORM: u64 = 1;
 const FORM_BYTES: usize = 4;
 const WORD_BYTES: usize = 8;
-/// Bytes of a learned address.
+/// Size of an address, in bytes.
 const ADDRESS_BYTES: usize = 4 * WORD_BYTES;
-/// Bytes of the number at the end.
+/// Size of the number of addresses at the end, in bytes.
 const COUNT_BYTES: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How many addresses were handed over.
+/// Numbers of transferred addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LearnedTaken {
     pub taken: u64,
-    /// There was no room for them.
+    /// Addresses that were left out because there was no room.
     pub left_out: u64,
-    /// Our policy has no such set.
+    /// Addresses of sets that the new policy does not have.
     pub other: u64,
 }
 
-/// The set of a policy that is known by a number.
+/// Returns the policy's set with an identity.
 fn set_of(compiled: &Compiled, identity: u64) -> Option<&CompileLearning> {
     let mut sets = compiled.learning.iter();
     sets.find(|set| set.identity == identity)
@@ -50,7 +50,8 @@ fn put_address(bytes: &mut Vec<u8>, address: &LearnedAddress, now_ns: u64) {
     record::put_number(bytes, address.end_ns - now_ns, WORD_BYTES);
 }
 
-/// Writes the addresses of the sets that a policy has. count: gets how many.
+/// Writes the addresses of the policy's sets.
+/// - count: out: their number.
 fn write_addresses(
     memory: &mut HandoverMemory,
     compiled: &Compiled,
@@ -74,7 +75,7 @@ fn write_addresses(
     Ok(())
 }
 
-/// Writes what the sets of a policy have learnt, once the workers have stopped.
+/// Writes the addresses that a policy's sets have learned, once the workers have stopped.
 pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> Result<(), Errno> {
     let mut bytes = Vec::new();
     let mut count = 0;
@@ -86,7 +87,7 @@ pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> R
     handover::memory::put(memory, &bytes)
 }
 
-/// Parses an address and adds it to its set. Fails with the part that is not as it should be.
+/// Parses an address and adds it to its set. Fails with the name of the invalid part.
 fn take_address(
     reading: &mut RecordReading,
     compiled: &Compiled,
@@ -145,11 +146,11 @@ fn parse_all(
     Ok(taken)
 }
 
-/// Has the sets of a policy, which have learnt nothing yet, know what was learnt. What does not fit makes room as it
-/// would when answers came. Fails with the name of the part that is not as it should be; then they know nothing.
+/// Parses learned addresses into the sets of a policy, which are empty. If there is no room, addresses are evicted as
+/// for new DNS replies. Fails with the name of the invalid part; then the sets are empty.
 pub fn parse(bytes: &[u8], compiled: &Compiled, now_ns: u64) -> Result<LearnedTaken, &'static str> {
     let Some(learned) = &compiled.learned else {
-        return Ok(LearnedTaken::default()); // can't be: its policy learns
+        return Ok(LearnedTaken::default()); // not reached: the policy learns
     };
     let result = parse_all(bytes, compiled, learned, now_ns);
     if result.is_err() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What one process passes to another whole: memory behind a descriptor (memfd_create) that is sealed
-//! when it has been written, so that who has it reads what was meant, however often and slowly.
+//! Memory that one process passes to another: a file behind a descriptor (memfd_create) that is sealed after writing,
+//! so that the reader can read it repeatedly and slowly, and always finds the same bytes.
 // seccomp: memfd_create pwrite64 pread64 fcntl fstat close
 
 use std::fs::File;
@@ -13,22 +13,22 @@ use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::stat::{fstat, SFlag};
 
-/// The bytes that are written at a time.
+/// Size of the write buffer, in bytes.
 const STEP_BYTES: usize = 65536;
 
 /// Memory that is being written.
 pub struct HandoverMemory {
     file: File,
-    /// Offset in the file at which the gathered bytes go.
+    /// Offset in the file at which the buffered bytes are written next.
     at: u64,
-    /// Gathered, not written yet.
+    /// Buffered bytes that are not written yet.
     bytes: Vec<u8>,
 }
 
-/// Memory that another process has passed.
+/// Sealed memory from another process.
 pub struct HandoverSealed {
     file: File,
-    /// Its size in bytes, which nobody can change.
+    /// Size in bytes; the seals keep it.
     pub size: u64,
 }
 
@@ -37,11 +37,11 @@ fn seals() -> SealFlag {
 }
 
 fn errno(error: io::Error) -> Errno {
-    // An end that comes too early has no number: the size was asked for.
+    // A premature end of the file has no error number; the size was checked before.
     error.raw_os_error().map_or(Errno::EPROTO, Errno::from_raw)
 }
 
-/// Makes memory of no bytes.
+/// Creates empty memory.
 pub fn make() -> Result<HandoverMemory, Errno> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let fd = memfd_create(c"twinwall", flags)?;
@@ -52,12 +52,12 @@ pub fn make() -> Result<HandoverMemory, Errno> {
     })
 }
 
-/// The descriptor, to be passed on.
+/// Returns the descriptor, to be sent.
 pub fn fd(memory: &HandoverMemory) -> BorrowedFd<'_> {
     memory.file.as_fd()
 }
 
-/// Writes what was gathered.
+/// Writes the buffered bytes.
 fn flush(memory: &mut HandoverMemory) -> Result<(), Errno> {
     let written = memory.file.write_all_at(&memory.bytes, memory.at);
     written.map_err(errno)?;
@@ -77,12 +77,12 @@ pub fn put(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Appends a number, as little-endian bytes.
+/// Appends a number in little-endian order.
 pub fn put_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Errno> {
     put(memory, &number.to_le_bytes())
 }
 
-/// Reserves room for so many bytes, so that writing them need not.
+/// Reserves memory of this size, so that later writes allocate nothing.
 pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
     let zeros = [0; STEP_BYTES];
     let mut left = size;
@@ -96,19 +96,18 @@ pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes the rest. From now on nobody can change it.
+/// Writes the buffered bytes and seals the memory: nothing can change it any more.
 pub fn seal(memory: &mut HandoverMemory) -> Result<(), Errno> {
     flush(memory)?;
     fcntl(&memory.file, FcntlArg::F_ADD_SEALS(seals())).map(drop)
 }
 
-/// Checks the memory that another process has passed. Fails with EPROTO if it is no sealed memory, or larger
-/// than max.
+/// Checks memory from another process. Fails with EPROTO if it is not sealed memory, or larger than max.
 pub fn open(fd: OwnedFd, max: u64) -> Result<HandoverSealed, Errno> {
     let status = fstat(&fd)?;
     let is_file = status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits();
     let set = match is_file {
-        true => fcntl(&fd, FcntlArg::F_GET_SEALS).unwrap_or(0), // of what can have none
+        true => fcntl(&fd, FcntlArg::F_GET_SEALS).unwrap_or(0), // fails for files without seals
         false => 0,
     };
     let size = u64::try_from(status.st_size).unwrap_or(u64::MAX);
@@ -119,7 +118,7 @@ pub fn open(fd: OwnedFd, max: u64) -> Result<HandoverSealed, Errno> {
     Ok(HandoverSealed { file, size })
 }
 
-/// Reads all of it.
+/// Reads the whole memory.
 pub fn read(sealed: &HandoverSealed) -> Result<Vec<u8>, Errno> {
     let mut read = vec![0; sealed.size as usize];
     sealed.file.read_exact_at(&mut read, 0).map_err(errno)?;

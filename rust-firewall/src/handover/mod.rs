@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One firewall takes over from another.
+//! Upgrade: one firewall takes over from another.
 
 #[allow(unsafe_code)]
 pub mod channel;

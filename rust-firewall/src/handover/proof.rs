@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The new firewall's proof that it may take over (control/proof tells what it proves).
+//! The new firewall's proof that it may take over (control/proof describes what it proves).
 
 use std::os::fd::AsRawFd;
 
@@ -14,7 +14,7 @@ use crate::handover::channel::HandoverChannel;
 
 const REQUEST: &str = "{\"command\":\"proof\"}\n";
 
-/// Sends a number to a port.
+/// Sends a number to a netlink port.
 fn send_number(port: u32, number: u64) -> nix::Result<()> {
     let fd = control::proof::make_socket()?;
     let to = NetlinkAddr::new(port, 0);
@@ -22,7 +22,7 @@ fn send_number(port: u32, number: u64) -> nix::Result<()> {
     sendto(fd.as_raw_fd(), text.as_bytes(), &to, MsgFlags::empty()).map(drop)
 }
 
-/// The port and the number that the old firewall tells.
+/// Returns the netlink port and the number in the old firewall's answer.
 fn read_answer(answer: &Value) -> Result<(u32, u64), Failure> {
     if answer.get("ok") == Some(&Value::Bool(false)) {
         return Err(handover::state::fail_refused(answer));
@@ -36,8 +36,8 @@ fn read_answer(answer: &Value) -> Result<(u32, u64), Failure> {
     }
 }
 
-/// Shows the old firewall, at the other end of a channel, that this process may take over from it.
-/// Fails, too, if it does not say how, or is in another network namespace.
+/// Proves to the old firewall, at the other end of a channel, that this process may take over. Fails also if the old
+/// firewall asks for no proof, or is in another network namespace.
 pub fn give(channel: &mut HandoverChannel) -> Result<(), Failure> {
     handover::channel::send(channel, REQUEST, None)?;
     let line = handover::channel::line(channel)?;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One connection as it is handed over.
+//! Serialized form of a connection in an upgrade.
 //!
-//! Form, in little-endian numbers: the words of its key (64 bits each: two for IPv4, five for IPv6); its list (8), its
-//! flags (16), how many nanoseconds ago it came there or was used last (64). The interfaces of client and server, and what each
-//! has sent undecided (32 each).
-//! Of its stream: base, decided, acked (32 each). Of TCP: begun, server_begun, server_end, pending_base, and with these the interfaces of client and
-//! server (32 each); of UDP: the version (32), the keys (16, 12 and 16 bytes), the number
-//! that is expected next (64), the bytes of the connection id (8) and 20 bytes for it. Of its names: state, protocol,
-//! the bytes of host, protocols and method (8 each), version, type (16 each), then host, protocols and method. Of its
-//! requests, if it is of HTTP: next (64) and awaited (8), of now and of where the stream begins. Last the
-//! number of pieces that are kept of its stream (8), where each begins and ends (16 each), and their bytes.
+//! Format, in little-endian numbers (bits in parentheses):
+//! - words of its key (64 each: two for IPv4, five for IPv6)
+//! - list (8), flags (16), nanoseconds since it entered the list or was last used (64)
+//! - interfaces of client and server, bytes that each has sent undecided (32 each)
+//! - stream: base, decided, acked (32 each)
+//! - TCP: begun, server_begun, server_end, pending_base, and the interfaces of client and server that belong to these
+//!   (32 each)
+//! - UDP: version (32), keys (16, 12 and 16 bytes), next expected packet number (64), length of the connection ID (8),
+//!   and 20 bytes for it
+//! - names: state, protocol, lengths of host, protocols and method (8 each), version, type (16 each), then host,
+//!   protocols and method
+//! - requests, if it is HTTP: next (64) and awaited (8), for the current position and for the start of the stream
+//! - number of stored pieces of the stream (8), start and end of each (16 each), and their bytes
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -21,8 +25,8 @@ use crate::connection::{ids, lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
-/// The lists in the order in which they come: when a connection of one changes to another for want of memory, all of
-/// that one are there.
+/// Order in which the lists are sent. If a connection moves to another list for want of memory, all connections of that
+/// list have already been read.
 pub const ORDER: [ConnectionList; LIST_COUNT] = [
     ConnectionList::Known,
     ConnectionList::Datagrams,
@@ -54,14 +58,14 @@ const AWAITED: [RequestsAwaited; 4] = [
     RequestsAwaited::Nothing,
     RequestsAwaited::Lost,
 ];
-/// Words of the key of IPv4.
+/// Words of the key of an IPv4 connection.
 const IPV4_WORDS: usize = 2;
-/// Numbers of packets are less (RFC 9000, section 12.3), and so is the one expected next, or it is this.
+/// Limit of packet numbers (RFC 9000, section 12.3): they are smaller, and the next expected number is at most equal.
 const NUMBERS: u64 = 1 << 62;
-/// Behind all places where a request can begin: a chunk's size has 15 digits.
+/// Limit of the offsets at which an HTTP request can begin: a chunk's size has at most 15 digits.
 const NEXT: u64 = 1 << 61;
 
-// Flags.
+// Flags of a connection.
 const CLIENT_LOW: u64 = 1 << 0;
 const CONFIRMED: u64 = 1 << 1;
 const CLOSED: u64 = 1 << 2;
@@ -78,21 +82,21 @@ const MAY_SWITCH: u64 = 1 << 12;
 const ACCEPTED: u64 = 1 << 13;
 const CROSSED: u64 = 1 << 14;
 const FLAGS: u64 = (1 << 15) - 1;
-/// Those that a connection of UDP has not.
+/// Flags that a UDP connection can't have.
 const TCP_FLAGS: u64 =
     CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH | CROSSED;
 
-/// State of a reader.
+/// State of a reader of records.
 pub struct RecordReading<'a> {
     pub left: &'a [u8],
-    /// More was asked for than there was.
+    /// True if a read asked for more bytes than were left.
     pub cut: bool,
-    /// The list of the connection before, by its place in ORDER, and its age.
+    /// List of the previous connection, as an index into ORDER, and its age.
     list: usize,
     age_ns: u64,
 }
 
-/// Begins to read.
+/// Starts reading.
 pub fn begin(bytes: &[u8]) -> RecordReading<'_> {
     RecordReading {
         left: bytes,
@@ -102,7 +106,7 @@ pub fn begin(bytes: &[u8]) -> RecordReading<'_> {
     }
 }
 
-/// Appends a number of so many bytes.
+/// Appends a number of the given size in bytes.
 pub fn put_number(record: &mut Vec<u8>, number: u64, bytes: usize) {
     let number = number.to_le_bytes();
     record.extend_from_slice(number.get(..bytes).unwrap_or_default());
@@ -145,7 +149,7 @@ fn flags_of(connection: &Connection) -> u64 {
     set.map(|(_, flag)| flag).sum()
 }
 
-/// Fields that only one of TCP and UDP has.
+/// Appends the fields that only TCP or only UDP has.
 fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     if !connection.is_udp {
         put_number(record, connection.begun.into(), 4);
@@ -166,7 +170,7 @@ fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
     put_part(record, &connection.id);
 }
 
-/// Whether a connection has requests of HTTP.
+/// Returns true if a connection carries HTTP requests.
 fn is_http(names: &Names) -> bool {
     names.state == NamesState::Known && names.protocol == NamesProtocol::Http
 }
@@ -192,7 +196,7 @@ fn put_requests(record: &mut Vec<u8>, requests: &Requests) {
     put_number(record, requests.awaited as u64, 1);
 }
 
-/// The pieces that are kept of a stream.
+/// Appends the stored pieces of a stream.
 fn put_spans(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool) {
     let stream = &connection.stream;
     let spans = stream.spans.iter().take(stream.span_count.into());
@@ -232,7 +236,7 @@ pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_n
     put_spans(record, connection, pool);
 }
 
-/// Removes bytes from the front; none if there are not as many.
+/// Removes bytes from the front; returns none if fewer are left.
 fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
     let Some((part, rest)) = reading.left.split_at_checked(bytes) else {
         reading.cut = true;
@@ -243,13 +247,13 @@ fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
     part
 }
 
-/// Removes a number of the given size (bytes) from the front; 0 if there are not as many.
+/// Removes a number of the given size in bytes from the front; returns 0 if fewer bytes are left.
 pub fn number(reading: &mut RecordReading, bytes: usize) -> u64 {
     let bytes = part(reading, bytes).iter().rev();
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Fills the beginning of a field, if there is enough.
+/// Fills a field with bytes from the front, if enough are left.
 fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
     let bytes = part(reading, field.len());
     for (to, from) in field.iter_mut().zip(bytes) {
@@ -257,7 +261,7 @@ fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
     }
 }
 
-/// Whether a key is one that a packet of TCP or UDP can have, with the lower one of both ends first.
+/// Returns true if a TCP or UDP packet can have the key; the lower one of its two ends comes first.
 fn is_key(key: &ConnectionKey) -> bool {
     let [first, second, third, fourth, fifth] = *key;
     let (low, high) = match first >> 8 & 0xff_ffff {
@@ -284,7 +288,8 @@ fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<Co
     (is_good && table::find(&connections.table, &key) == SLOT_NONE).then_some(key)
 }
 
-/// Parses a list that comes no earlier than the one before, and in it an age that is no higher.
+/// Parses a list and an age. Returns true if the list does not come before the previous connection's list, the age is
+/// not higher within a list, and the protocol fits.
 fn take_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
     let place = ORDER.iter().position(|known| *known as u64 == list);
     let Some(place) = place.filter(|place| *place >= reading.list) else {
@@ -321,7 +326,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
     connection.crossed = flags & CROSSED != 0;
 }
 
-/// Parses the fields that only one of TCP and UDP has. Returns whether it is as it should be.
+/// Parses the fields that only TCP or only UDP has. Returns true if they are valid.
 fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bool {
     if !connection.is_udp {
         connection.begun = number(reading, 4) as u32;
@@ -346,7 +351,7 @@ fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bo
         && usize::from(connection.id_bytes) <= CONNECTION_BYTES_MAX
 }
 
-/// Whether a list of protocols is as RFC 7301 has it.
+/// Returns true if a list of protocols has the format of RFC 7301.
 fn are_protocols(mut list: &[u8]) -> bool {
     while let Some((&length, rest)) = list.split_first() {
         match rest.get(length.into()..) {
@@ -357,7 +362,7 @@ fn are_protocols(mut list: &[u8]) -> bool {
     true
 }
 
-/// Whether a method is a token (RFC 9110, section 5.6.2), or one that was cut.
+/// Returns true if a method is a token (RFC 9110, section 5.6.2), or the beginning of a long one.
 fn is_method(method: &[u8]) -> bool {
     let method = match method {
         [cut @ .., b' '] if method.len() == METHOD_BYTES => cut,
@@ -367,7 +372,7 @@ fn is_method(method: &[u8]) -> bool {
     !method.is_empty() && method.iter().all(is_token)
 }
 
-/// Whether names are such as the parsers leave behind. Their lengths fit.
+/// Returns true if the parsers can produce these names. Their lengths must be valid.
 fn are_names(names: &Names, is_udp: bool) -> bool {
     let alpn = names.alpn.get(..names.alpn_length.into());
     let method = names.method.get(..names.method_length.into());
@@ -393,7 +398,7 @@ fn are_names(names: &Names, is_udp: bool) -> bool {
         && !names::host(names).iter().any(u8::is_ascii_uppercase)
 }
 
-/// Parses names. Returns whether they are valid.
+/// Parses names. Returns true if they are valid.
 fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> bool {
     let state = STATES.get(number(reading, 1) as usize);
     let protocol = PROTOCOLS.get(number(reading, 1) as usize);
@@ -419,7 +424,7 @@ fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> b
     !reading.cut && are_names(names, is_udp)
 }
 
-/// Reads the state of a request reader. Returns whether it is valid.
+/// Parses the state of an HTTP request reader. Returns true if it is valid.
 fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
     requests.next = number(reading, 8);
     let Some(&awaited) = AWAITED.get(number(reading, 1) as usize) else {
@@ -429,7 +434,7 @@ fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
     !reading.cut && requests.next < NEXT
 }
 
-/// Parses the borders of a stream's pieces. Returns how many there are, if they are as they should be.
+/// Parses the borders of a stream's pieces. Returns their number if they are valid.
 fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) -> Option<usize> {
     let count = number(reading, 1) as usize;
     let mut end = None;
@@ -445,7 +450,7 @@ fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) 
     (!reading.cut).then_some(count)
 }
 
-/// Parses the pieces of a stream, and stores them if there is memory. Returns whether they are as they should be.
+/// Parses the pieces of a stream, and stores them if there is memory. Returns true if they are valid.
 fn take_stream(
     reading: &mut RecordReading,
     connections: &mut Connections,
@@ -479,8 +484,8 @@ fn take_stream(
     !reading.cut
 }
 
-/// Parses the connection at the front, and resumes it. Fails with the part that is not as it should be; then a part
-/// of it may be there.
+/// Parses the connection at the front and adds it to the table. Fails with the name of the invalid part; then the table
+/// may hold a part of the connection.
 pub fn take(
     reading: &mut RecordReading,
     connections: &mut Connections,

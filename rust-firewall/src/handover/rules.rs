@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules of the old firewall's policy as the new one is to know them again, in their order.
+//! Rules of the old firewall's policy, in their order, by which the new firewall recognizes them.
 //!
-//! Form, in little-endian numbers: the number of rules (32 bits), then of each rule: the lengths of its
-//! chain, comment and text (32 bits each; all bits of the comment's set = none); how many counters,
-//! logs, limits and quotas it has (8 bits each); of each of its limits the size (64 bits, FlowLimit);
-//! the bytes of chain, comment and text.
+//! Format, in little-endian numbers: the number of rules (32 bits), then for each rule: the lengths of its chain,
+//! comment and text (32 bits each; all bits of the comment's set = no comment); its numbers of counters, logs, limits
+//! and quotas (8 bits each); the size of each of its limits (64 bits, FlowLimit); the bytes of chain, comment and text.
 
 use nix::errno::Errno;
 
@@ -18,14 +17,14 @@ use crate::ruleset::migration::{
     self, MigrationKind, MigrationPlace, MigrationRule, MigrationSide, KIND_COUNT,
 };
 
-/// Maximum bytes of the rules' state.
+/// Maximum size of the serialized rules, in bytes.
 pub const BYTES_MAX: u64 = 512 << 20;
 
 const NO_COMMENT: u32 = u32::MAX;
-/// The rules that are written at a time, which takes some milliseconds.
+/// Number of rules that are written in one step, which takes some milliseconds.
 const AT_A_TIME: u32 = 2048;
 
-/// Rules that are being written, a part at a time, since the writer has other work.
+/// Rules that are being written step by step, because the main thread has other work.
 pub struct HandoverRules {
     pub memory: HandoverMemory,
     at: MigrationPlace,
@@ -59,7 +58,7 @@ fn put_rule(
     handover::memory::put(memory, &rule.text)
 }
 
-/// Begins to write the rules of a policy; none = there is no policy.
+/// Starts writing the rules of a policy; None = there is no policy.
 pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
     let mut memory = handover::memory::make()?;
     let rules = loaded.map_or(0, |loaded| loaded.compiled.rules.len() as u32);
@@ -71,8 +70,7 @@ pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
     })
 }
 
-/// Writes some more of them, of the same policy. Returns whether there are more; when there are not,
-/// the memory is sealed.
+/// Writes the next rules of the same policy. Returns true if more are left; otherwise the memory is sealed.
 pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<bool, Errno> {
     for _ in 0..AT_A_TIME {
         let rule = loaded.and_then(|loaded| {
@@ -88,7 +86,7 @@ pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<boo
     Ok(true)
 }
 
-/// Removes bytes from the front.
+/// Removes bytes from the front; None if fewer are left.
 fn take<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (taken, rest) = left.split_at_checked(bytes)?;
     *left = rest;
@@ -99,7 +97,7 @@ fn take_length(left: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(take(left, 4)?.try_into().ok()?))
 }
 
-/// Parses a text, which has no NUL.
+/// Parses a text; None if it holds a NUL.
 fn take_text(left: &mut &[u8], bytes: u32) -> Option<Vec<u8>> {
     let text = take(left, bytes as usize)?;
     (!text.contains(&0)).then(|| text.to_vec())
@@ -135,7 +133,7 @@ fn parse_rule(left: &mut &[u8], side: &mut MigrationSide) -> Option<MigrationRul
     })
 }
 
-/// Reads rules. None: they are not as they should be, to the last byte.
+/// Parses rules. Returns None unless all bytes are valid.
 pub fn parse(bytes: &[u8]) -> Option<MigrationSide> {
     let left = &mut &*bytes;
     let mut side = MigrationSide::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What one process tells another first in an upgrade, as a line of JSON: the same bytes from both twins.
+//! First message of the old process in an upgrade, the line of state: JSON, with the same bytes from both twins.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::queue::adopt::QueueHandover;
 use crate::spec::counter::COUNTER_WORDS;
 use crate::worker::WorkerHandover;
 
-/// Names of counts, or of a queue's counters, that another may have.
+/// Maximum number of names of counts, or of a queue's counters, from another process.
 const NAMES_MAX: usize = 1024;
 
 const FD_NAMES: [(HandoverFd, &str); FD_COUNT] = [
@@ -22,17 +22,17 @@ const FD_NAMES: [(HandoverFd, &str); FD_COUNT] = [
     (HandoverFd::Events, "events"),
 ];
 
-/// The name of a descriptor's option.
+/// Returns the name of the option that a descriptor belongs to.
 pub fn fd_name(fd: HandoverFd) -> &'static str {
     FD_NAMES[fd as usize].1
 }
 
-/// All descriptors beside those of queues.
+/// Returns all descriptors except the queues'.
 pub fn fds() -> impl Iterator<Item = HandoverFd> {
     FD_NAMES.iter().map(|(fd, _)| *fd)
 }
 
-/// The names of the counters of Stats, in the order of its fields.
+/// Returns the names of the counters of Stats, in the order of its fields.
 fn stats_names() -> impl Iterator<Item = &'static str> {
     COUNTER_WORDS.iter().map(|word| word.handover)
 }
@@ -59,12 +59,12 @@ struct StateObject<'a> {
     queues: Vec<QueueObject>,
 }
 
-/// Destinations of the numbers under our own names.
+/// Makes the places for numbers in the order of this process's names.
 fn make_own_places(names: usize) -> Vec<Option<usize>> {
     (0..names).map(Some).collect()
 }
 
-/// Builds the description of queues, whose numbers come under our own names.
+/// Creates a state with these queues, whose numbers have the places of this process.
 pub fn make(queues: Vec<WorkerHandover>) -> Handover {
     Handover {
         queues,
@@ -82,7 +82,7 @@ fn queue_object(queue: &WorkerHandover) -> QueueObject {
     }
 }
 
-/// The line of state, with its end. Descriptors and the channel are not looked at.
+/// Returns the line of state with its line end. Descriptors and the channel are not part of it.
 pub fn print(state: &Handover) -> String {
     let [control, events] = &state.options;
     let object = StateObject {
@@ -98,11 +98,11 @@ pub fn print(state: &Handover) -> String {
         stats: stats_names().collect(),
         queues: state.queues.iter().map(queue_object).collect(),
     };
-    // It has no key that is no string, which alone could fail.
+    // Only keys that are not strings could make it fail; the object has none.
     object::line(&object)
 }
 
-/// Says which part is not as it should be.
+/// Returns the failure for an invalid part of the old process's state.
 pub fn fail_part(part: &str) -> Failure {
     failure_set(
         LogExit::Call,
@@ -112,7 +112,7 @@ pub fn fail_part(part: &str) -> Failure {
     )
 }
 
-/// A number that must be there.
+/// Parses a required number.
 fn read_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
     let number = object.get(key).and_then(Value::as_i64);
     number
@@ -144,7 +144,7 @@ fn text_of(object: &Value, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Destinations of numbers in the order of names; unknown names have none.
+/// Parses names into the places of their numbers in this process; unknown names have none.
 fn parse_names(object: &Value, key: &str, ours: &[&str]) -> Result<Vec<Option<usize>>, Failure> {
     let names = object.get(key).and_then(Value::as_array);
     let names = names.filter(|names| names.len() <= NAMES_MAX);
@@ -164,7 +164,7 @@ fn fail_version() -> Failure {
     )
 }
 
-/// Says why the other one refuses, on one line whatever it says.
+/// Returns the failure for the old process's refusal, as one line.
 pub fn fail_refused(object: &Value) -> Failure {
     let error = object.get("error").and_then(Value::as_str);
     let error = error.unwrap_or("it does not say why");
@@ -175,7 +175,7 @@ pub fn fail_refused(object: &Value) -> Failure {
     )
 }
 
-/// Says that no firewall answers.
+/// Returns the failure for an answer that is not a firewall's.
 pub fn fail_stranger() -> Failure {
     failure_set(
         LogExit::Call,
@@ -183,7 +183,7 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
-/// Reads how many connections a worker knows, if any.
+/// Parses the number of connections of a worker; missing if the policy reads no names.
 fn parse_connections(number: Option<&Value>, state: &mut Handover) {
     let number = number.and_then(Value::as_u64);
     state.connections = number.and_then(|number| u32::try_from(number).ok());
@@ -211,8 +211,8 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a line of state. What it does not know it leaves out: it may come from another release. Fails with what the other one refuses, or because it
-/// is no line of state.
+/// Parses a line of state. Unknown keys are ignored, because the old process may be of another release. Fails with the
+/// old process's refusal, or if it is no line of state.
 pub fn parse(line: &[u8], state: &mut Handover) -> Result<(), Failure> {
     match serde_json::from_slice::<Value>(line) {
         Ok(object) if object.is_object() => parse_object(&object, state),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The new firewall's side of an upgrade (handover), in the order of its steps: `take`, `prepare`,
-//! `commit`, the workers' start, `running`, `taken`.
+//! The new firewall's side of an upgrade (handover). Its functions are called in this order: `take`, `prepare`,
+//! `commit`, start of the workers, `running`, `taken`.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ use crate::worker::wait;
 use crate::worker::Worker;
 
 const NS_PER_US: u64 = 1000;
-/// This part more connections may come until the old one stops.
+/// Divisor for the spare room of a table: one connection in SPARE may be added before the old firewall stops.
 const SPARE: u32 = 8;
 
 /// Connects to the old process.
@@ -53,7 +53,7 @@ fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
     }
 }
 
-/// Stores a descriptor by its name. One that is not known is closed.
+/// Stores a descriptor by its name. A descriptor with an unknown name is closed.
 fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     let queue = taken
         .queues
@@ -70,8 +70,7 @@ fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     }
 }
 
-/// Receives a line that names a descriptor, and what came with it. None: it says that there are no
-/// more.
+/// Receives a line that names a descriptor, and the descriptor. None if the line ends the descriptors.
 fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>, Failure> {
     let line = handover::channel::line(channel)?;
     let mut object = serde_json::from_slice::<Value>(line).unwrap_or_default();
@@ -85,7 +84,7 @@ fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>
     }
 }
 
-/// Receives descriptors until there are no more.
+/// Receives descriptors until the line that ends them.
 fn receive_fds(channel: &mut HandoverChannel, taken: &mut Handover) -> Result<(), Failure> {
     while let Some((name, fd)) = receive_fd(channel)? {
         place_fd(taken, &name, fd);
@@ -93,7 +92,7 @@ fn receive_fds(channel: &mut HandoverChannel, taken: &mut Handover) -> Result<()
     Ok(())
 }
 
-/// Checks whether the queues are those of our options, and whether their sockets came.
+/// Checks that the queues are those of the options, and that a socket was received for each.
 fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
     let mut theirs = taken.queues.iter().map(|queue| queue.number);
     if !theirs.clone().eq(options.queue_first..=options.queue_last) {
@@ -114,7 +113,7 @@ fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
     }
 }
 
-/// Reads the old one's rules.
+/// Reads the old policy's rules.
 fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
     let fd = taken.rules.take().ok_or_else(|| fail_line("old"))?;
     let bytes = handover::memory::open(fd, handover::rules::BYTES_MAX)
@@ -124,7 +123,7 @@ fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Closes what another option of ours makes useless.
+/// Closes the descriptors of options that have another value in this process.
 fn drop_others(options: &Options, taken: &mut Handover) {
     let ours = [&options.control, &options.events];
     for ((ours, theirs), fd) in ours.into_iter().zip(&taken.options).zip(&mut taken.fds) {
@@ -134,7 +133,7 @@ fn drop_others(options: &Options, taken: &mut Handover) {
     }
 }
 
-/// Asks, and receives what can be prepared with.
+/// Requests the upgrade and receives the old process's state and descriptors.
 fn ask(
     options: &Options,
     channel: &mut HandoverChannel,
@@ -151,9 +150,9 @@ fn ask(
     read_rules(taken)
 }
 
-/// Asks the process at options.take_over, `path`, for all that can be prepared with. It filters on.
-/// Fails, with everything closed: nobody answers, or a stranger, or one whose queues are others than
-/// options says.
+/// Requests the upgrade from the process at `path` (--take-over), and receives its state and descriptors. The old
+/// process goes on filtering. Fails, with everything closed, if nothing answers, if no firewall answers, or if its
+/// queues differ from the options.
 pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
     if !queue::adopt::can_adopt(options.backend) {
         return Err(fail_classic());
@@ -166,13 +165,13 @@ pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
     Ok(taken)
 }
 
-/// Finds the rules of our policy among the old one's.
+/// Pairs the rules of the new policy with the old one's.
 pub fn prepare(taken: &mut Handover, loaded: &Loaded) {
     taken.migration = migration::pair(&taken.side.rules, &migration::rules(loaded));
     taken.side.rules = Vec::new();
 }
 
-/// Receives the descriptor of a memory of this name.
+/// Receives the descriptor of the memory with this name.
 fn receive_named(channel: &mut HandoverChannel, expected: &str) -> Result<OwnedFd, Failure> {
     match receive_fd(channel)? {
         Some((name, fd)) if name == expected => Ok(fd),
@@ -180,7 +179,7 @@ fn receive_named(channel: &mut HandoverChannel, expected: &str) -> Result<OwnedF
     }
 }
 
-/// Receives a memory of this name, which has to have so many bytes, and reads it.
+/// Receives and reads the memory with this name, which must have this size.
 fn receive_memory(
     channel: &mut HandoverChannel,
     expected: &str,
@@ -193,18 +192,19 @@ fn receive_memory(
     read.ok_or_else(|| handover::state::fail_part(expected))
 }
 
-/// Reads the connections of the old process' worker. Fails with the part that is not as it should be.
+/// Reads the connections of an old worker. Fails with the name of the invalid part.
 fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken, &'static str> {
     let bytes = handover::memory::open(fd, handover::connections::BYTES_MAX)
         .and_then(|sealed| handover::memory::read(&sealed))
         .map_err(|_| "memory")?;
     match worker::connections(worker) {
         Some(ours) => handover::connections::parse(&bytes, ours, wait::clock()),
-        None => Ok(ConnectionsTaken::default()), // can't be: commit looked
+        // Not reached: commit has checked that the policy reads names.
+        None => Ok(ConnectionsTaken::default()),
     }
 }
 
-/// Makes the workers' tables ready for so many connections each, and some that come meanwhile.
+/// Allocates the workers' tables for so many connections each, and for those that come meanwhile.
 fn warm(inner: &mut StateInner, connections: u32) {
     for ours in inner.workers.all.iter_mut().filter_map(worker::connections) {
         table::warm(
@@ -214,8 +214,8 @@ fn warm(inner: &mut StateInner, connections: u32) {
     }
 }
 
-/// Has our workers know the connections that the old one's know. If any is not as it should be they know none: each is
-/// then unknown, as if it had begun before the firewall.
+/// Receives the old workers' connections into the tables of the new workers. If any is invalid, all tables stay empty:
+/// existing connections are then unknown, as if they had begun before the firewall.
 fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
     for worker in &mut inner.workers.all {
         let fd = receive_named(channel_of(taken)?, CONNECTIONS)?;
@@ -239,8 +239,8 @@ fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), 
     Ok(())
 }
 
-/// Has the sets of our policy know what those of the old one have learnt. If any of it is not as it should be they know
-/// nothing, and learn anew.
+/// Receives the addresses that the old policy's sets have learned into the new policy's sets. If any is invalid, the
+/// sets stay empty and learn anew.
 fn take_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure> {
     let fd = receive_named(channel_of(taken)?, LEARNED)?;
     let read = handover::memory::open(fd, handover::learned::BYTES_MAX)
@@ -260,11 +260,11 @@ fn take_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure
 }
 
 fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
-    taken.channel.as_mut().ok_or_else(|| fail_line("old")) // can't be: take made it
+    taken.channel.as_mut().ok_or_else(|| fail_line("old")) // not reached: take has set it
 }
 
-/// Asks the old process to stop, when everything is ready but the workers, and has ours go on where
-/// its own ended. Packets wait until they run. Fails with what is wrong with the old one.
+/// Sends "commit" when everything but the workers is ready, and stores the old process's states, connections and
+/// addresses. Packets wait until the workers run. Fails if the old process fails.
 pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
     let mut inner = state::lock(state);
@@ -287,7 +287,7 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let commit = format!("{{\"command\":\"{COMMIT}\"{connections}{learned}}}\n");
     taken.committed_ns = wait::clock();
     let channel = channel_of(taken)?;
-    // Longer than the old one waits: it may have to wait for another that hangs.
+    // Longer than the old process waits, because it may itself wait for another process that hangs.
     handover::channel::extend(channel, 2 * PAUSE_MS);
     handover::channel::send(channel, &commit, None)?;
     let read = receive_memory(channel, STATES, bytes)?;
@@ -314,7 +314,7 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// To be called as soon as the workers run: adds what had been counted.
+/// Receives the old process's sums and adds them. Must be called as soon as the workers run.
 pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     taken.waited_ns = wait::clock() - taken.committed_ns;
     let bytes = handover::counted::sums_bytes(taken);
@@ -326,7 +326,7 @@ pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what became of the old one's connections.
+/// Logs the outcome for the connections.
 fn tell_connections(taken: &Handover) {
     match taken.refused {
         Some(part) => log::warn(format_args!(
@@ -340,7 +340,7 @@ fn tell_connections(taken: &Handover) {
     }
 }
 
-/// Says what became of what the old one's sets have learnt.
+/// Logs the outcome for the learned addresses.
 fn tell_learned(taken: &Handover) {
     match taken.unlearned {
         Some(part) => log::warn(format_args!(
@@ -353,8 +353,8 @@ fn tell_learned(taken: &Handover) {
     }
 }
 
-/// Notifies the old process that the workers run, and waits until it lets go. Fails if the old process
-/// goes on, so that this one has to end.
+/// Says "taken" to the old process when the workers run, and waits for its confirmation. Fails if the old process goes
+/// on filtering; then this process must end.
 pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
     let channel = channel_of(taken)?;
     handover::channel::send(channel, &format!("{{\"command\":\"{TAKEN}\"}}\n"), None)?;
