@@ -22,10 +22,10 @@
 #define EXECUTABLE "/proc/self/exe"
 
 enum {
-    WORD_BYTES = 16, // "FD:NUMBER", or a number
-    READY_MS = 5000, // for the guard to be ready
-    GONE_MS = 1000,  // for a guard to be gone
-    STEP_MS = 5,     // between checks whether it is
+    WORD_BYTES = 16, // maximum length of "FD:NUMBER" or a number, with its NUL
+    READY_MS = 5000, // maximum time until the guard is ready, in milliseconds
+    GONE_MS = 1000,  // maximum time until a killed guard is gone, in milliseconds
+    STEP_MS = 5,     // time between checks for it, in milliseconds
     NS_PER_MS = 1000000,
 };
 
@@ -33,12 +33,12 @@ bool guard_wanted(const struct options *options) {
     return options->deadline_ms > 0 || options->fail_open[OPTIONS_CRASH];
 }
 
-/// Finds the guard that owns a queue whose firewall is gone.
+/// Returns the guard that holds a queue whose firewall is gone.
 static bool find_bereaved(uint16_t number, pid_t *pid) {
     struct queue_figures figures;
     struct queue_owner owner;
 
-    // A firewall that still runs is found before its guard.
+    // The kernel's figures name a living firewall before its guard.
     if (queue_proc_figures(number, &figures) < 0 || queue_proc_owner(figures.portid, &owner) < 0 ||
         strcmp(owner.comm, GUARD_NAME) != 0)
         return false;
@@ -54,7 +54,7 @@ void guard_relieve(const struct options *options) {
         pid_t guard;
 
         while (find_bereaved((uint16_t)number, &guard) && wait_clock() < due_ns) {
-            kill(guard, SIGKILL); // also if it is stopped
+            kill(guard, SIGKILL); // SIGKILL also ends a stopped guard
             nanosleep(&step, NULL);
         }
     }
@@ -90,7 +90,7 @@ static int spawn(const struct options *options, const int *queue_fds, const uint
     for (uint32_t i = 0; i < count; i++) {
         snprintf(words[i], WORD_BYTES, "%d:%u", queue_fds[i], numbers[i]);
         argv[GUARD_ARGUMENTS + i] = words[i];
-        // Onto itself: it stays open across exec.
+        // Duplicated onto itself, the descriptor stays open across exec.
         posix_spawn_file_actions_adddup2(&actions, queue_fds[i], queue_fds[i]);
     }
     error = posix_spawn(pid, EXECUTABLE, &actions, NULL, argv, environ);
@@ -98,7 +98,7 @@ static int spawn(const struct options *options, const int *queue_fds, const uint
     return -error;
 }
 
-/// Waits for a message of the guard, or its end, at most so long. Returns whether there is one.
+/// Waits at most so long for a message of the guard, or its end. Returns true if there is one.
 static bool wait_for(const struct guard *guard, int milliseconds) {
     struct pollfd readable = {.fd = guard->fd, .events = POLLIN};
 
@@ -110,7 +110,8 @@ static void forget(struct guard *guard) {
     guard->fd = -1;
 }
 
-/// Reads the guard's first message. Returns 0, or -errno with failure filled in and the guard gone.
+/// Receives the guard's first message. Returns 0, or -errno with failure filled in and the guard
+/// gone.
 static int await_ready(struct guard *guard, struct failure *failure) {
     struct failure told;
     ssize_t got = 0;
@@ -177,7 +178,7 @@ bool guard_read(struct guard *guard, struct guard_note *note) {
     return false;
 }
 
-/// Says a word. A guard that is stopped reads it later; nobody waits for it.
+/// Sends a command without waiting. A stopped guard reads it later.
 static void say(const struct guard *guard, char word) {
     send(guard->fd, &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The watchdog: a process of its own, so that it sees the firewall stopped or killed, too.
+// Guard (watchdog) of the firewall: a process of its own, so that it also notices a stopped or
+// killed firewall.
 //
 // Theory of operation: the guard is this program again (/proc/self/exe, `guard` as its first
-// argument), with the netlink sockets of the queues inherited: the kernel takes verdicts of whoever
-// has the socket. Four times in a deadline it looks at the kernel's figures of each queue. If
-// packets wait, and none was answered for the deadline, it answers those that were there when the
-// deadline began, by --fail stall, warns, and tells the firewall, by a socket pair. When that hangs
-// up without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel
-// drops what waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or
-// until another firewall takes its place (guard_relieve). Until it is told to go on for the first
-// time the queues may still be another firewall's: then it looks at nothing, and a hang-up is no
-// crash.
+// argument). It inherits the netlink sockets of the queues; the kernel accepts verdicts from any
+// process that has the socket. Four times per deadline it reads the kernel's figures of each queue.
+// If packets wait and none was answered for the deadline, it answers those that were there when the
+// deadline began as --fail stall says, logs a warning, and notifies the firewall over a socket
+// pair. If the firewall closes the socket pair without the command GUARD_BYE, it has crashed. Then
+// the guard ends as well, and the kernel drops the waiting packets; or, with --fail crash=open, it
+// accepts all packets until SIGTERM, or until another firewall replaces it (guard_relieve). Until
+// the first command GUARD_GO_ON the queues may still belong to another firewall: the guard reads no
+// figures, and does not treat a closed socket as a crash.
 #ifndef GUARD_GUARD_H
 #define GUARD_GUARD_H
 
@@ -22,62 +23,62 @@
 #include "options/options.h"
 #include "queue/proc.h"
 
-#define GUARD_COMMAND "guard"       // the first argument of the guard's process
-#define GUARD_NAME QUEUE_PROC_GUARD // its name, as ps and /proc/PID/comm tell it
+#define GUARD_COMMAND "guard"       // first argument of the guard's process
+#define GUARD_NAME QUEUE_PROC_GUARD // name of the guard's process in ps and /proc/PID/comm
 
 enum {
-    // The guard's arguments are: the program's name, GUARD_COMMAND, the deadline in milliseconds,
-    // the modes of stall, crash and overload, the sandbox (on or off), the user ("" = the default),
-    // the level of what is said on stderr; from here on FD:NUMBER for each queue.
+    // Number of arguments before the queues: program name, GUARD_COMMAND, deadline in milliseconds,
+    // modes of stall, crash and overload, sandbox (on or off), user ("" = the default), log level.
+    // Then comes FD:NUMBER for each queue.
     GUARD_ARGUMENTS = 9,
-    GUARD_READY = 'r', // what the guard says first, if it does not send a struct failure
-    // Messages to the guard, a byte each.
+    GUARD_READY = 'r', // first message of a guard that has started; else it sends a struct failure
+    // Commands to the guard, one byte each.
     GUARD_BYE = 'b',
-    GUARD_HOLD = 'h', // look no more, but for a hang-up
+    GUARD_HOLD = 'h', // pause: answer no packets, notice only a closed socket
     GUARD_GO_ON = 'g',
 };
 
-/// In the firewall: how to reach the guard.
+/// Connection of the firewall to its guard.
 struct guard {
-    int fd; // of the socket pair; -1 = there is no guard
+    int fd; // the firewall's end of the socket pair; -1 = there is no guard
     pid_t pid;
 };
 
-/// Message of the guard.
+/// Message of the guard about a queue.
 struct guard_note {
     uint16_t queue;
-    bool begins;      // a stall begins; else one goes on
-    uint32_t packets; // that the guard has just answered
-    uint32_t id;      // of the last of them
+    bool begins;      // true if a stall begins, false if one goes on
+    uint32_t packets; // number of packets that the guard has answered since its last message
+    uint32_t id;      // ID of the last packet that it answered
 };
 
-/// Whether the options ask for a guard.
+/// Returns true if the options require a guard.
 bool guard_wanted(const struct options *options);
 
-/// Ends the guard of a firewall that is gone, if it still holds one of our queues. To be called
-/// before queues are opened, with the rights of the start.
+/// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be
+/// called before queues are opened, with the rights of the start.
 void guard_relieve(const struct options *options);
 
-/// Starts the guard, if guard_wanted; without, guard->fd is -1. To be called before threads are
-/// started and rights are given up. It waits for guard_hold(…, false).
-/// - queue_fds: the netlink sockets of the queues `numbers`.
+/// Starts the guard if guard_wanted; otherwise guard->fd is -1. Must be called before threads are
+/// started and rights are given up. The guard waits for guard_hold with false.
+/// - queue_fds: netlink sockets of the queues `numbers`.
 /// - Returns 0, or -errno with failure filled in.
 int guard_start(struct guard *guard, const struct options *options, const int *queue_fds,
                 const uint16_t *numbers, uint32_t count, struct failure *failure);
 
-/// The descriptor to poll for reading; -1 if there is no guard.
+/// Returns the descriptor to poll for reading; -1 if there is no guard.
 int guard_fd(const struct guard *guard);
 
-/// Reads the guard's message without waiting.
-/// - Returns true with *note filled in; false if there is nothing more. If the guard has ended by
-///   itself, this warns, once, and guard_fd is -1 from then on.
+/// Receives the guard's next message without waiting.
+/// - Returns true with *note filled in; false if there is none. If the guard has ended by itself,
+///   this logs one warning, and guard_fd is -1 from then on.
 bool guard_read(struct guard *guard, struct guard_note *note);
 
-/// Has the guard overlook a stall, or go on: nobody answers while the queues go from one firewall
-/// to another.
+/// Pauses the guard (hold) or resumes it. It is paused while no firewall answers, because the
+/// queues are being handed over.
 void guard_hold(const struct guard *guard, bool hold);
 
-/// Asks the guard to end, and waits until it has ended: the firewall ends as it was told to, or
+/// Sends the command to end, and waits until the guard has ended. The firewall ends normally, or
 /// another one has taken over.
 void guard_end(struct guard *guard);
 

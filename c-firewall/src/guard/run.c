@@ -24,27 +24,28 @@
 #include "worker/wait.h"
 
 enum {
-    BATCH = 64,      // messages a receive call
-    SLOT_BYTES = 64, // of a message: enough for its id
+    BATCH = 64,      // maximum number of messages per receive call
+    SLOT_BYTES = 64, // number of bytes that are received of a message: enough for its ID
     NS_PER_MS = 1000000,
 };
 
-/// A queue that is watched.
+/// A queue that the guard watches.
 struct watched {
     struct queue queue;
     struct guard_watch watch;
-    struct guard_note untold; // packets > 0: the firewall could not be told yet
-    bool unsaid;              // a stall has begun, of which stderr has no line yet
+    // Note that the firewall has not received yet; packets = 0: there is none.
+    struct guard_note untold;
+    bool unsaid; // true if a stall has begun that is not logged yet
 };
 
 struct guarding {
-    uint32_t deadline_ms; // 0 = only a crash is looked for
-    bool figures;         // the kernel's can be read
+    uint32_t deadline_ms; // deadline in milliseconds; 0 = only crashes are detected
+    bool figures;         // true if the kernel's figures can be read
     bool stall_open;
     bool crash_open;
-    bool peeks; // the first message in a socket matters, see guard_watch
+    bool peeks; // true if the first message in a socket must be examined (see guard_watch)
     bool sandbox;
-    const char *user; // NULL = the default
+    const char *user; // user to change to; NULL = the default
     pid_t firewall;
     uint32_t count;
     struct watched *all;
@@ -52,19 +53,20 @@ struct guarding {
 
 static struct verdict_batch batch;
 
-/// Answers all packets of a queue up to an id.
+/// Answers all packets of a queue up to an ID.
 static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
     batch.count = 1;
     batch.sent = 0;
     batch.runs[0] = (struct verdict_run){
         .kernel = accept ? NF_ACCEPT : NF_DROP,
         .last_id = id,
-        .count = 2, // more than one, so that it is a batch verdict
+        .count = 2, // more than one, so that a batch verdict is sent
     };
     return queue_verdict(queue, &batch);
 }
 
-/// Peeks at the first message in the socket. Returns its id, or NULL.
+/// Reads the ID of the first message in the socket, without removing it. Returns id, or NULL if
+/// there is none.
 static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     uint8_t bytes[SLOT_BYTES];
     struct queue_packet packet;
@@ -76,13 +78,13 @@ static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     return id;
 }
 
-/// Sends the firewall the counts; what it can't receive now is sent with the next look.
+/// Sends a note to the firewall and clears it. If it can't be sent now, the next look sends it.
 static void tell(struct guard_note *note) {
     if (note->packets > 0 && send(STDIN_FILENO, note, sizeof *note, MSG_DONTWAIT) > 0)
         *note = (struct guard_note){.queue = note->queue};
 }
 
-/// Answers what is due, up to an id.
+/// Answers packets up to the ID `id`, and notes how many.
 static void settle(const struct guarding *guarding, struct watched *watched,
                    const struct queue_figures *before, uint32_t id) {
     const uint16_t number = watched->queue.settings.number;
@@ -98,8 +100,8 @@ static void settle(const struct guarding *guarding, struct watched *watched,
     watched->untold.id = id;
 }
 
-/// Says that a stall has begun, since the firewall may never again say anything. Who does not read
-/// stderr is not waited for: then the next look says it.
+/// Logs that a stall has begun, because the firewall may never log again. If stderr is full the
+/// next look logs it.
 static void say(struct watched *watched, uint32_t deadline_ms, bool accept) {
     struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -130,7 +132,8 @@ static void forget(const struct guarding *guarding) {
         guard_watch_forget(&guarding->all[i].watch);
 }
 
-/// Waits for the firewall's word until then. Returns it, -1 if it hung up, 0 if it did neither.
+/// Waits for a command of the firewall until due_ns. Returns it; -1 if the socket was closed, 0 if
+/// neither happened.
 static int listen_until(uint64_t due_ns) {
     struct pollfd firewall = {.fd = STDIN_FILENO, .events = POLLIN};
     char word;
@@ -147,12 +150,12 @@ static int listen_until(uint64_t due_ns) {
         case 1:
             return recv(STDIN_FILENO, &word, sizeof word, MSG_DONTWAIT) > 0 ? word : -1;
         default:
-            break; // interrupted
+            break; // interrupted by a signal
         }
     }
 }
 
-/// Watches until the firewall says good-bye or hangs up. Returns false if that was a crash.
+/// Watches until the firewall says BYE or closes the socket. Returns false if it crashed.
 static bool watch(const struct guarding *guarding) {
     const uint64_t step_ns = (uint64_t)guarding->deadline_ms * NS_PER_MS / GUARD_WATCH_LOOKS;
     const bool looks = step_ns > 0 && guarding->figures;
@@ -165,7 +168,7 @@ static bool watch(const struct guarding *guarding) {
 
         if (word == GUARD_BYE || word < 0)
             return word == GUARD_BYE || !began;
-        // An old observation says nothing about packets answered meanwhile.
+        // Looks from before the command no longer hold: packets were answered in between.
         if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
         if (word == 0) {
@@ -178,7 +181,7 @@ static bool watch(const struct guarding *guarding) {
     }
 }
 
-/// Accepts what waits, also what the firewall had taken out of the socket.
+/// Accepts all waiting packets, including those that the firewall had received.
 static void accept_waiting(struct queue *queue) {
     struct queue_figures figures;
 
@@ -186,7 +189,7 @@ static void accept_waiting(struct queue *queue) {
         send_verdict(queue, figures.offered, true);
 }
 
-/// The last id of what was received. NULL = none.
+/// Returns the ID of the last received packet that has one; NULL if there is none.
 static const uint32_t *last_id(const struct queue *queue, const struct queue_received *received) {
     for (uint32_t i = received->packets; i > 0; i--)
         if (!queue->packets[i - 1].nameless)
@@ -194,7 +197,7 @@ static const uint32_t *last_id(const struct queue *queue, const struct queue_rec
     return NULL;
 }
 
-/// Accepts what is in the socket of a queue.
+/// Receives and accepts the packets in a queue's socket.
 static void accept_received(struct queue *queue) {
     struct queue_received received;
 
@@ -208,7 +211,7 @@ static void accept_received(struct queue *queue) {
     }
 }
 
-/// Accepts everything, until a signal ends the process.
+/// Accepts all packets until a signal ends the process.
 static void accept_all(const struct guarding *guarding) {
     struct pollfd *sockets = calloc(guarding->count, sizeof *sockets);
     sigset_t terminated;
@@ -255,14 +258,14 @@ static int take_queue(struct watched *watched, const char *word, struct failure 
     return result;
 }
 
-/// Sets the level of a name that guard_start gave.
+/// Sets the log level by its name.
 static void set_level(const char *name) {
     for (int level = 0; level < LOG_LEVEL_COUNT; level++)
         if (strcmp(name, log_level_name((enum log_level)level)) == 0)
             log_set_level((enum log_level)level);
 }
 
-/// Parses the arguments that guard_start passes. Returns 0, or -errno with failure filled in.
+/// Parses the arguments of guard_start. Returns 0, or -errno with failure filled in.
 static int take_arguments(int argc, char **argv, struct guarding *guarding,
                           struct failure *failure) {
     int result = 0;
@@ -290,8 +293,8 @@ static int take_arguments(int argc, char **argv, struct guarding *guarding,
     return result;
 }
 
-/// Leaves to the firewall what signals say, and its rights. Returns 0, or -errno with failure
-/// filled in.
+/// Blocks all signals except SIGSYS, sets the process's name, and gives up its rights. Returns 0,
+/// or -errno with failure filled in.
 static int settle_down(struct guarding *guarding, struct failure *failure) {
     sigset_t signals;
 
@@ -303,8 +306,8 @@ static int settle_down(struct guarding *guarding, struct failure *failure) {
     return privilege_drop_guard(guarding->user, guarding->sandbox, failure);
 }
 
-/// Sends the firewall the reason why there will be no guard; a user who typed the command is told
-/// himself.
+/// Sends the failure to the firewall; if a user has started the command, prints it. Returns the
+/// exit code.
 static int give_up(const struct failure *failure) {
     if (send(STDIN_FILENO, failure, sizeof *failure, 0) < 0)
         return log_fail(failure);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whether a queue stalls, told from the kernel's figures alone. Pure.
+// Detection of a stalled queue by the kernel's figures alone. Pure.
 //
-// Theory of operation: what was answered is what was enqueued (offered - user drop) less what
-// waits. If a look finds packets waiting, and the same number answered by the firewall as all looks
-// of a deadline before, the firewall stalls; packets up to the last id of the oldest of these looks
-// have waited for the whole deadline and are due. What the guard answers itself is no progress.
-// With --fail overload=open a packet that the socket has no room for counts as offered and passes,
-// which looks as if it had been answered; so there the first message in the socket decides, too: as
-// long as it stays the same, nobody takes anything out.
+// Theory of operation: the number of answered packets is the number of enqueued packets (offered -
+// user drop) minus those that wait. If a look finds packets waiting, and the firewall has answered
+// as many as at each look of a deadline before, the firewall stalls: packets up to the last ID of
+// the oldest of these looks have waited for the whole deadline and are due. Answers of the guard
+// itself are not progress. With --fail overload=open a packet that does not fit into the socket
+// counts as offered and passes, as if it had been answered. Then the first message in the socket
+// decides, too: as long as it stays the same, the firewall receives nothing.
 #ifndef GUARD_WATCH_H
 #define GUARD_WATCH_H
 
@@ -17,44 +17,47 @@
 #include "queue/proc.h"
 
 enum {
-    GUARD_WATCH_LOOKS = 4, // in a deadline
+    GUARD_WATCH_LOOKS = 4, // number of looks per deadline
 };
 
-/// Result of a look.
+/// Figures of a queue at one look.
 struct guard_watch_look {
     uint32_t waiting;
     uint32_t offered;
     uint32_t enqueued;
-    uint32_t settled; // by the firewall
+    uint32_t settled; // number of packets that the firewall answered
 };
 
-/// Observed state of a queue. Zeroed nothing is.
+/// Observed state of a queue. Zeroed = nothing observed.
 struct guard_watch {
-    struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1]; // without progress, the oldest first
-    uint32_t count;                                       // of them
+    // Looks without progress, the oldest first.
+    struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
+    uint32_t count; // number of looks
     bool has_head;
-    uint32_t head;    // id of the first message in the socket at the last look
-    uint32_t own;     // packets that the guard answered
-    bool stalls;      // the guard has answered since the firewall last did
-    uint32_t settled; // with stalls: enqueued, of the look whose packets the guard answered last
+    uint32_t head; // id of the first message in the socket at the last look
+    uint32_t own;  // number of packets that the guard answered
+    bool stalls;   // true if the guard has answered since the firewall last did
+    // Value of enqueued at the look up to which the guard answered last, if stalls.
+    uint32_t settled;
 };
 
-/// Adds a look to the statistics.
-/// - head: id of the first message in the queue's socket; NULL = none, or it doesn't matter.
+/// Adds a look.
+/// - head: ID of the first message in the queue's socket; NULL if there is none, or it need not be
+///   examined.
 /// - Returns true with *id set if packets up to it are due.
 bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *figures,
                       const uint32_t *head, uint32_t *id);
 
-/// The guard has answered what was due.
-/// - before, after: figures from around the answer.
-/// - begins: whether this is the first time since the firewall answered anything
-/// - Returns how many packets it answered. What the firewall answered between both readings is
-/// among
-///   them: nobody can tell.
+/// Records that the guard has answered the packets that were due.
+/// - before, after: figures from before and after the answer.
+/// - begins: out: true if this is the first answer of the guard since the firewall answered
+///   anything.
+/// - Returns the number of packets that it answered, including those that the firewall answered
+///   between both figures, which can't be told apart.
 uint32_t guard_watch_settled(struct guard_watch *watch, const struct queue_figures *before,
                              const struct queue_figures *after, bool *begins);
 
-/// Forgets the looks: the guard itself did not run for a while and can't judge.
+/// Removes all looks, after a time in which the guard did not run or was paused.
 void guard_watch_forget(struct guard_watch *watch);
 
 #endif

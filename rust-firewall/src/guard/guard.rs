@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: poll recvfrom sendto wait4 close
-//! The watchdog: a process of its own, so that it sees the firewall stopped or killed, too.
+//! Guard (watchdog) of the firewall: a process of its own, so that it also notices a stopped or killed firewall.
 //!
-//! Theory of operation: the guard is this program again (/proc/self/exe, `guard` as its first
-//! argument), with the netlink sockets of the queues inherited: the kernel takes verdicts of whoever
-//! has the socket. Four times in a deadline it looks at the kernel's figures of each queue. If
-//! packets wait, and none was answered for the deadline, it answers those that were there when the
-//! deadline began, by --fail stall, warns, and tells the firewall, by a socket pair. When that hangs up
-//! without a word of good-bye, the firewall has crashed: the guard ends as well, and the kernel
-//! drops what waits; or with --fail crash=open it accepts everything from then on, until SIGTERM, or
-//! until another firewall takes its place (`relieve`). Until it is told to go on for the first time
-//! the queues may still be another firewall's: then it looks at nothing, and a hang-up is no crash.
+//! Theory of operation: the guard is this program again (/proc/self/exe, `guard` as its first argument). It inherits
+//! the netlink sockets of the queues; the kernel accepts verdicts from any process that has the socket. Four times per
+//! deadline it reads the kernel's figures of each queue. If packets wait and none was answered for the deadline, it
+//! answers those that were there when the deadline began as --fail stall says, logs a warning, and notifies the
+//! firewall over a socket pair. If the firewall closes the socket pair without the command BYE, it has crashed. Then
+//! the guard ends as well, and the kernel drops the waiting packets; or, with --fail crash=open, it accepts all packets
+//! until SIGTERM, or until another firewall replaces it (`relieve`). Until the first command GO_ON the queues may still
+//! belong to another firewall: the guard reads no figures, and does not treat a closed socket as a crash.
 
 use std::fs::File;
 use std::io;
@@ -32,52 +31,51 @@ use crate::options;
 use crate::options::{Options, OptionsSituation, PROGRAM};
 use crate::queue;
 
-/// The first argument of the guard's process.
+/// First argument of the guard's process.
 pub const COMMAND: &str = "guard";
-/// Its name, as ps and /proc/PID/comm tell it.
+/// Name of the guard's process in ps and /proc/PID/comm.
 pub const NAME: &str = queue::proc::GUARD;
-/// The guard's arguments are: the program's name, COMMAND, the deadline in milliseconds, the modes of
-/// stall, crash and overload, the sandbox (on or off), the user (empty = the default), the level of
-/// what is said on stderr; from here on FD:NUMBER for each queue.
+/// Number of arguments before the queues: program name, COMMAND, deadline in milliseconds, modes of stall, crash and
+/// overload, sandbox (on or off), user (empty = the default), log level. Then comes FD:NUMBER for each queue.
 pub const ARGUMENTS: usize = 9;
-/// First message of a guard that did not fail.
+/// First message of a guard that has started; a guard that fails sends its failure instead.
 pub const READY: &[u8] = b"r";
-/// Commands to the guard, a byte each.
+/// Commands to the guard, one byte each.
 pub const BYE: u8 = b'b';
-/// Look no more, but for a hang-up.
+/// Pause: answer no packets, notice only a closed socket.
 pub const HOLD: u8 = b'h';
 pub const GO_ON: u8 = b'g';
 
 const EXECUTABLE: &str = "/proc/self/exe";
-/// For the guard to be ready.
+/// Maximum time until the guard is ready, in milliseconds.
 const READY_MS: u16 = 5000;
-/// For a guard to be gone.
+/// Maximum time until a killed guard is gone, in milliseconds.
 const GONE_MS: u16 = 1000;
-/// Between checks whether it is.
+/// Time between checks for it, in milliseconds.
 const STEP_MS: u64 = 5;
-/// Bytes of what the guard says: a failure is the longest.
+/// Maximum size of a message of the guard, in bytes: a failure is the longest.
 pub const WORD_BYTES: usize = 1024;
 
-/// In the firewall: how to reach the guard.
+/// Connection of the firewall to its guard.
 #[derive(Debug)]
 pub struct Guard {
-    /// Our end of the socket pair, and the process; none = there is no guard.
+    /// The firewall's end of the socket pair, and the guard's process; None = there is no guard.
     reached: Option<(OwnedFd, Child)>,
 }
 
-/// Message of the guard.
+/// Message of the guard about a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardNote {
     pub queue: u16,
-    /// A stall begins; else one goes on.
+    /// True if a stall begins, false if one goes on.
     pub begins: bool,
-    /// That the guard has just answered.
+    /// Number of packets that the guard has answered since its last message.
     pub packets: u32,
-    /// The id of the last of them.
+    /// ID of the last packet that it answered.
     pub id: u32,
 }
 
-/// A note as the guard sends it.
+/// Returns the bytes of a note, as the guard sends it.
 pub fn note_bytes(note: &GuardNote) -> [u8; 12] {
     let [a, b] = note.queue.to_ne_bytes();
     let [c, d, e, f] = note.packets.to_ne_bytes();
@@ -97,7 +95,7 @@ fn note_of(bytes: &[u8]) -> Option<GuardNote> {
     })
 }
 
-/// A failure as the guard sends it.
+/// Returns the bytes of a failure, as the guard sends it.
 pub fn failure_bytes(failure: &Failure) -> Vec<u8> {
     let mut bytes = vec![failure.code as u8];
     bytes.extend_from_slice(failure.text.as_bytes());
@@ -113,26 +111,26 @@ fn failure_of(bytes: &[u8]) -> Option<Failure> {
     Some(failure_set(code, String::from_utf8_lossy(text)))
 }
 
-/// Whether the options ask for a guard.
+/// Returns true if the options require a guard.
 pub fn wanted(options: &Options) -> bool {
     options.deadline_ms > 0 || options.fail_open[OptionsSituation::Crash as usize]
 }
 
-/// Finds the guard that owns a queue whose firewall is gone.
+/// Returns the guard that holds a queue whose firewall is gone.
 fn find_bereaved(number: u16) -> Option<Pid> {
     let figures = queue::proc::figures(number).ok()?;
-    // A firewall that still runs is found before its guard.
+    // The kernel's figures name a living firewall before its guard.
     let owner = queue::proc::owner(figures.portid).ok()?;
     (owner.comm == NAME).then(|| Pid::from_raw(owner.pid as i32))
 }
 
-/// Ends the guard of a firewall that is gone, if it still holds one of our queues. To be called
-/// before queues are opened, with the rights of the start.
+/// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be called before queues are
+/// opened, with the rights of the start.
 pub fn relieve(options: &Options) {
     for number in options.queue_first..=options.queue_last {
         let due = Instant::now() + Duration::from_millis(GONE_MS.into());
         while let Some(guard) = find_bereaved(number).filter(|_| Instant::now() < due) {
-            let _ = kill(guard, Signal::SIGKILL); // also if it is stopped
+            let _ = kill(guard, Signal::SIGKILL); // SIGKILL also ends a stopped guard
             thread::sleep(Duration::from_millis(STEP_MS));
         }
     }
@@ -142,7 +140,7 @@ fn mode_of(options: &Options, situation: OptionsSituation) -> &'static str {
     options::daemon::mode_name(options.fail_open[situation as usize])
 }
 
-/// Says whether a descriptor stays open across exec.
+/// Sets whether a descriptor stays open across exec.
 fn keep_open(fd: BorrowedFd, open: bool) -> nix::Result<()> {
     let flags = match open {
         true => FdFlag::empty(),
@@ -185,13 +183,13 @@ fn spawn(
     child
 }
 
-/// Waits for a message of the guard, or its end, at most so long. Returns whether there is one.
+/// Waits at most so long for a message of the guard, or its end. Returns true if there is one.
 fn wait_for(fd: BorrowedFd, milliseconds: u16) -> bool {
     let mut readable = [PollFd::new(fd, PollFlags::POLLIN)];
     poll(&mut readable, PollTimeout::from(milliseconds)) == Ok(1)
 }
 
-/// Reads the guard's first message. If it is not that it is ready, the guard is gone.
+/// Receives the guard's first message. Fails if the guard is not ready; then it is gone.
 fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     let mut word = [0; WORD_BYTES];
     let mut got = 0;
@@ -202,7 +200,7 @@ fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     if told == READY {
         return Ok(());
     }
-    // It may have ended already.
+    // kill and wait may fail: the guard may have ended already.
     let _ = child.kill();
     let _ = child.wait();
     Err(failure_of(told).unwrap_or_else(|| {
@@ -214,8 +212,9 @@ fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     }))
 }
 
-/// Starts the guard, if it is wanted. To be called before threads are started and rights are given
-/// up. queue_fds: the netlink sockets of the queues `numbers`.
+/// Starts the guard, if `wanted`. Must be called before threads are started and rights are given up. The guard waits
+/// for `hold` with false.
+/// - queue_fds: netlink sockets of the queues `numbers`.
 pub fn start(
     options: &Options,
     queue_fds: &[BorrowedFd],
@@ -241,13 +240,13 @@ pub fn start(
     })
 }
 
-/// The descriptor to poll for reading, if there is a guard.
+/// Returns the descriptor to poll for reading, if there is a guard.
 pub fn fd(guard: &Guard) -> Option<BorrowedFd<'_>> {
     guard.reached.as_ref().map(|(fd, _)| fd.as_fd())
 }
 
-/// Reads the guard's next message, without waiting; none if there is nothing more. If the guard has ended
-/// by itself, this warns, once, and there is no `fd` from then on.
+/// Receives the guard's next message without waiting; None if there is none. If the guard has ended by itself, this
+/// logs one warning, and `fd` is None from then on.
 pub fn read(guard: &mut Guard) -> Option<GuardNote> {
     let (fd, child) = guard.reached.as_mut()?;
     let mut word = [0; WORD_BYTES];
@@ -257,7 +256,7 @@ pub fn read(guard: &mut Guard) -> Option<GuardNote> {
         _ => {}
     }
     let pid = child.id();
-    let _ = child.wait(); // there is nobody else who could
+    let _ = child.wait(); // can't fail: only this process waits for the guard
     log::warn(format_args!(
         "the guard (pid {pid}) has ended: from now on a stall is waited for, and a crash left to the \
          rules: start the firewall again"
@@ -266,22 +265,22 @@ pub fn read(guard: &mut Guard) -> Option<GuardNote> {
     None
 }
 
-/// Says a word. A guard that is stopped reads it later; nobody waits for it.
+/// Sends a command without waiting. A stopped guard reads it later.
 fn say(fd: BorrowedFd, word: u8) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(fd.as_raw_fd(), &[word], flags);
 }
 
-/// Has the guard overlook a stall, or go on: nobody answers while the queues go from one firewall to
-/// another.
+/// Pauses the guard (hold) or resumes it. It is paused while no firewall answers, because the queues are being handed
+/// over.
 pub fn hold(guard: &Guard, hold: bool) {
     if let Some((fd, _)) = &guard.reached {
         say(fd.as_fd(), if hold { HOLD } else { GO_ON });
     }
 }
 
-/// Asks the guard to end, and waits until it has ended: the firewall ends as it was told to, or
-/// another one has taken over.
+/// Sends the command to end, and waits until the guard has ended. The firewall ends normally, or another one has taken
+/// over.
 pub fn end(guard: &mut Guard) {
     let Some((fd, mut child)) = guard.reached.take() else {
         return;
@@ -290,7 +289,7 @@ pub fn end(guard: &mut Guard) {
     say(fd.as_fd(), BYE);
     while wait_for(fd.as_fd(), GONE_MS) {
         if recv(fd.as_raw_fd(), &mut word, MsgFlags::MSG_DONTWAIT).unwrap_or(0) == 0 {
-            let _ = child.wait(); // there is nobody else who could
+            let _ = child.wait(); // can't fail: only this process waits for the guard
             return;
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The process that answers for a firewall that has stalled.
+//! Guard: the process that answers packets when the firewall has stalled.
 
 #[allow(clippy::module_inception)]
 mod guard;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp-guard: poll recvfrom recvmmsg sendto close
-//! The guard's own process.
+//! Main program of the guard's process.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -28,40 +28,40 @@ use crate::queue::{
 };
 use crate::worker::wait;
 
-/// Messages a receive call.
+/// Maximum number of messages per receive call.
 const BATCH: u32 = 64;
-/// Bytes of a message that are received: enough for its id.
+/// Number of bytes that are received of a message: enough for its ID.
 const SLOT_BYTES: usize = 64;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A queue that is watched.
+/// A queue that the guard watches.
 struct Watched {
     queue: Queue,
     watch: GuardWatch,
-    /// packets > 0: the firewall could not be told yet.
+    /// Note that the firewall has not received yet; packets = 0: there is none.
     untold: GuardNote,
-    /// A stall has begun, of which stderr has no line yet.
+    /// True if a stall has begun that is not logged yet.
     unsaid: bool,
 }
 
 struct Guarding {
-    /// 0 = only a crash is looked for.
+    /// Deadline in milliseconds; 0 = only crashes are detected.
     deadline_ms: u64,
-    /// The kernel's can be read.
+    /// True if the kernel's figures can be read.
     figures: bool,
     stall_open: bool,
     crash_open: bool,
-    /// The first message in a socket matters, see guard_watch.
+    /// True if the first message in a socket must be examined (see guard::watch).
     peeks: bool,
     sandbox: bool,
-    /// None = the default.
+    /// User to change to; None = the default.
     user: Option<String>,
     firewall: Pid,
     all: Vec<Watched>,
     batch: Box<VerdictBatch>,
 }
 
-/// Answers all packets of a queue up to an id.
+/// Answers all packets of a queue up to an ID.
 fn send_verdict(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -73,13 +73,13 @@ fn send_verdict(
     batch.runs[0] = VerdictRun {
         kernel: if accept { NF_ACCEPT } else { NF_DROP },
         last_id: id,
-        count: 2, // more than one, so that it is a batch verdict
+        count: 2, // more than one, so that a batch verdict is sent
         ..VerdictRun::default()
     };
     queue::verdict(queue, batch)
 }
 
-/// Peeks at the first message in the socket. Returns its id.
+/// Returns the ID of the first message in the socket, without removing it.
 fn peek(queue: &Queue) -> Option<u32> {
     let mut bytes = [0; SLOT_BYTES];
     let mut packet = QueuePacket::default();
@@ -91,7 +91,7 @@ fn peek(queue: &Queue) -> Option<u32> {
     }
 }
 
-/// Sends the firewall the counts; what it can't receive now is sent with the next look.
+/// Sends a note to the firewall and clears it. If it can't be sent now, the next look sends it.
 fn tell(note: &mut GuardNote) {
     if note.packets > 0
         && send(
@@ -108,7 +108,7 @@ fn tell(note: &mut GuardNote) {
     }
 }
 
-/// Answers what is due, up to an id.
+/// Answers packets up to the ID `id`, and notes how many.
 fn settle(
     watched: &mut Watched,
     batch: &mut VerdictBatch,
@@ -129,8 +129,7 @@ fn settle(
     watched.untold.id = id;
 }
 
-/// Says that a stall has begun, since the firewall may never again say anything. Who does not read
-/// stderr is not waited for: then the next look says it.
+/// Logs that a stall has begun, because the firewall may never log again. If stderr is full the next look logs it.
 fn say(watched: &mut Watched, deadline_ms: u64, accept: bool) {
     let stderr = std::io::stderr();
     let mut writable = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
@@ -168,14 +167,14 @@ fn forget(guarding: &mut Guarding) {
     }
 }
 
-/// Commands of the firewall.
+/// Event on the socket pair.
 enum Word {
     Nothing,
     Says(u8),
     HangsUp,
 }
 
-/// Waits for the firewall's word until then.
+/// Waits for a command of the firewall until due_ns.
 fn listen_until(due_ns: u64) -> Word {
     let stdin = std::io::stdin();
     loop {
@@ -196,12 +195,12 @@ fn listen_until(due_ns: u64) -> Word {
                     _ => Word::HangsUp,
                 };
             }
-            Err(_) => {} // interrupted
+            Err(_) => {} // interrupted by a signal
         }
     }
 }
 
-/// Watches until the firewall says good-bye or hangs up. Returns false if that was a crash.
+/// Watches until the firewall says BYE or closes the socket. Returns false if it crashed.
 fn watch(guarding: &mut Guarding) -> bool {
     let step_ns = guarding.deadline_ms * NS_PER_MS / LOOKS as u64;
     let looks = step_ns > 0 && guarding.figures;
@@ -213,7 +212,7 @@ fn watch(guarding: &mut Guarding) -> bool {
         match word {
             Word::Says(guard::BYE) => return true,
             Word::HangsUp => return !began,
-            // An old observation says nothing about packets answered meanwhile.
+            // Looks from before the command no longer hold: packets were answered in between.
             Word::Says(word) => {
                 held = word == guard::HOLD;
                 began = began || !held;
@@ -230,28 +229,29 @@ fn watch(guarding: &mut Guarding) -> bool {
     }
 }
 
-/// Accepts what waits, also what the firewall had taken out of the socket.
+/// Accepts all waiting packets, including those that the firewall had received.
 fn accept_waiting(queue: &mut Queue, batch: &mut VerdictBatch) {
     if let Ok(figures) = queue::proc::figures(queue.settings.number) {
-        let _ = send_verdict(queue, batch, figures.offered, true); // what comes next may succeed
+        // ignored: the next packets may succeed.
+        let _ = send_verdict(queue, batch, figures.offered, true);
     }
 }
 
-/// The last id of what was received.
+/// Returns the ID of the last received packet that has one.
 fn last_id(queue: &Queue, received: &QueueReceived) -> Option<u32> {
     let packets = queue.packets.get(..received.packets as usize)?;
     let named = packets.iter().rev().find(|packet| !packet.nameless);
     named.map(|packet| packet.id)
 }
 
-/// Accepts what is in the socket of a queue.
+/// Receives and accepts the packets in a queue's socket.
 fn accept_received(queue: &mut Queue, batch: &mut VerdictBatch) {
     while let Ok(received) = queue::receive(queue) {
         if received.messages + received.overruns == 0 {
             return;
         }
         if let Some(id) = last_id(queue, &received) {
-            let _ = send_verdict(queue, batch, id, true); // the next one may succeed
+            let _ = send_verdict(queue, batch, id, true); // ignored: the next verdict may succeed
         }
         if received.nameless > 0 {
             accept_waiting(queue, batch);
@@ -259,7 +259,7 @@ fn accept_received(queue: &mut Queue, batch: &mut VerdictBatch) {
     }
 }
 
-/// Accepts everything, until a signal ends the process.
+/// Accepts all packets until a signal ends the process.
 fn accept_all(guarding: &mut Guarding) {
     for watched in &mut guarding.all {
         if guarding.figures {
@@ -272,7 +272,7 @@ fn accept_all(guarding: &mut Guarding) {
         guarding.firewall,
         getpid()
     ));
-    let _ = SigSet::from(Signal::SIGTERM).thread_unblock(); // can't fail
+    let _ = SigSet::from(Signal::SIGTERM).thread_unblock(); // can't fail with valid arguments
     loop {
         let fds = guarding
             .all
@@ -317,8 +317,8 @@ fn take_queue(word: &str) -> Result<Watched, Failure> {
         conntrack: false,
         names: false,
     })?;
-    // SAFETY: guard::start left this socket open for us, and nobody else in this process has it; a
-    // number that is none fails in adopt.
+    // SAFETY: guard::start left this socket open for this process, and nothing else in it has the number; a number that
+    // is no netlink socket fails in adopt.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     queue::raw::adopt(&mut queue, owned)
         .map_err(|error| failure_set_start("getsockname", error))?;
@@ -333,14 +333,14 @@ fn take_queue(word: &str) -> Result<Watched, Failure> {
     })
 }
 
-/// Sets the level of a name that `guard::start` gave.
+/// Sets the log level by its name.
 fn set_level(name: &str) {
     if let Some((level, _)) = log::LOG_LEVEL_NAMES.iter().find(|(_, own)| *own == name) {
         log::set_level(*level);
     }
 }
 
-/// Parses the arguments that `guard::start` passes.
+/// Parses the arguments of `guard::start`.
 fn take_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
     let words: Vec<String> = arguments
         .iter()
@@ -374,18 +374,18 @@ fn take_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
     })
 }
 
-/// Leaves to the firewall what signals say, and its rights.
+/// Blocks all signals except SIGSYS, sets the process's name, and gives up its rights.
 fn settle_down(guarding: &mut Guarding) -> Result<(), Failure> {
     let mut signals = SigSet::all();
     signals.remove(Signal::SIGSYS);
-    let _ = signals.thread_block(); // can't fail
+    let _ = signals.thread_block(); // can't fail with valid arguments
     let name = std::ffi::CString::new(NAME).unwrap_or_default();
-    let _ = set_name(&name); // only what ps shows
+    let _ = set_name(&name); // ignored: it changes only the name in ps
     guarding.figures = queue::proc::open().is_ok();
     privilege::drop_guard(guarding.user.as_deref(), guarding.sandbox)
 }
 
-/// Sends the firewall the reason why there will be no guard; a user who typed the command is told himself.
+/// Sends the failure to the firewall; if a user has started the command, prints it. Returns the exit code.
 fn give_up(failure: &Failure) -> LogExit {
     let told = guard::failure_bytes(failure);
     match send(libc::STDIN_FILENO, &told, MsgFlags::empty()) {
@@ -402,7 +402,8 @@ pub fn run(arguments: &[OsString]) -> LogExit {
         Ok(guarding) => guarding,
         Err(failure) => return give_up(&failure),
     };
-    let _ = send(libc::STDIN_FILENO, READY, MsgFlags::empty()); // poll tells if nobody hears it
+    // ignored: poll shows a closed socket.
+    let _ = send(libc::STDIN_FILENO, READY, MsgFlags::empty());
     if !watch(&mut guarding) && guarding.crash_open {
         accept_all(&mut guarding);
     }

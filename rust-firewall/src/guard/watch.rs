@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a queue stalls, told from the kernel's figures alone. Pure.
+//! Detection of a stalled queue by the kernel's figures alone. Pure.
 //!
-//! Theory of operation: what was answered is what was enqueued (offered - user drop) less what waits.
-//! If a look finds packets waiting, and the same number answered by the firewall as all looks of a
-//! deadline before, the firewall stalls; packets up to the last id of the oldest of these looks have
-//! waited for the whole deadline and are due. What the guard answers itself is no progress. With
-//! --fail overload=open a packet that the socket has no room for counts as offered and passes, which
-//! looks as if it had been answered; so there the first message in the socket decides, too: as long
-//! as it stays the same, nobody takes anything out.
+//! Theory of operation: the number of answered packets is the number of enqueued packets (offered - user drop) minus
+//! those that wait. If a look finds packets waiting, and the firewall has answered as many as at each look of a
+//! deadline before, the firewall stalls: packets up to the last ID of the oldest of these looks have waited for the
+//! whole deadline and are due. Answers of the guard itself are not progress. With --fail overload=open a packet that
+//! does not fit into the socket counts as offered and passes, as if it had been answered. Then the first message in the
+//! socket decides, too: as long as it stays the same, the firewall receives nothing.
 
 use crate::queue::proc::QueueFigures;
 
-/// In a deadline.
+/// Number of looks per deadline.
 pub const LOOKS: usize = 4;
 
-/// Result of a look.
+/// Figures of a queue at one look.
 #[derive(Clone, Copy, Debug, Default)]
 struct GuardLook {
     waiting: u32,
     offered: u32,
     enqueued: u32,
-    /// By the firewall.
+    /// Number of packets that the firewall answered.
     settled: u32,
 }
 
 /// Observed state of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
-    /// Without progress, the oldest first.
+    /// Looks without progress, the oldest first.
     looks: Vec<GuardLook>,
     /// Id of the first message in the socket at the last look.
     head: Option<u32>,
-    /// Packets that the guard answered.
+    /// Number of packets that the guard answered.
     own: u32,
-    /// With what the guard has answered since the firewall last did: enqueued, of the look whose
-    /// packets were the last.
+    /// Value of `enqueued` at the look up to which the guard answered last; None if the firewall has answered since.
     settled: Option<u32>,
 }
 
@@ -54,7 +52,7 @@ fn look_of(watch: &GuardWatch, figures: &QueueFigures) -> GuardLook {
     }
 }
 
-/// Forgets the looks: the guard itself did not run for a while and can't judge.
+/// Removes all looks, after a time in which the guard did not run or was paused.
 pub fn forget(watch: &mut GuardWatch) {
     watch.looks.clear();
 }
@@ -66,9 +64,9 @@ fn remember(watch: &mut GuardWatch, look: GuardLook) {
     watch.looks.push(look);
 }
 
-/// Adds a look to the statistics.
-/// - head: id of the first message in the queue's socket, if there is one and it matters.
-/// - Returns the id up to which packets are due.
+/// Adds a look.
+/// - head: ID of the first message in the queue's socket, if there is one and it must be examined.
+/// - Returns the ID up to which packets are due.
 pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -> Option<u32> {
     let look = look_of(watch, figures);
     let head_stays = head.is_some() && head == watch.head;
@@ -84,10 +82,10 @@ pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -
     due.then_some(oldest.offered)
 }
 
-/// The guard has answered what was due.
-/// - before, after: figures from around the answer.
-/// - Returns how many packets it answered (what the firewall answered between both readings is among
-///   them: nobody can tell), and whether this is the first time since the firewall answered anything.
+/// Records that the guard has answered the packets that were due.
+/// - before, after: figures from before and after the answer.
+/// - Returns the number of packets that it answered, including those that the firewall answered between both figures,
+///   which can't be told apart, and true if this is the first answer of the guard since the firewall answered anything.
 pub fn settled(watch: &mut GuardWatch, before: &QueueFigures, after: &QueueFigures) -> (u32, bool) {
     let came = enqueued_of(after).wrapping_sub(enqueued_of(before));
     let there = before.waiting.wrapping_add(came);
