@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The failure contract: what will really happen in each situation that --fail names, with these
-// options, this kernel and these rules, as they were when it was made.
+// Failure contract: the effect of each failure that --fail names, with these options, this kernel
+// and these queue rules, as they were when it was made.
 #ifndef STATE_CONTRACT_H
 #define STATE_CONTRACT_H
 
@@ -13,34 +13,34 @@
 #include "state/queue_rules.h"
 
 enum {
-    CONTRACT_REALLY_BYTES = 192, // of a sentence with its final NUL
+    CONTRACT_REALLY_BYTES = 192, // maximum size of a sentence with its final NUL
 };
 
 struct contract_row {
     enum options_situation situation;
-    bool open;                          // as --fail says
-    char really[CONTRACT_REALLY_BYTES]; // effect of the failure
+    bool open;                          // mode, as --fail has it
+    char really[CONTRACT_REALLY_BYTES]; // effect of the failure, as a sentence
 };
 
 struct contract {
     struct contract_row rows[OPTIONS_SITUATION_COUNT];
 };
 
-/// Facts from the kernel.
+/// Facts from the kernel on which the contract depends.
 struct contract_facts {
-    uint32_t receive_buffer; // bytes
-    bool figures;            // the kernel's counters can be read, so a stall can be seen
-    bool guard;              // the guard runs, or none is wanted
+    uint32_t receive_buffer; // size of the receive buffer, in bytes
+    bool figures; // true if the kernel's counters can be read, so that a stall can be detected
+    bool guard;   // true if the guard runs, or none is wanted
 };
 
-/// Makes the contract. Pure.
+/// Creates the contract. Pure.
 void contract_make(const struct options *options, const struct queue_rules *queue_rules,
                    const struct contract_facts *facts, struct contract *contract);
 
-/// Prints it as a table, a line a situation.
+/// Prints the contract as a table, one line per failure.
 void contract_print(FILE *out, const struct contract *contract);
 
-/// The contract as JSON: an array of {"situation","mode","really"}.
+/// Returns the contract as JSON: an array of {"situation","mode","really"}.
 json_t *contract_array(const struct contract *contract);
 
 #endif

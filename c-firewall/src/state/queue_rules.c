@@ -17,9 +17,9 @@
 #include "worker/wait.h"
 
 enum {
-    READ_STEP_BYTES = 65536, // by which a tool's output grows
+    READ_STEP_BYTES = 65536, // step by which a tool's output is read, in bytes
     OUTPUT_BYTES_MAX = 1 << 26,
-    WORD_BYTES = 64, // of a word of a rule; longer ones are not looked for
+    WORD_BYTES = 64, // maximum size of a word of a rule; longer words equal no keyword
     NS_PER_MS = 1000000,
 };
 
@@ -27,7 +27,7 @@ void queue_rules_begin(struct queue_rules *queue_rules, uint16_t first, uint16_t
     *queue_rules = (struct queue_rules){.first = first, .last = last};
 }
 
-/// Notes that a rule leads packets to queues.
+/// Adds a rule that sends packets to these queues, if this firewall has any of them.
 static void add_rule(struct queue_rules *queue_rules, uint32_t first, uint32_t last, bool bypass) {
     if (last < queue_rules->first || first > queue_rules->last)
         return;
@@ -40,14 +40,13 @@ static void add_rule(struct queue_rules *queue_rules, uint32_t first, uint32_t l
         queue_rules->plain = true;
 }
 
-/// Notes what could not be asked; the first is kept.
+/// Stores the tool that could not be read, with the reason; the first one stays.
 static void set_unknown(struct queue_rules *queue_rules, const char *tool, const char *why) {
     if (queue_rules->unknown[0] == '\0')
         snprintf(queue_rules->unknown, sizeof queue_rules->unknown, "%s %s", tool, why);
 }
 
-/// Removes a word from a line. It ends at a blank; what stands in quotes is one word. Returns false
-/// at the line's end.
+/// Removes a word from a line; it ends at a blank outside quotes. Returns false at the line's end.
 static bool take_word(const char **at, char word[static WORD_BYTES]) {
     size_t length = 0;
     bool quoted = false;
@@ -60,7 +59,7 @@ static bool take_word(const char **at, char word[static WORD_BYTES]) {
             (*at)++;
         else if (**at == '"')
             quoted = !quoted;
-        // A quote stays, so that a quoted word equals none that we look for.
+        // The quote stays in the word, so that a quoted word equals no keyword.
         if (length < WORD_BYTES - 1)
             word[length++] = **at;
     }
@@ -68,7 +67,7 @@ static bool take_word(const char **at, char word[static WORD_BYTES]) {
     return true;
 }
 
-/// Parses the rule of a line "-A CHAIN …", if its target is NFQUEUE.
+/// Parses a line "-A CHAIN …", and adds its rule if the target is NFQUEUE.
 static void take_save_line(struct queue_rules *queue_rules, const char *at) {
     char word[WORD_BYTES], before[WORD_BYTES] = "";
     unsigned int first = 0, last = 0;
@@ -101,7 +100,8 @@ static bool is_bypass(const json_t *flag) {
     return json_is_string(flag) && strcmp(json_string_value(flag), "bypass") == 0;
 }
 
-/// Whether the flags of a queue statement, a string or an array of them, have the bypass.
+/// Returns true if the flags of a queue statement (a string, or an array of strings) contain
+/// bypass.
 static bool has_bypass(const json_t *flags) {
     for (size_t i = 0; i < json_array_size(flags); i++)
         if (is_bypass(json_array_get(flags, i)))
@@ -109,7 +109,7 @@ static bool has_bypass(const json_t *flags) {
     return is_bypass(flags);
 }
 
-/// Parses a queue statement. An expression may lead to any queue.
+/// Parses a queue statement. If the queue is an expression, the rule may send packets to any queue.
 static void take_queue(struct queue_rules *queue_rules, const json_t *queue) {
     const json_t *num = json_object_get(queue, "num");
     const json_t *range = json_object_get(num, "range");
@@ -152,7 +152,7 @@ int queue_rules_take_nft(struct queue_rules *queue_rules, const char *text) {
     return 0;
 }
 
-/// Starts a tool whose output can be read from *fd. Returns 0 or -errno.
+/// Starts a tool. Returns 0 with its output readable from *fd, or -errno.
 static int start_tool(const char *const *argv, pid_t *pid, int *fd) {
     posix_spawn_file_actions_t actions;
     int ends[2];
@@ -175,8 +175,8 @@ static int start_tool(const char *const *argv, pid_t *pid, int *fd) {
     return 0;
 }
 
-/// Reads a tool's output to its end, as a string that the caller frees. Returns NULL if there is
-/// too much of it, it comes too late, or there is no memory.
+/// Reads a tool's output to its end, as a string that the caller frees. Returns NULL if it is too
+/// long or too late, or there is no memory.
 static char *read_output(int fd, uint64_t due_ns) {
     char *text = NULL;
     size_t length = 0;
@@ -205,8 +205,8 @@ static char *read_output(int fd, uint64_t due_ns) {
     return NULL;
 }
 
-/// What a tool prints, as a string that the caller frees; NULL if it could not be asked, which is
-/// noted, but for a tool that may be missing.
+/// Runs a tool and returns its output, as a string that the caller frees. If the tool fails it
+/// returns NULL and stores the reason, except for a tool that may be missing.
 static char *run_tool(struct queue_rules *queue_rules, const char *const *argv, bool may_miss,
                       uint64_t due_ns) {
     char *text;
@@ -259,8 +259,8 @@ static void run_nft(struct queue_rules *queue_rules, uint64_t due_ns) {
     free(text);
 }
 
-/// Whether a file has any text. It is the kernel's list of tables of the old iptables: asking the
-/// tool while there are none would load its modules.
+/// Returns true if a file has any text. It is used on the kernel's list of tables of the old
+/// iptables: while there are none, starting the tool would load its modules.
 static bool has_text(const char *path) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     char byte;
@@ -279,7 +279,7 @@ void queue_rules_read(struct queue_rules *queue_rules, const struct options *opt
 
     queue_rules_begin(queue_rules, options->queue_first, options->queue_last);
     run_nft(queue_rules, due_ns);
-    // Where nft has told of all rules, and none is iptables', a missing iptables has none either.
+    // If nft has listed all rules, and none is of iptables, a missing iptables has no rules either.
     may_miss = *queue_rules->unknown == '\0' && !queue_rules->of_iptables;
     run_save(queue_rules, "iptables-save", may_miss, due_ns);
     run_save(queue_rules, "ip6tables-save", may_miss, due_ns);
@@ -289,7 +289,7 @@ void queue_rules_read(struct queue_rules *queue_rules, const struct options *opt
         run_save(queue_rules, "ip6tables-legacy-save", false, due_ns);
 }
 
-/// Puts numbers of queues behind others: "3" or "3-5".
+/// Appends numbers of queues to a list: "3" or "3-5".
 static void put_run(FILE *out, uint32_t first, uint32_t last) {
     fprintf(out, ftell(out) > 0 ? ", %u" : "%u", first);
     if (last > first)

@@ -16,7 +16,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define CURE "`fwctl upgrade` starts anew without losing a packet"
 
-/// Fails if the policy asks for what the queues were not opened for, or needs a right that is gone.
+/// Fails if the policy needs packet data that the queues were not opened for, or a right that is
+/// gone.
 static int check(const struct state *state, const struct requirement *requirement,
                  struct failure *failure) {
     const struct queue_settings *queue = &state->workers.all[0].settings;
@@ -69,7 +70,7 @@ static void free_sources(struct evaluation_source **sources, uint32_t count) {
     free(sources);
 }
 
-/// What the workers will evaluate packets by: one source a worker. NULL = no memory.
+/// Creates an evaluation source for each worker. Returns NULL if there is no memory.
 static struct evaluation_source **make_sources(struct loaded *loaded, uint32_t count) {
     struct evaluation_source **sources = calloc(count, sizeof(struct evaluation_source *));
 
@@ -83,7 +84,8 @@ static struct evaluation_source **make_sources(struct loaded *loaded, uint32_t c
     return sources;
 }
 
-/// Has all workers decide by the next policy, and counters go on. *next is the old policy then.
+/// Sets the next policy for all workers, and transfers the counters. Afterwards *next holds the old
+/// policy.
 static void swap(struct state *state, struct loaded **next, const struct migration *migration,
                  struct tally *tally, struct evaluation_source **sources) {
     struct loaded *const old = state->loaded;
@@ -91,7 +93,7 @@ static void swap(struct state *state, struct loaded **next, const struct migrati
     events_policy(state->events, (*next)->generation, &(*next)->policy, (*next)->compiled);
     state_lock(state);
     workers_swap(&state->workers, sources);
-    // Nobody counts for the old policy any more: what it counted goes over whole.
+    // All workers have changed: the old policy's counters are final.
     for (uint32_t i = 0; i < state->workers.count; i++)
         tally_add(tally, &sources[i]->counters);
     migration_end(migration, tally->counters, tally->logged, *next);
@@ -101,9 +103,9 @@ static void swap(struct state *state, struct loaded **next, const struct migrati
     state_unlock(state);
 }
 
-/// What a reload makes and frees.
+/// Objects that a reload creates and frees.
 struct replacement {
-    struct loaded *next; // then the old one
+    struct loaded *next; // next policy; after the change, the old one
     struct migration migration;
     struct tally tally;
     struct evaluation_source **sources;
@@ -178,7 +180,7 @@ int reload(struct state *state, struct reload_result *result, struct failure *fa
         .removed = replacement.migration.removed,
         .milliseconds = (wait_clock() - began_ns) / NS_PER_MS,
     };
-    events_drain(state->events); // after which no event tells of the old policy
+    events_drain(state->events); // after this no event needs the old policy
     release(state, &replacement);
     counts_add(COUNT_RELOADS, 1);
     tell(state, result);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A new policy in place of the old one, while packets come. Nothing of the queues is touched.
+// Reload: replacement of the policy while packets arrive. The queues stay as they are.
 //
-// Theory of operation: the new policy is read, compiled and checked aside. Then each worker is
-// given it; a worker looks between two batches, so that each packet is decided by the old or by the
-// new policy, never by a mixture. When all have taken it, nobody but the events thread knows the
-// old one any more: what its counters counted is added to the new one's, and it is freed.
+// Theory of operation: the new policy is read, compiled and checked first. Then it is set for each
+// worker. A worker changes the policy between two batches, so that each packet is decided by either
+// the old or the new policy. When all workers have changed, the old policy's counters are added to
+// the new one's, its packets' records become events, and it is freed.
 #ifndef STATE_RELOAD_H
 #define STATE_RELOAD_H
 
@@ -16,21 +16,21 @@ struct state;
 
 /// Effect of a reload on the rules.
 struct reload_result {
-    uint32_t generation; // of the policy, which counts up from 1
+    uint32_t generation; // generation of the new policy; the first policy has 1
     uint32_t rules;
-    uint32_t kept;    // rules that go on with their counters
-    uint32_t added;   // rules that are new
-    uint32_t removed; // rules that are gone
+    uint32_t kept;    // number of rules that both policies have, whose counters go on
+    uint32_t added;   // number of rules that only the new policy has
+    uint32_t removed; // number of rules that only the old policy had
     uint64_t milliseconds;
 };
 
-/// Reads options.policy again and has every packet decided by it.
-/// - Returns 0 when all workers have it, or -errno with failure filled in and everything as it was:
-///   what is wrong with the policy and where, or what it reads that the queues do not give.
-/// - Counts, says so on stderr and keeps the failure for snapshots.
+/// Reads options.policy again and makes it decide all packets.
+/// - Returns 0 when all workers have changed, or -errno with failure filled in and everything as it
+///   was: the policy is invalid, or needs packet data that the queues do not provide.
+/// - The result is counted and logged; a failure is also stored for snapshots.
 int reload(struct state *state, struct reload_result *result, struct failure *failure);
 
-/// Counts that the policy stays, says so with the cause on stderr, and keeps the failure for
+/// Counts and logs a failed reload, after which the old policy stays, and stores the failure for
 /// snapshots.
 void reload_refuse(struct state *state, const struct failure *failure);
 

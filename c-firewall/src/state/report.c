@@ -41,7 +41,7 @@ static void print_start(FILE *out, const struct options *options,
     fprintf(out, "\n");
 }
 
-/// Text after the name of the queue, or "total".
+/// Prints a ledger; its line already begins with the queue or "total".
 static void print_ledger(FILE *out, const struct ledger *ledger) {
     const struct stats *stats = &ledger->stats;
 
@@ -138,7 +138,8 @@ static json_t *kernel_object(const struct ledger *ledger) {
     return object;
 }
 
-/// object: as it begins, with the number of the queue or empty.
+/// Adds a ledger to a JSON object.
+/// - object: holds the number of the queue, or is empty for the sum of all queues.
 static json_t *put_queue_object(json_t *object, const struct ledger *ledger) {
     report_counters_put(object, &ledger->stats);
     object_put_number(object, "stalled", ledger->stalled);

@@ -6,7 +6,7 @@
 
 #include "base/object.h"
 
-/// The counter of a word of the table.
+/// Returns the counter of a row of the table.
 static uint64_t count_of(const struct stats *stats, size_t word) {
     return ((const uint64_t *)stats)[word];
 }

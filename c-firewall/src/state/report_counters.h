@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The counters of a ledger, as text and as JSON, by the table of spec/counters.toml.
+// Counters of a ledger, as text and as JSON, by the table of spec/counters.toml.
 #ifndef STATE_REPORT_COUNTERS_H
 #define STATE_REPORT_COUNTERS_H
 
@@ -8,13 +8,13 @@
 
 #include "spec/counter.h"
 
-/// Prints the counters of a line of the ledger: "gaps 0, overruns 0".
+/// Prints those counters that belong to a line of the ledger: "gaps 0, overruns 0".
 void report_counters_print(FILE *out, const struct stats *stats, enum counter_text text);
 
-/// Prints the reasons with a count, messages without a packet last.
+/// Prints the reasons of malformed packets that have a count, messages without a packet last.
 void report_counters_print_malformed(FILE *out, const struct stats *stats);
 
-/// Puts all counters in, under the keys of the table.
+/// Adds all counters, under the keys of the table.
 void report_counters_put(json_t *object, const struct stats *stats);
 
 #endif

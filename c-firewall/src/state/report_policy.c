@@ -12,7 +12,7 @@ static const char *malformed_name(const struct options *options) {
     return options->malformed_by_policy ? "policy" : "fail";
 }
 
-/// Actual source of ct state.
+/// Returns the actual source of ct state.
 static const char *conntrack_name(const struct options *options) {
     return options_conntrack_name(options->conntrack == OPTIONS_CONNTRACK_MARK
                                       ? OPTIONS_CONNTRACK_MARK
@@ -35,14 +35,14 @@ void report_policy_print_start(FILE *out, const struct options *options,
         fprintf(out, "; rejects");
 }
 
-/// The width of the widest place of a rule, and of those before.
+/// Returns the larger of `before` and the width of a rule's position as text.
 static int widest(const struct tally *tally, struct compile_place place, int before) {
     const int own = describe_place_width(tally->policy, place);
 
     return own > before ? own : before;
 }
 
-/// Prints the rules that count and log, with their figures.
+/// Prints the rules with counter and log statements, with their counts.
 static void print_rules(FILE *out, const struct tally *tally) {
     const uint32_t counters = compile_counters(tally->compiled);
     const uint32_t logs = compile_logs(tally->compiled);
@@ -109,7 +109,7 @@ void report_policy_put_start_object(json_t *object, const struct options *option
     object_put(object, "requirement", report_policy_requirement_object(requirement));
 }
 
-/// {"rule":…,"statement":…}, to which the caller adds.
+/// Returns the JSON object {"rule":…,"statement":…}, to which the caller adds keys.
 static json_t *place_object(const struct tally *tally, struct compile_place place) {
     json_t *object = json_object();
     char *text = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the start line and the ledger say of a policy.
+// Policy in the start line and in the ledger.
 #ifndef STATE_REPORT_POLICY_H
 #define STATE_REPORT_POLICY_H
 
@@ -10,23 +10,24 @@
 #include "ruleset/tally.h"
 #include "worker/stats.h"
 
-/// Prints the end of the start line: what the policy reads and does.
+/// Prints the end of the start line: the packet data that the policy needs, and its kinds of
+/// statements.
 void report_policy_print_start(FILE *out, const struct options *options,
                                const struct requirement *requirement);
 
-/// Prints what the policy did in all queues, and the rules that count and log.
-/// - stats: of all queues together.
+/// Prints the policy's counters of all queues, and the rules with counter and log statements.
+/// - stats: sum of all queues.
 void report_policy_print_ledger(FILE *out, const struct options *options, const struct stats *stats,
                                 const struct tally *tally);
 
-/// Puts the same into the object of the start.
+/// Adds the policy to the start line's JSON object.
 void report_policy_put_start_object(json_t *object, const struct options *options,
                                     const struct requirement *requirement);
 
-/// Makes the object of what a policy reads.
+/// Creates the JSON object of a policy's requirement.
 json_t *report_policy_requirement_object(const struct requirement *requirement);
 
-/// Makes the object of the ledger.
+/// Creates the policy's part of the ledger's JSON.
 json_t *report_policy_ledger_object(const struct options *options, const struct tally *tally);
 
 #endif

@@ -9,11 +9,11 @@
 
 #include "base/log.h"
 
-/// Strict (RFC 3704, section 2.2): a packet's source must be reached by the interface that it comes
-/// in by.
+/// Strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through the
+/// interface at which it arrives.
 enum { STRICT = 1 };
 
-/// Returns the value of an interface, or of `all`; -1: it can't be read.
+/// Returns the filter of an interface, or of `all`; -1 if it can't be read.
 static int rp_filter(const char *name) {
     char path[64 + IF_NAMESIZE];
     FILE *file;

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Interfaces by which IPv4 packets with false source addresses come in: such a packet can be the
-// first of a connection, and binds the connection's ends to the wrong interfaces. IPv6 has no such
-// filter.
+// Detection of interfaces that accept IPv4 packets with false source addresses: such a packet can
+// begin a connection and bind its ends to the wrong interfaces. IPv6 has no such filter.
 #ifndef STATE_REVERSE_PATH_H
 #define STATE_REVERSE_PATH_H
 
 #include <net/if.h>
 #include <stdint.h>
 
-enum { REVERSE_PATH_NAMES_MAX = 16 }; // interfaces that are looked at, at most
+enum { REVERSE_PATH_NAMES_MAX = 16 }; // maximum number of interfaces that are reported
 
-/// Interfaces that were found.
+/// Interfaces whose filter is off or loose.
 struct reverse_path {
     uint32_t count;
     char names[REVERSE_PATH_NAMES_MAX][IF_NAMESIZE];
 };
 
-/// Finds the interfaces with an IPv4 route whose filter is off or loose: of the interface's value
-/// and that of `all` the higher one counts (Documentation/networking/ip-sysctl.rst). None if there
-/// is one interface only, by which all addresses are reached.
+/// Finds the interfaces with an IPv4 route whose filter is off or loose. The higher one of the
+/// interface's value and that of `all` is in effect (Documentation/networking/ip-sysctl.rst). Finds
+/// none if there is only one interface, because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
-/// - filter: gives the value of an interface, or of `all`; -1: it can't be read.
+/// - filter: returns the value of an interface, or of `all`; -1 if it can't be read.
 void reverse_path_find(struct reverse_path *found, const char *routes,
                        int (*filter)(const char *name));
 
@@ -28,7 +27,7 @@ void reverse_path_find(struct reverse_path *found, const char *routes,
 /// if the routes can't be read.
 int reverse_path_read(struct reverse_path *found);
 
-/// Warns of such interfaces.
+/// Logs a warning that names such interfaces, if there are any.
 void reverse_path_warn(void);
 
 #endif

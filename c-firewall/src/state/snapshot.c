@@ -15,7 +15,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/// Room for things that hold struct stats. NULL = no memory.
+/// Allocates an array of objects that hold struct stats. Returns NULL if there is no memory.
 static void *make_aligned(uint32_t count, size_t size) {
     return aligned_alloc(STATS_ALIGN, count * size);
 }
@@ -35,7 +35,7 @@ static int copy_queues(const struct state *state, struct snapshot *snapshot) {
     return 0;
 }
 
-/// What a function of describe prints. NULL = no memory.
+/// Returns the text that a function of describe prints; NULL if there is no memory.
 static char *text_of(void (*print)(FILE *, const struct policy *, struct compile_place),
                      const struct policy *policy, struct compile_place place) {
     char *text = NULL;
@@ -59,7 +59,7 @@ static void print_chain(FILE *out, const struct policy *policy, struct compile_p
     fputs(policy->tables[place.table].chains[place.chain].name, out);
 }
 
-/// Fills in a rule, but for what it counted. Returns 0 or -ENOMEM.
+/// Copies a rule without its counts. Returns 0 or -ENOMEM.
 static int copy_rule(const struct policy *policy, struct compile_place place,
                      struct snapshot_rule *rule) {
     const char *comment = describe_rule(policy, place)->comment;
@@ -85,8 +85,8 @@ static bool is_of_rule(struct compile_place statement, struct compile_place rule
            statement.rule == rule.rule;
 }
 
-/// Fills in the rules. Counters and logs are numbered as rules are, so that each rule takes those
-/// that come next. Returns 0 or -ENOMEM.
+/// Copies the rules with their counts. Counters and logs are in the order of the rules, so that
+/// each rule has the next ones. Returns 0 or -ENOMEM.
 static int copy_rules(const struct tally *tally, struct snapshot *snapshot) {
     const struct compiled *compiled = tally->compiled;
     uint32_t counter = 0, log = 0;

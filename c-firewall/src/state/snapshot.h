@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The program at one moment, for the control socket.
+// Snapshot: state of the program at one moment, for the control socket.
 #ifndef STATE_SNAPSHOT_H
 #define STATE_SNAPSHOT_H
 
@@ -16,7 +16,7 @@ struct state;
 
 /// A counter statement of a rule.
 struct snapshot_counter {
-    uint32_t statement; // of the rule, from 0
+    uint32_t statement; // index of the statement in the rule, from 0
     uint64_t packets, bytes;
 };
 
@@ -26,48 +26,48 @@ struct snapshot_log {
     uint64_t packets;
 };
 
-/// A rule. Its parts lie in the snapshot's arrays.
+/// A rule with its counts. Its counters and logs are parts of the snapshot's arrays.
 struct snapshot_rule {
     char *rule;    // position in the text: "web.nft:6"
-    char *table;   // "inet filter"
-    char *chain;   // "input"
-    char *text;    // canonical, on one line
-    char *comment; // NULL = none
+    char *table;   // family and name of the table: "inet filter"
+    char *chain;   // name of the chain: "input"
+    char *text;    // canonical text of the rule, on one line
+    char *comment; // comment of the rule; NULL = none
     uint32_t counter_count;
     struct snapshot_counter *counters;
     uint32_t log_count;
     struct snapshot_log *logs;
 };
 
-/// All is the snapshot's own, but for the options and the contract, which live as long as the
-/// program. Times are UNIX times in milliseconds.
+/// State of the program at one moment. The snapshot owns all of it, except for options and
+/// contract, which live as long as the program. Times are UNIX times in milliseconds.
 struct snapshot {
     uint64_t time_ms;
     uint64_t started_ms;
-    uint64_t uptime_ms;      // whatever became of the clock meanwhile
-    uint64_t loaded_ms;      // the policy
-    uint32_t generation;     // of the policy, which counts up from 1
-    const char *policy_file; // NULL = no policy; then what is said of it here is 0
+    uint64_t uptime_ms;      // time since the start in milliseconds, by a clock that is never set
+    uint64_t loaded_ms;      // a policy in a snapshot
+    uint32_t generation;     // generation of the policy; the first one has 1
+    const char *policy_file; // file of the policy; NULL = no policy: then its other fields are 0
     uint32_t chain_count;
     uint32_t rule_count;
     struct requirement requirement;
     enum tracked tracked;
-    uint64_t learned; // addresses that the policy's sets have learnt and still know
+    uint64_t learned; // number of addresses that the policy's sets have learned and still hold
     uint32_t ledger_count;
-    struct ledger *ledgers; // one a queue
-    uint64_t *stalled;      // one a queue: packets that the guard answered
-    // rule_count of them, in the policy's order, if they were asked for; else NULL.
+    struct ledger *ledgers; // ledgers, one per queue
+    uint64_t *stalled;      // numbers of packets that the guard answered, one per queue
+    // All rule_count rules in the policy's order, if they were requested; else NULL.
     struct snapshot_rule *rules;
-    char *reload_error; // why the last reload failed; NULL = it did not
+    char *reload_error; // failure of the last reload; NULL if it succeeded
     const struct options *options;
     const struct contract *contract;
 };
 
-/// Makes a snapshot. Any thread may call it; waits while a policy is being exchanged.
+/// Creates a snapshot. Any thread may call it; it waits while a policy is being replaced.
 /// - Returns 0 or -ENOMEM with *snapshot zeroed.
 int snapshot_take(struct state *state, bool with_rules, struct snapshot *snapshot);
 
-/// Frees what a snapshot owns. A zeroed one is fine.
+/// Frees what a snapshot owns. A zeroed snapshot is allowed.
 void snapshot_free(struct snapshot *snapshot);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The state of the running program, for the threads that report it. The main thread changes it,
-// under the lock; others read it under the lock. Workers know nothing of it.
+// State of the running program. The main thread changes it under a lock; threads that report it
+// read it under the lock. Workers do not use it.
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
 
@@ -19,36 +19,37 @@ struct events;
 
 struct state {
     pthread_mutex_t mutex;
-    struct options *options; // unchanged once workers run
+    struct options *options; // options; unchanged once workers run
     uint64_t started_ms;     // UNIX time
-    uint64_t started_ns;     // wait_clock
-    struct loaded *loaded;   // the policy that decides; without one it says so
-    struct reject reject;    // open if it could be, so that a later policy may reject
+    uint64_t started_ns;     // time of the start (wait_clock)
+    struct loaded *loaded;   // policy that decides; its compiled is NULL without one
+    // Sockets for reject; open if possible even if the policy does not reject, so that a later
+    // policy may.
+    struct reject reject;
     struct events *events;
     struct workers workers;
-    char reload_error[LOG_TEXT_BYTES]; // why the last reload failed; "" = it did not
-    enum tracked tracked;              // whether packets have the state that the policy asks for
+    char reload_error[LOG_TEXT_BYTES]; // failure of the last reload; "" if it succeeded
+    enum tracked tracked; // whether packets have the connection state that the policy needs
     struct contract contract;
-    struct contract unguarded; // contract once the guard has ended
+    struct contract unguarded; // failure contract for the time after the guard has ended
 };
 
-/// Loads the policy. Changes the options to what it made of them; they live longer.
-/// - Returns 0, or -errno with failure filled in and all freed.
+/// Loads the policy, and adjusts the options to it. The options outlive the state.
+/// - Returns 0, or -errno with failure filled in and everything freed.
 int state_load(struct state *state, struct options *options, struct failure *failure);
 
-/// Opens the queues, or takes them over. Changes the options to what the kernel made of them.
-/// - taken: one a queue; NULL = they are opened.
+/// Opens the queues, or takes them over. Adjusts the options to the kernel.
+/// - taken: one per queue; NULL = the queues are opened.
 /// - Returns 0, or -errno with failure filled in.
 int state_open(struct state *state, struct worker_handover *taken, struct failure *failure);
 
-/// Frees what is there, once the workers are stopped.
+/// Frees the state, once the workers are stopped.
 void state_free(struct state *state);
 
 void state_lock(struct state *state);
 void state_unlock(struct state *state);
 
-/// Sums the counters of the policy in all queues. To be called under the lock, or by the main
-/// thread.
+/// Sums the policy's counters of all queues. Must be called under the lock, or by the main thread.
 /// - Returns 0 or -ENOMEM with *tally zeroed.
 int state_tally(const struct state *state, struct tally *tally);
 

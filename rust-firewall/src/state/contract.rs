@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The failure contract: what will really happen in each situation that --fail names, with these
-//! options, this kernel and these rules, as they were when it was made.
+//! Failure contract: the effect of each failure that --fail names, with these options, this kernel and these queue
+//! rules, as they were when it was made.
 
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ use crate::packet::verdict::Verdict;
 use crate::queue;
 use crate::state::queue_rules::QueueRules;
 
-/// A row of the table.
+/// Row of the table: a failure and its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContractRow {
     pub situation: &'static str,
-    /// As --fail says.
+    /// Mode, as --fail has it.
     pub mode: &'static str,
-    /// Effect of the failure.
+    /// Effect of the failure, as a sentence.
     pub really: String,
 }
 
@@ -27,14 +27,14 @@ pub struct Contract {
     pub rows: Vec<ContractRow>,
 }
 
-/// Facts from the kernel.
+/// Facts from the kernel on which the contract depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractFacts {
-    /// Bytes.
+    /// Size of the receive buffer, in bytes.
     pub receive_buffer: u32,
-    /// The kernel's counters can be read, so a stall can be seen.
+    /// True if the kernel's counters can be read, so that a stall can be detected.
     pub figures: bool,
-    /// The guard runs, or none is wanted.
+    /// True if the guard runs, or none is wanted.
     pub guard: bool,
 }
 
@@ -67,7 +67,7 @@ fn stall(options: &Options, facts: &ContractFacts) -> String {
     }
 }
 
-/// Fate of packets while no process owns the queue.
+/// Returns the effect of the queue rules while no process owns the queue.
 fn rules(queue_rules: &QueueRules) -> String {
     let known = match (queue_rules.plain, queue_rules.bypass) {
         (true, true) => "rules with a bypass let packets pass, others drop them",
@@ -145,7 +145,7 @@ fn really(
     }
 }
 
-/// Makes the contract. Pure.
+/// Creates the contract. Pure.
 pub fn make(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) -> Contract {
     let row = |(situation, name): &(OptionsSituation, &'static str)| ContractRow {
         situation: name,
@@ -157,7 +157,7 @@ pub fn make(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) 
     }
 }
 
-/// Prints it as a table, a line a situation.
+/// Prints the contract as a table, one line per failure.
 pub fn print(out: &mut String, contract: &Contract) {
     for row in &contract.rows {
         let ContractRow {

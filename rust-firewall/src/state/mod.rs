@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! State of the firewall, and the exchange of its policy.
+//! State of the firewall, and the replacement of its policy.
 
 pub mod contract;
 pub mod queue_rules;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which rules of the kernel lead packets to our queues, and what they do while no one owns the
-//! queue. Asks nft and the iptables-save family, as child processes that may take MS_MAX together;
-//! so it is done before any queue is open.
+//! Rules of the kernel that send packets to this firewall's queues, and their effect while no process owns the queue.
+//! They are read from nft and the iptables-save family, as child processes that may take MS_MAX together; therefore
+//! this is done before any queue is open.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,28 +16,28 @@ use crate::base::log;
 use crate::options::Options;
 
 pub const MS_MAX: u64 = 3000;
-/// By which a tool's output is read.
+/// Step by which a tool's output is read, in bytes.
 const READ_STEP_BYTES: usize = 65536;
 const OUTPUT_BYTES_MAX: usize = 1 << 26;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueRules {
-    /// Our queues.
+    /// First and last queue of this firewall.
     pub first: u16,
     pub last: u16,
-    /// By queue, from the first: a rule leads packets there.
+    /// For each queue, from the first one: true if a rule sends packets to it.
     pub reached: Vec<bool>,
-    /// Some rule has no bypass: without an owner it drops.
+    /// True if a rule has no bypass: it drops packets while no process owns the queue.
     pub plain: bool,
-    /// Some rule has one: without an owner packets pass it.
+    /// True if a rule has a bypass: it lets packets pass while no process owns the queue.
     pub bypass: bool,
-    /// nft lists rules whose words iptables-save has.
+    /// True if nft lists rules that it can't express, and iptables-save can.
     pub of_iptables: bool,
-    /// Tools that could not be asked: "nft is not there"; empty = none.
+    /// First tool that could not be read, with the reason: "nft is not there"; empty = all could be read.
     pub unknown: String,
 }
 
-/// Begins with no rules, for our queues.
+/// Returns an empty set of rules for these queues.
 pub fn begin(first: u16, last: u16) -> QueueRules {
     QueueRules {
         first,
@@ -47,7 +47,7 @@ pub fn begin(first: u16, last: u16) -> QueueRules {
     }
 }
 
-/// Notes that a rule leads packets to queues.
+/// Adds a rule that sends packets to these queues, if this firewall has any of them.
 fn add_rule(queue_rules: &mut QueueRules, first: u64, last: u64, bypass: bool) {
     if last < u64::from(queue_rules.first) || first > u64::from(queue_rules.last) {
         return;
@@ -61,15 +61,14 @@ fn add_rule(queue_rules: &mut QueueRules, first: u64, last: u64, bypass: bool) {
     }
 }
 
-/// Notes what could not be asked; the first is kept.
+/// Stores the tool that could not be read, with the reason; the first one stays.
 fn set_unknown(queue_rules: &mut QueueRules, tool: &str, why: &str) {
     if queue_rules.unknown.is_empty() {
         queue_rules.unknown = format!("{tool} {why}");
     }
 }
 
-/// Removes a word from a line. It ends at a blank; what stands in quotes is one word. None at the
-/// line's end.
+/// Removes a word from a line; it ends at a blank outside quotes. None at the line's end.
 fn take_word(at: &mut &str) -> Option<String> {
     let mut rest = at.trim_start_matches(' ').chars();
     let mut word = String::new();
@@ -79,7 +78,7 @@ fn take_word(at: &mut &str) -> Option<String> {
             break;
         }
         rest.next();
-        // A quote stays, so that a quoted word equals none that we look for.
+        // The quote stays in the word, so that a quoted word equals no keyword.
         match next {
             '\\' if quoted => word.extend(rest.next()),
             '"' => {
@@ -93,13 +92,13 @@ fn take_word(at: &mut &str) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
 
-/// The queues of "N" or "N:M".
+/// Parses the queues of "N" or "N:M".
 fn read_queues(word: &str) -> Option<(u64, u64)> {
     let (first, last) = word.split_once(':').unwrap_or((word, word));
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Parses the rule of a line "-A CHAIN …", if its target is NFQUEUE.
+/// Parses a line "-A CHAIN …", and adds its rule if the target is NFQUEUE.
 fn take_save_line(queue_rules: &mut QueueRules, mut at: &str) {
     let mut before = String::new();
     let (mut queues, mut queue, mut bypass) = ((0, 0), false, false);
@@ -117,14 +116,14 @@ fn take_save_line(queue_rules: &mut QueueRules, mut at: &str) {
     }
 }
 
-/// Parses the rules in the output of iptables-save.
+/// Parses the output of iptables-save.
 pub fn take_save(queue_rules: &mut QueueRules, text: &str) {
     for line in text.lines().filter(|line| line.starts_with("-A ")) {
         take_save_line(queue_rules, line);
     }
 }
 
-/// Whether the flags of a queue statement, a string or an array of them, have the bypass.
+/// Returns true if the flags of a queue statement (a string, or an array of strings) contain bypass.
 fn has_bypass(flags: &Value) -> bool {
     match flags {
         Value::String(flag) => flag == "bypass",
@@ -133,7 +132,7 @@ fn has_bypass(flags: &Value) -> bool {
     }
 }
 
-/// Parses a queue statement. An expression may lead to any queue.
+/// Parses a queue statement. If the queue is an expression, the rule may send packets to any queue.
 fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
     let num = &queue["num"];
     let bypass = has_bypass(&queue["flags"]);
@@ -152,8 +151,8 @@ fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
     }
 }
 
-/// Parses the rules in the output of `nft -j list ruleset`. False for a text that is not such
-/// output; queue_rules is untouched then.
+/// Parses the output of `nft -j list ruleset`. Returns false if the text is no such output; queue_rules is unchanged
+/// then.
 pub fn take_nft(queue_rules: &mut QueueRules, text: &str) -> bool {
     let root: Value = serde_json::from_str(text).unwrap_or_default();
     let Some(items) = root["nftables"].as_array() else {
@@ -180,7 +179,7 @@ fn start_tool(argv: &[&str]) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Reads a tool's output to its end. None if there is too much of it, or it comes too late.
+/// Reads a tool's output to its end. None if it is too long or too late.
 fn read_output(child: &mut Child, due: Instant) -> Option<String> {
     let mut output = child.stdout.take()?;
     let mut step = vec![0; READ_STEP_BYTES];
@@ -203,8 +202,8 @@ fn read_output(child: &mut Child, due: Instant) -> Option<String> {
     }
 }
 
-/// Output of a tool; none if it could not be asked, which is noted, but for a tool that may be
-/// missing.
+/// Runs a tool and returns its output. If the tool fails it returns None and stores the reason, except for a tool that
+/// may be missing.
 fn run_tool(
     queue_rules: &mut QueueRules,
     argv: &[&str],
@@ -228,7 +227,7 @@ fn run_tool(
     };
     let text = read_output(&mut child, due);
     if text.is_none() {
-        let _ = child.kill(); // it may have ended meanwhile
+        let _ = child.kill(); // fails if the tool has ended
     }
     let ended_well = child.wait().is_ok_and(|status| status.success());
     match (&text, ended_well) {
@@ -254,18 +253,18 @@ fn run_nft(queue_rules: &mut QueueRules, due: Instant) {
     }
 }
 
-/// Whether a file has any text. It is the kernel's list of tables of the old iptables: asking the
-/// tool while there are none would load its modules.
+/// Returns true if a file has any text. It is used on the kernel's list of tables of the old iptables: while there are
+/// none, starting the tool would load its modules.
 fn has_text(path: &str) -> bool {
     File::open(path).is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|got| got == 1))
 }
 
-/// Asks all tools. Never fails: what can't be known is told in queue_rules.unknown.
+/// Reads the rules with all tools. Never fails: missing facts are named in queue_rules.unknown.
 pub fn read(options: &Options) -> QueueRules {
     let due = Instant::now() + Duration::from_millis(MS_MAX);
     let mut queue_rules = begin(options.queue_first, options.queue_last);
     run_nft(&mut queue_rules, due);
-    // Where nft has told of all rules, and none is iptables', a missing iptables has none either.
+    // If nft has listed all rules, and none is of iptables, a missing iptables has no rules either.
     let may_miss = queue_rules.unknown.is_empty() && !queue_rules.of_iptables;
     run_save(&mut queue_rules, "iptables-save", may_miss, due);
     run_save(&mut queue_rules, "ip6tables-save", may_miss, due);
@@ -278,7 +277,7 @@ pub fn read(options: &Options) -> QueueRules {
     queue_rules
 }
 
-/// Warns of our queues that no rule leads to, or none as far as could be asked.
+/// Logs a warning for queues that no rule sends packets to, as far as rules could be read.
 pub fn warn(queue_rules: &QueueRules) {
     let mut numbers = String::new();
     let mut first = usize::from(queue_rules.first);

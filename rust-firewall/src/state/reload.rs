@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A new policy in place of the old one, while packets come. Nothing of the queues is touched.
+//! Reload: replacement of the policy while packets arrive. The queues stay as they are.
 //!
-//! Theory of operation: the new policy is read, compiled and checked aside. Then each worker is given
-//! it; a worker looks between two batches, so that each packet is decided by the old or by the new
-//! policy, never by a mixture. When all have taken it, what the old one's counters counted goes over
-//! to the new one's, what was noted of its packets becomes events, and it is freed.
+//! Theory of operation: the new policy is read, compiled and checked first. Then it is set for each worker. A worker
+//! changes the policy between two batches, so that each packet is decided by either the old or the new policy. When all
+//! workers have changed, the old policy's counters are added to the new one's, its packets' records become events, and
+//! it is freed.
 
 use std::sync::Arc;
 
@@ -27,23 +27,23 @@ const CURE: &str = "`fwctl upgrade` starts anew without losing a packet";
 /// Effect of a reload on the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReloadResult {
-    /// The generation of the policy, which counts up from 1.
+    /// Generation of the new policy; the first policy has 1.
     pub generation: u32,
     pub rules: u32,
-    /// Rules that go on with their counters.
+    /// Number of rules that both policies have, whose counters go on.
     pub kept: u32,
-    /// Rules that are new.
+    /// Number of rules that only the new policy has.
     pub added: u32,
-    /// Rules that are gone.
+    /// Number of rules that only the old policy had.
     pub removed: u32,
     pub milliseconds: u64,
 }
 
-/// Fails if the policy asks for what the queues were not opened for, or needs a right that is gone.
+/// Fails if the policy needs packet data that the queues were not opened for, or a right that is gone.
 fn check(state: &State, requirement: &Requirement) -> Result<(), Failure> {
     let inner = state::lock(state);
     let Some(worker) = inner.workers.all.first() else {
-        return Ok(()); // can't be: there is a queue
+        return Ok(()); // not reached: there is at least one queue
     };
     let queue = &worker.shared.settings;
     let by_mark = state.options.conntrack == OptionsConntrack::Mark;
@@ -88,14 +88,14 @@ fn load_next(state: &State) -> Result<Loaded, Failure> {
     Ok(next)
 }
 
-/// Has all workers decide by the next policy, and counters go on.
+/// Sets the next policy for all workers, and transfers the counters.
 fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, migration: &Migration) {
     events::policy(&state.events, next.generation, next);
     let mut inner = state::lock(state);
     let workers = inner.workers.all.len();
     let sources = (0..workers).map(|_| evaluate::source_make(next)).collect();
     let mut tally = tally::make(old);
-    // Nobody counts for the old policy any more: what it counted goes over whole.
+    // All workers have changed: the old policy's counters are final.
     for source in workers::swap(&mut inner.workers, sources) {
         tally::add(&mut tally, &source.counters);
     }
@@ -104,8 +104,7 @@ fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, migration: &Migrat
     inner.reload_error = None;
 }
 
-/// Counts that the policy stays, says so with the cause on stderr, and keeps the failure for
-/// snapshots.
+/// Counts and logs a failed reload, after which the old policy stays, and stores the failure for snapshots.
 pub fn refuse(state: &State, failure: &Failure) {
     state::lock(state).reload_error = Some(failure.text.clone());
     counts::add(Count::ReloadsFailed, 1);
@@ -124,7 +123,7 @@ fn exchange(state: &State) -> Result<ReloadResult, Failure> {
     let began_ns = wait::clock();
     let mut next = load_next(state)?;
     let Some(old) = state::lock(state).loaded.clone() else {
-        return Err(failure_set(LogExit::Usage, "")); // can't be: load_next looked
+        return Err(failure_set(LogExit::Usage, "")); // not reached: load_next has checked it
     };
     let migration = migration::begin(&old, &mut next, wait::clock());
     let next = Arc::new(next);
@@ -137,7 +136,7 @@ fn exchange(state: &State) -> Result<ReloadResult, Failure> {
         removed: migration.removed,
         milliseconds: (wait::clock() - began_ns) / NS_PER_MS,
     };
-    events::drain(&state.events); // after which no event tells of the old policy
+    events::drain(&state.events); // after this no event needs the old policy
     Ok(result)
 }
 
@@ -156,9 +155,9 @@ fn tell(state: &State, result: &ReloadResult) {
     events::tell(&state.events, EventsKind::Reload, &facts);
 }
 
-/// Reads options.policy again and has every packet decided by it. Fails, with everything as it was,
-/// for what is wrong with the policy and where, or what it reads that the queues do not give.
-/// Counts, says so on stderr and keeps the failure for snapshots.
+/// Reads options.policy again and makes it decide all packets. Fails, and leaves everything as it was, if the policy is
+/// invalid, or needs packet data that the queues do not provide. The result is counted and logged; a failure is also
+/// stored for snapshots.
 pub fn reload(state: &State) -> Result<ReloadResult, Failure> {
     let result = exchange(state);
     match &result {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The start line and the ledger, as text and as JSON. The functions that make a report are pure;
-//! each returns a string with its line ends.
+//! Reports: the start line and the ledger, as text and as JSON. The functions that create a report are pure; each
+//! returns a string with its line ends.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::state::report_counters;
 use crate::state::report_policy::{self, LedgerPolicyObject, StartPolicyObject};
 use crate::worker::stats::{self, Ledger, Stats};
 
-/// Why a ledger is made.
+/// Event for which a ledger is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportReason {
@@ -66,7 +66,7 @@ fn print_start(
     out.push('\n');
 }
 
-/// The verdicts' counters with their names, in the order of the enum.
+/// Returns the names and counters of the verdicts, in the order of the enum.
 fn verdict_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> + '_ {
     verdict::VERDICTS
         .into_iter()
@@ -74,7 +74,7 @@ fn verdict_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> + 
         .zip(stats.verdicts)
 }
 
-/// Text after the name of the queue, or "total".
+/// Prints a ledger; its line already begins with the queue or "total".
 fn print_ledger(out: &mut String, ledger: &Ledger) {
     let stats = &ledger.stats;
     let verdicts: Vec<String> = verdict_counts(stats)
@@ -231,7 +231,8 @@ struct QueueObject<'a> {
     reconciled: bool,
 }
 
-/// queue: the number of the queue, or none for the sum.
+/// Creates the JSON object of a ledger.
+/// - queue: number of the queue; None = the sum of all queues.
 fn queue_object(queue: Option<u16>, ledger: &Ledger) -> QueueObject<'_> {
     QueueObject {
         queue,
@@ -280,8 +281,10 @@ fn ledger_object<'a>(
     }
 }
 
-/// The start line, and the failure contract, as options.json says. requirement: of the policy, if there is one. receive_buffer: bytes that the kernel really gives the
-/// first queue. time_ms: UNIX time.
+/// Creates the start line and the failure contract, in the format of options.json.
+/// - requirement: requirement of the policy, if there is one.
+/// - receive_buffer: size that the kernel has given the first queue's buffer, in bytes.
+/// - time_ms: UNIX time.
 pub fn start(
     options: &Options,
     requirement: Option<&Requirement>,
@@ -304,8 +307,8 @@ pub fn start(
     out
 }
 
-/// The ledgers of all queues (one or more), and their sum: in text only if there is more than one
-/// queue; then what the policy counted, if there is one.
+/// Creates the report of all queues' ledgers (at least one), their sum (in text only for several queues), and the
+/// policy's counters, if there is a policy.
 pub fn ledger(
     options: &Options,
     reason: ReportReason,

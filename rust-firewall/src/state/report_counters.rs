@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The counters of a ledger, as text and as JSON, by the table of spec/counters.toml.
+//! Counters of a ledger, as text and as JSON, by the table of spec/counters.toml.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::spec::counter::{CounterText, CounterWord, Stats, COUNTER_WORDS};
 
-/// Prints the counters of a line of the ledger: "gaps 0, overruns 0".
+/// Prints those counters that belong to a line of the ledger: "gaps 0, overruns 0".
 pub fn print(out: &mut String, stats: &Stats, text: CounterText) {
     let words = COUNTER_WORDS.iter().zip(stats.words());
     let mut separator = "";
@@ -17,7 +17,7 @@ pub fn print(out: &mut String, stats: &Stats, text: CounterText) {
     }
 }
 
-/// Prints the reasons with a count, messages without a packet last.
+/// Prints the reasons of malformed packets that have a count, messages without a packet last.
 pub fn print_malformed(out: &mut String, stats: &Stats) {
     let words = COUNTER_WORDS.iter().zip(stats.words());
     let counted =
@@ -32,7 +32,7 @@ pub fn print_malformed(out: &mut String, stats: &Stats) {
     out.push_str(if separator.is_empty() { "none\n" } else { "\n" });
 }
 
-/// The counters under one key of the ledger.
+/// Counters under one key of the ledger.
 struct KeyObject<'a> {
     words: &'a [CounterWord],
     counts: &'a [u64],

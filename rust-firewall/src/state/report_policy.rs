@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the start line and the ledger say of a policy.
+//! Policy in the start line and in the ledger.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ fn malformed_name(options: &Options) -> &'static str {
     }
 }
 
-/// Actual source of ct state.
+/// Returns the actual source of ct state.
 fn conntrack_name(options: &Options) -> &'static str {
     options::conntrack_name(match options.conntrack {
         OptionsConntrack::Mark => OptionsConntrack::Mark,
@@ -35,7 +35,7 @@ fn policy_name(options: &Options) -> &str {
     options.policy.as_deref().unwrap_or_default()
 }
 
-/// Prints the end of the start line: what the policy reads and does.
+/// Prints the end of the start line: the packet data that the policy needs, and its kinds of statements.
 pub fn print_start(out: &mut String, options: &Options, requirement: &Requirement) {
     let _ = write!(
         out,
@@ -61,7 +61,7 @@ pub fn print_start(out: &mut String, options: &Options, requirement: &Requiremen
     }
 }
 
-/// Prints the rules that count and log, with their figures.
+/// Prints the rules with counter and log statements, with their counts.
 fn print_rules(out: &mut String, tally: &Tally) {
     let counters = 0..compile::counters(tally.compiled);
     let logs = 0..compile::logs(tally.compiled);
@@ -89,8 +89,8 @@ fn print_rules(out: &mut String, tally: &Tally) {
     }
 }
 
-/// Prints what the policy did in all queues, and the rules that count and log. stats: of all queues
-/// together.
+/// Prints the policy's counters of all queues, and the rules with counter and log statements.
+/// - stats: sum of all queues.
 pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &Tally) {
     let [sent, not_due, failed] = stats.replies;
     let _ = write!(out, "policy {}: ", policy_name(options));
@@ -102,7 +102,7 @@ pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &
     print_rules(out, tally);
 }
 
-/// Fields that a policy reads.
+/// Packet data that a policy needs, as JSON.
 #[derive(Serialize)]
 pub struct RequirementObject {
     copy_bytes: u32,
@@ -116,7 +116,7 @@ pub struct RequirementObject {
     reject: bool,
 }
 
-/// Makes the object of what a policy reads.
+/// Creates the JSON object of a policy's requirement.
 pub fn requirement_object(requirement: &Requirement) -> RequirementObject {
     RequirementObject {
         copy_bytes: requirement.copy_bytes,
@@ -131,7 +131,7 @@ pub fn requirement_object(requirement: &Requirement) -> RequirementObject {
     }
 }
 
-/// Description of the policy at the start.
+/// Policy in the start line's JSON.
 #[derive(Serialize)]
 pub struct StartPolicyObject<'a> {
     malformed: &'static str,
@@ -140,7 +140,7 @@ pub struct StartPolicyObject<'a> {
     requirement: RequirementObject,
 }
 
-/// Makes the object of the start.
+/// Creates the policy's part of the start line's JSON.
 pub fn start_object<'a>(options: &'a Options, requirement: &Requirement) -> StartPolicyObject<'a> {
     StartPolicyObject {
         malformed: malformed_name(options),
@@ -166,7 +166,7 @@ struct LogObject {
     packets: u64,
 }
 
-/// Description of the policy in the ledger.
+/// Policy in the ledger's JSON.
 #[derive(Serialize)]
 pub struct LedgerPolicyObject<'a> {
     file: &'a str,
@@ -199,7 +199,7 @@ fn logs_array(tally: &Tally) -> Vec<LogObject> {
     (0..).zip(&tally.logged).map(object).collect()
 }
 
-/// Makes the object of the ledger.
+/// Creates the policy's part of the ledger's JSON.
 pub fn ledger_object<'a>(options: &'a Options, tally: &Tally) -> LedgerPolicyObject<'a> {
     LedgerPolicyObject {
         file: policy_name(options),

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interfaces by which IPv4 packets with false source addresses come in: such a packet can be the first of a connection, and binds
-//! the connection's ends to the wrong interfaces. IPv6 has no such filter.
+//! Detection of interfaces that accept IPv4 packets with false source addresses: such a packet can begin a connection
+//! and bind its ends to the wrong interfaces. IPv6 has no such filter.
 
 use std::fs;
 
 use crate::base::log;
 
-/// Strict (RFC 3704, section 2.2): a packet's source must be reached by the interface that it comes in by.
+/// Strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through the interface at which it
+/// arrives.
 const STRICT: u32 = 1;
-/// Interfaces that are looked at, at most.
+/// Maximum number of interfaces that are reported.
 pub const NAMES_MAX: usize = 16;
 
-/// Returns the value of an interface, or of `all`; None: it can't be read.
+/// Returns the filter of an interface, or of `all`; None if it can't be read.
 fn rp_filter(name: &str) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter")).ok()?;
     text.chars().next()?.to_digit(10)
 }
 
-/// Returns the interfaces with an IPv4 route whose filter is off or loose: of the interface's value and that of `all` the higher one
-/// counts (Documentation/networking/ip-sysctl.rst). None if there is one interface only, by which all addresses are reached.
+/// Returns the interfaces with an IPv4 route whose filter is off or loose. The higher one of the interface's value and
+/// that of `all` is in effect (Documentation/networking/ip-sysctl.rst). Returns none if there is only one interface,
+/// because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
-/// - filter: value of an interface, or of `all`.
+/// - filter: returns the value of an interface, or of `all`.
 pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {
     let all = filter("all").unwrap_or(STRICT);
     let mut found: Vec<String> = Vec::new();
@@ -38,13 +40,13 @@ pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {
     found
 }
 
-/// Returns the interfaces of this network namespace, as `find` does. None: the routes can't be read.
+/// Returns the interfaces of this network namespace that `find` reports; None if the routes can't be read.
 pub fn read() -> Option<Vec<String>> {
     let routes = fs::read_to_string("/proc/net/route").ok()?;
     Some(find(&routes, &rp_filter))
 }
 
-/// Warns of such interfaces.
+/// Logs a warning that names such interfaces, if there are any.
 pub fn warn() {
     let found = read().unwrap_or_default();
     if !found.is_empty() {

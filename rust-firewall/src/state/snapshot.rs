@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program at one moment, for the control socket.
+//! Snapshot: state of the program at one moment, for the control socket.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::worker::workers;
 /// A counter statement of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotCounter {
-    /// The statement of the rule, from 0.
+    /// Index of the statement in the rule, from 0.
     pub statement: u32,
     pub packets: u64,
     pub bytes: u64,
@@ -36,61 +36,61 @@ pub struct SnapshotLog {
     pub packets: u64,
 }
 
-/// A rule.
+/// A rule with its counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotRule {
     /// Position in the text: "web.nft:6".
     pub rule: String,
-    /// "inet filter".
+    /// Family and name of the table: "inet filter".
     pub table: String,
-    /// "input".
+    /// Name of the chain: "input".
     pub chain: String,
-    /// Canonical, on one line.
+    /// Canonical text of the rule, on one line.
     pub text: String,
     pub comment: Option<String>,
     pub counters: Vec<SnapshotCounter>,
     pub logs: Vec<SnapshotLog>,
 }
 
-/// The policy.
+/// A policy in a snapshot.
 #[derive(Clone, Debug)]
 pub struct SnapshotPolicy {
     pub file: String,
-    /// Counts up from 1.
+    /// Generation of the policy; the first one has 1.
     pub generation: u32,
-    /// UNIX time.
+    /// UNIX time at which the policy was loaded, in milliseconds.
     pub loaded_ms: u64,
     pub chain_count: u32,
     pub rule_count: u32,
     pub requirement: Requirement,
     pub tracked: Tracked,
-    /// Addresses that its sets have learnt and still know.
+    /// Number of addresses that its sets have learned and still hold.
     pub learned: u64,
-    /// All, in the policy's order, if they were asked for; else none.
+    /// All rules in the policy's order, if they were requested; else empty.
     pub rules: Vec<SnapshotRule>,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Times are UNIX times in milliseconds.
+/// State of the program at one moment. Times are UNIX times in milliseconds.
 #[derive(Clone)]
 pub struct Snapshot {
     pub time_ms: u64,
     pub started_ms: u64,
-    /// Whatever became of the clock meanwhile.
+    /// Time since the start in milliseconds, by a clock that is never set.
     pub uptime_ms: u64,
     pub policy: Option<SnapshotPolicy>,
-    /// One a queue.
+    /// Ledgers, one per queue.
     pub ledgers: Vec<Ledger>,
-    /// One a queue: packets that the guard answered.
+    /// Numbers of packets that the guard answered, one per queue.
     pub stalled: Vec<u64>,
-    /// Why the last reload failed, if it did.
+    /// Failure of the last reload; None if it succeeded.
     pub reload_error: Option<String>,
     pub options: Arc<Options>,
     pub contract: Arc<Contract>,
 }
 
-/// A rule, but for what it counted.
+/// Copies a rule without its counts.
 fn copy_rule(policy: &Policy, place: CompilePlace) -> SnapshotRule {
     let table = policy.tables.get(place.table as usize);
     let chain = table.and_then(|table| table.chains.get(place.chain as usize));
@@ -111,8 +111,8 @@ fn is_of_rule(statement: CompilePlace, rule: CompilePlace) -> bool {
     (statement.table, statement.chain, statement.rule) == (rule.table, rule.chain, rule.rule)
 }
 
-/// The rules. Counters and logs are numbered as rules are, so that each rule takes those that come
-/// next.
+/// Copies the rules with their counts. Counters and logs are in the order of the rules, so that each rule has the next
+/// ones.
 fn copy_rules(tally: &Tally, rule_count: u32) -> Vec<SnapshotRule> {
     let mut counters = (0..).zip(&tally.counters).peekable();
     let mut logs = (0..).zip(&tally.logged).peekable();
@@ -163,7 +163,7 @@ fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<Sn
     })
 }
 
-/// Makes a snapshot. Any thread may call it; waits while a policy is being exchanged.
+/// Creates a snapshot. Any thread may call it; it waits while a policy is being replaced.
 pub fn take(state: &State, with_rules: bool) -> Snapshot {
     let inner = state::lock(state);
     let ledgers = workers::ledgers(&inner.workers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The state of the running program, for the threads that report it. The main thread changes it,
-//! under the lock; others read it under the lock. Workers know nothing of it.
+//! State of the running program. The main thread changes it under a lock; threads that report it read it under the
+//! lock. Workers do not use it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,34 +19,34 @@ use crate::worker::workers::{self, Workers};
 use crate::worker::{WorkerHandover, WorkerSetup};
 
 pub struct State {
-    /// As the policy and the kernel made them.
+    /// Options, adjusted to the policy and the kernel.
     pub options: Arc<Options>,
-    /// UNIX time.
+    /// UNIX time of the program's start, in milliseconds.
     pub started_ms: u64,
-    /// `wait::clock`.
+    /// Time of the start (`wait::clock`).
     pub started_ns: u64,
-    /// Open if it could be, so that a later policy may reject.
+    /// Sockets for reject; open if possible even if the policy does not reject, so that a later policy may.
     pub reject: Option<Arc<Reject>>,
     pub events: Arc<Events>,
     inner: Mutex<StateInner>,
 }
 
-/// State that changes.
+/// Part of the state that changes.
 pub struct StateInner {
-    /// The policy that decides, if there is one.
+    /// Policy that decides, if there is one.
     pub loaded: Option<Arc<Loaded>>,
     pub workers: Workers,
-    /// Why the last reload failed, if it did.
+    /// Failure of the last reload; None if it succeeded.
     pub reload_error: Option<String>,
-    /// Whether packets have the state that the policy asks for.
+    /// Whether packets have the connection state that the policy needs.
     pub tracked: Tracked,
     pub contract: Arc<Contract>,
-    /// Contract once the guard has ended.
+    /// Failure contract for the time after the guard has ended.
     pub unguarded: Arc<Contract>,
 }
 
-/// Opens the sockets of reject. They must open if the policy rejects. Else they are opened if
-/// possible, since a later policy may reject, when the right to open them is gone.
+/// Opens the sockets for reject. If the policy rejects, this must succeed. Otherwise they are opened if possible,
+/// because a later policy may reject, when the right to open them is gone.
 fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Failure> {
     match loaded.map(|loaded| load::requirement(loaded).reject) {
         None => Ok(None),
@@ -55,9 +55,9 @@ fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Fail
     }
 }
 
-/// Opens the queues, or takes them over.
-/// - loaded: as load::load made it of the options.
-/// - taken: one a queue; none = they are opened.
+/// Opens the queues, or takes them over. Adjusts the options to the policy and the kernel.
+/// - loaded: policy that load::load made from the options.
+/// - taken: one per queue; None = the queues are opened.
 pub fn open(
     mut options: Options,
     loaded: Option<Loaded>,
@@ -98,12 +98,12 @@ pub fn open(
     })
 }
 
-/// State that changes, under the lock.
+/// Locks the part of the state that changes.
 pub fn lock(state: &State) -> MutexGuard<'_, StateInner> {
     lock::lock(&state.inner)
 }
 
-/// Sums the counters of the policy in all queues.
+/// Sums the policy's counters of all queues.
 pub fn tally(inner: &StateInner) -> Option<Tally<'_>> {
     let mut tally = tally::make(inner.loaded.as_ref()?);
     for worker in &inner.workers.all {
