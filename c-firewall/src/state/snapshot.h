@@ -45,7 +45,7 @@ struct snapshot {
     uint64_t time_ms;
     uint64_t started_ms;
     uint64_t uptime_ms;      // time since the start in milliseconds, by a clock that is never set
-    uint64_t loaded_ms;      // a policy in a snapshot
+    uint64_t loaded_ms;      // time at which the policy was loaded
     uint32_t generation;     // generation of the policy; the first one has 1
     const char *policy_file; // file of the policy; NULL = no policy: then its other fields are 0
     uint32_t chain_count;

@@ -20,7 +20,7 @@ struct events;
 struct state {
     pthread_mutex_t mutex;
     struct options *options; // options; unchanged once workers run
-    uint64_t started_ms;     // UNIX time
+    uint64_t started_ms;     // UNIX time of the program's start, in milliseconds
     uint64_t started_ns;     // time of the start (wait_clock)
     struct loaded *loaded;   // policy that decides; its compiled is NULL without one
     // Sockets for reject; open if possible even if the policy does not reject, so that a later
