@@ -13,7 +13,8 @@
 #include "queue/raw.h"
 
 enum {
-    ADOPT_MESSAGE_BYTES = 256, // a waiting message takes more of the socket's buffer
+    // Lower bound for the part of the socket's buffer that a waiting message takes.
+    ADOPT_MESSAGE_BYTES = 256,
 };
 
 bool queue_can_adopt(enum queue_kind kind) { return kind != QUEUE_CLASSIC; }
@@ -26,7 +27,7 @@ static bool is_netlink(int fd) {
            address.nl_family == AF_NETLINK;
 }
 
-/// Adopts the socket, and checks whether the queue is bound to it, as far as /proc can be read.
+/// Adopts the socket, and checks that the queue is bound to it, if /proc can be read.
 static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     const uint16_t number = queue->settings.number;
     struct queue_figures figures;
@@ -46,7 +47,8 @@ static int take_socket(struct queue *queue, int fd, struct failure *failure) {
         close(fd);
         return result;
     }
-    // The queue is there, and so is the file; nothing can be said if it can't be opened.
+    // ENOENT shows that the queue is not bound; if the file can't be opened, ownership is not
+    // checked.
     (void)queue_proc_open();
     result = queue_proc_figures(number, &figures);
     if (result == -ENOENT || (result == 0 && figures.portid != queue->portid)) {
@@ -59,8 +61,8 @@ static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     return 0;
 }
 
-/// The buffer stays as it is, if it is as large as ours should be: a smaller one could not hold
-/// what waits.
+/// Enlarges the receive buffer to the size in the settings. A larger one stays as it is: a smaller
+/// buffer could not hold the waiting packets.
 static int grow_buffer(struct queue *queue, struct failure *failure) {
     const int result = queue_socket_set_buffer(&queue->socket, 0, &queue->receive_buffer);
 
@@ -72,7 +74,8 @@ static int grow_buffer(struct queue *queue, struct failure *failure) {
                                                                   : 0;
 }
 
-/// Our settings with slots that hold what waits, too. (The kernel copies fewer than 64 KiB.)
+/// Returns the settings with slots that are large enough for the waiting packets, too. (The kernel
+/// copies fewer than 64 KiB.)
 static struct queue_settings widen(const struct queue_settings *settings,
                                    const struct queue_handover *handover) {
     const uint32_t payload = handover->copy_bytes < UINT16_MAX ? handover->copy_bytes : UINT16_MAX;
@@ -86,7 +89,7 @@ static struct queue_settings widen(const struct queue_settings *settings,
     return wide;
 }
 
-/// Whether packets that wait lack something that we ask for.
+/// Returns true if waiting packets lack data that the settings request.
 static bool is_less(const struct queue_handover *handover, uint32_t copy_bytes, uint32_t flags) {
     const uint32_t more = flags & ~handover->flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
 
@@ -122,8 +125,8 @@ void queue_give(struct queue *queue) {
     queue->refresh = true;
 }
 
-/// Sends a configuration request in the same way for all backends: what libnetfilter_queue has for
-/// it would wait for the answer among packets.
+/// Sends a configuration request. It does not use libnetfilter_queue, whose functions would wait
+/// for the answer among packets.
 static int send_request(const struct queue *queue, enum queue_request request, bool acknowledged) {
     uint8_t buffer[QUEUE_REQUEST_BYTES];
 
@@ -132,22 +135,22 @@ static int send_request(const struct queue *queue, enum queue_request request, b
         queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer));
 }
 
-/// Requests a copy mode. The last request is acknowledged if the caller checks
-/// for it.
+/// Requests flags and copy mode. The copy mode is acknowledged if waiting packets must be sent
+/// again.
 static int configure(struct queue *queue) {
     const int result = send_request(queue, QUEUE_FLAGS, false);
 
     return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
 }
 
-/// Sets the verdict that sends packets through the queue again; packets without an id are
-/// answered as gaps are.
+/// Sends the received packets through the queue again; packets without an ID get the verdict of a
+/// gap.
 static int send_once_more(struct queue *queue, struct verdict_batch *batch,
                           const struct queue_received *received) {
     int result;
 
     verdict_batch_clear(batch);
-    // Can't fail: there are no more packets than runs.
+    // Can't fail: the batch has room for a run per packet.
     for (uint32_t i = 0; i < received->packets; i++)
         if (queue->packets[i].nameless)
             verdict_batch_skip(batch);
@@ -162,9 +165,9 @@ static int send_once_more(struct queue *queue, struct verdict_batch *batch,
     return result;
 }
 
-/// Receives once and sends the packets through the queue again, which adds to received.
-/// - Returns whether there is more to do: 1, or 0 at the acknowledgement or if the socket is empty;
-///   or -errno with queue->failed_call set.
+/// Receives once, sends the packets through the queue again, and adds their number to received.
+/// - Returns 1 if more packets may wait, 0 if the acknowledgement was received or the socket is
+///   empty, or -errno with queue->failed_call set.
 static int requeue(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     struct queue_received got;
@@ -187,8 +190,8 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
     return got.ignored == 0;
 }
 
-/// Sends everything that waits through the queue again. An acknowledgement that found the
-/// buffer full is lost: then it ends when as much was received as can have waited.
+/// Sends all waiting packets through the queue again. The acknowledgement is lost if the buffer was
+/// full; then this ends when as many bytes were received as the buffer can hold.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;
@@ -212,7 +215,7 @@ int queue_resume(struct queue *queue, struct verdict_batch *batch,
     result = configure(queue);
     if (result == 0 && queue->refresh)
         result = refresh(queue, batch, received);
-    // Last: a shorter queue would not take back what waits.
+    // Must come last: a shorter queue would refuse the packets that are sent again.
     if (result == 0)
         result = send_request(queue, QUEUE_LENGTH, false);
     return result;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A queue that goes from one process to another without losing a packet.
+// Transfer of a queue from one process to another without losing a packet.
 //
 // Theory of operation: to the kernel a queue's owner is the port of a netlink socket, not a
-// process. Whoever has the socket may configure the queue, receive from it and answer for every id,
-// also for packets that came before. So the old process stops between two batches, when it has
-// answered all that it took; what comes from then on waits in the socket, and the new process,
-// which was given a descriptor of it (SCM_RIGHTS), goes on where the old one ended.
+// process. Every process that has the socket may configure the queue, receive from it and answer
+// every packet by its ID, including packets received by another process. Therefore the old process
+// stops between two batches, when it has answered all packets that it received. From then on
+// packets wait in the socket, until the new process, which has received a descriptor of the socket
+// (SCM_RIGHTS), receives them.
 //
-// The new process requests changed settings of the queue (copy range, flags, length) when
-// nothing can fail any more, without waiting for answers, since those would stand behind all
-// packets that wait: what the kernel would refuse was found out before, by queue_probe. Packets
-// that wait have been copied for the old process. If that is less than the new one asks for, each
-// is sent through the queue again (a verdict of NF_QUEUE to the same queue), up to the
-// acknowledgement of the last request: behind it stand only packets as they were asked for. The
-// same is done by an old process that goes on because the new one failed, as it can't know what
-// that has asked for.
+// When nothing can fail any more, the new process requests its own settings of the queue (copy
+// range, flags, length). It does not wait for the answers, because they come after all waiting
+// packets; queue_probe has already found out which settings the kernel would refuse. Waiting
+// packets were copied with the old process's settings. If these copies lack data that the new
+// process needs, it sends each packet through the queue again (a verdict of NF_QUEUE to the same
+// queue), up to the acknowledgement of the last request: all packets after it have the new
+// settings. An old process that resumes because the new one failed does the same, because it does
+// not know which settings the new one requested.
 #ifndef QUEUE_ADOPT_H
 #define QUEUE_ADOPT_H
 
@@ -22,35 +23,35 @@
 
 /// Kernel configuration of a queue that a process hands to another.
 struct queue_handover {
-    int fd; // the bound netlink socket
+    int fd; // bound netlink socket
     uint32_t copy_bytes;
-    uint32_t flags; // NFQA_CFG_F_*
+    uint32_t flags; // flags of the queue: NFQA_CFG_F_*
 };
 
-/// Whether a backend can adopt queues.
+/// Returns true if a backend can adopt queues.
 bool queue_can_adopt(enum queue_kind kind);
 
-/// Makes a queue of a socket that another process has bound. Nothing that the kernel does changes
-/// but the receive buffer, which may grow, so that the other process can still go on with it.
+/// Creates a queue from a socket that another process has bound. In the kernel only the receive
+/// buffer changes, which may grow, so that the other process can still resume with it.
 /// - settings: of a backend that can adopt.
-/// - given: fd belongs to the queue from now on; it is closed after a failure, without unbinding.
+/// - handover: fd is owned by the queue from now on; on failure it is closed, without unbinding.
 /// - Returns 0, or -errno with failure filled in and everything freed.
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
                 const struct queue_handover *handover, struct failure *failure);
 
-/// Allows another process to adopt the queue, from which nothing is received meanwhile. It can be
-/// received from again after queue_resume, or released.
+/// Allows another process to adopt the queue. Nothing may be received from it until queue_resume;
+/// it may also be released.
 void queue_give(struct queue *queue);
 
-/// To be called before the first queue_receive of a queue that may come from another process:
-/// configures it, if it does.
+/// Configures a queue that may come from another process; does nothing for others. Must be called
+/// before the first queue_receive.
 /// - batch: room for verdicts.
-/// - received: what was sent through the queue again: as many ids were received, and answered
-///   with VERDICT_REQUEUE.
-/// - Returns 0, or -errno with queue->failed_call set and *received as far as it went.
+/// - received: out: packets that were sent through the queue again: their IDs were received, and
+///   answered with VERDICT_REQUEUE. Also on failure.
+/// - Returns 0, or -errno with queue->failed_call set.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);
 
-/// Frees a queue that another process has adopted: the socket stays bound and open there.
+/// Frees a queue that another process has adopted: its socket stays bound and open there.
 void queue_release(struct queue *queue);
 
 #endif

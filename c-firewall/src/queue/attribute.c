@@ -10,8 +10,9 @@
 
 #include "queue/types.h"
 
-// Bytes of a value of fixed size; 0 = of any length. What nfq_nlmsg_parse insists on all backends
-// do: so for NFQA_SECCTX, a string that the library takes for a number, and that no one asks for.
+// Returns the length of a value of fixed size; 0 = any length. All backends require the same as
+// nfq_nlmsg_parse. That includes NFQA_SECCTX, a string that the library treats as a number, and
+// that the firewall never requests.
 static const uint8_t attribute_bytes[] = {
     [NFQA_PACKET_HDR] = sizeof(struct nfqnl_msg_packet_hdr),
     [NFQA_MARK] = sizeof(uint32_t),
@@ -64,8 +65,8 @@ int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark) {
     return 0;
 }
 
-/// Parses an attribute whose length fits and for which the callback API has no function. Returns
-/// 0 or -EBADMSG.
+/// Parses an attribute of valid length that the callback API has no function for. Returns 0 or
+/// -EBADMSG.
 static int take_extra(uint16_t type, const uint8_t *value, size_t bytes,
                       struct queue_extras *extras) {
     switch (type) {

@@ -7,7 +7,8 @@
 #include <libnfnetlink/libnfnetlink.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_queue.h>
-// After the kernel's header, which knows more attributes than the copy it would include.
+// Included after the kernel's header, which has more attributes than the copy in the library's
+// header.
 #include <libnetfilter_queue/libnetfilter_queue.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +18,18 @@
 #include "queue/raw.h"
 
 enum {
-    CALLBACK_FAIL = -1, // makes nfq_handle_packet fail
-    CALLBACK_STOP = 0, // ends nfnl_catch, which waits for an acknowledgement, and nfq_handle_packet
-    // Room for the largest message that can come before the acknowledgement of QUEUE_MODE: the
-    // library puts it on the stack. The kernel copies at most 65531 bytes.
+    CALLBACK_FAIL = -1, // result of the callback that makes nfq_handle_packet fail
+    // Result of the callback that ends nfq_handle_packet, and nfnl_catch, which waits for an
+    // acknowledgement.
+    CALLBACK_STOP = 0,
+    // Size of the library's buffer on the stack for messages that it receives while it waits for
+    // the acknowledgement of QUEUE_MODE. The kernel copies at most 65531 bytes of a packet.
     CATCH_BYTES = 65536 + QUEUE_OVERHEAD_BYTES + QUEUE_CONNTRACK_BYTES,
 };
 
-/// Keeps a message that came while the library waited for an acknowledgement: in the first slot, as
-/// if it had been received there. nfnl_process has seen that it lies wholly in the library's
-/// buffer.
+/// Stores a message that came while the library waited for an acknowledgement in the first slot, as
+/// if it had been received there. nfnl_process has checked that the library's buffer holds the
+/// whole message.
 static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
     const uint8_t *bytes = (const uint8_t *)message - NLMSG_HDRLEN;
     struct nlmsghdr header;
@@ -36,7 +39,8 @@ static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
     queue->pending = 1;
 }
 
-/// Fills in queue->filling; what the library has no function for is left to classic_parse.
+/// Callback of the library. Fills in queue->filling, except for the fields without a function in
+/// the library, which classic_parse fills in.
 static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, struct nfq_data *data,
                      void *context) {
     struct queue *queue = context;
@@ -52,8 +56,8 @@ static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, stru
     }
     packet_hdr = nfq_get_msg_packet_hdr(data);
     if (!packet_hdr)
-        return CALLBACK_FAIL; // it has a flag that the library doesn't know and the kernel doesn't
-                              // set
+        // It has a flag that the library does not know and the kernel does not set.
+        return CALLBACK_FAIL;
     *packet = (struct queue_packet){
         .id = ntohl(packet_hdr->packet_id),
         .ethertype = ntohs(packet_hdr->hw_protocol),
@@ -124,15 +128,15 @@ static int set_mode(struct queue *queue) {
         queue->library_queue, copy_bytes > 0 ? NFQNL_COPY_PACKET : NFQNL_COPY_META, copy_bytes);
 
     if (result < 0 && errno == ENOBUFS) {
-        // As in queue_await_ack: only packets can have filled the buffer, so the request was
-        // taken.
+        // As in queue_await_ack: only packets can have filled the buffer, so the kernel has
+        // executed the request.
         queue->pending_overruns++;
         return 0;
     }
     return result;
 }
 
-/// The functions of the library wait for the acknowledgement themselves.
+/// Executes a configuration request. The library's functions wait for the acknowledgement.
 static int classic_request(struct queue *queue, enum queue_request request) {
     int result = 0;
 
@@ -159,7 +163,7 @@ static int classic_request(struct queue *queue, enum queue_request request) {
     return errno == EAGAIN ? -ETIMEDOUT : -errno;
 }
 
-/// Answers a run; the library gives -1 with errno of sendmsg.
+/// Sends the verdict of a run; the library returns -1 with the errno of sendmsg.
 static int send_run(struct nfq_q_handle *handle, const struct verdict_run *run) {
     if (run->count > 1)
         return run->has_mark ? nfq_set_verdict_batch2(handle, run->last_id, run->kernel, run->mark)
@@ -168,7 +172,8 @@ static int send_run(struct nfq_q_handle *handle, const struct verdict_run *run) 
                          : nfq_set_verdict(handle, run->last_id, run->kernel, 0, NULL);
 }
 
-/// Sends the first of the runs. A gap's verdict has a sequence number, which the library can't set.
+/// Sends the first run. The verdict of a gap has a sequence number, which the library can't set.
+/// Returns the number of runs that were sent, or -errno.
 static int classic_verdict(struct queue *queue, const struct verdict_run *runs, size_t count) {
     int result;
 
@@ -184,13 +189,14 @@ static int classic_verdict(struct queue *queue, const struct verdict_run *runs, 
 static void classic_close(struct queue *queue) {
     if (queue->library)
         nfq_close(queue->library);
-    free(queue->library_queue); // of a queue that stays bound, which nfq_destroy_queue would unbind
+    // Handle of a queue that stays bound, which nfq_destroy_queue would unbind.
+    free(queue->library_queue);
 }
 
 const struct queue_backend queue_classic = {
     .verdict_call = "sendmsg",
     .open = classic_open,
-    .adopt = NULL, // nfq_open and nfnl_open make sockets of their own only
+    .adopt = NULL, // nfq_open and nfnl_open can only create new sockets
     .request = classic_request,
     .parse = classic_parse,
     .verdict = classic_verdict,

@@ -25,8 +25,7 @@ static struct nlmsghdr header_of(const uint8_t *bytes) {
     return header;
 }
 
-/// What an NLMSG_ERROR that lies wholly in its bytes says: an acknowledgement, or the -errno of a
-/// refusal.
+/// Returns the result of a complete NLMSG_ERROR: an acknowledgement, or the -errno of a refusal.
 static int frame_error(const uint8_t *bytes, uint32_t nlmsg_len) {
     struct nlmsgerr error;
 
@@ -100,7 +99,8 @@ int queue_await_ack(struct queue *queue) {
     const int count = queue_socket_receive(&queue->socket, true);
 
     if (count == -ENOBUFS) {
-        // Only packets can have filled the buffer, and they flow only once QUEUE_MODE was taken.
+        // Only packets can have filled the buffer, and they arrive only after the kernel has
+        // executed QUEUE_MODE.
         queue->pending_overruns++;
         return 0;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a message's frame must be like, before any library sees the message.
+// Checks of a message's frame, made before any library parses the message.
 #ifndef QUEUE_FRAME_H
 #define QUEUE_FRAME_H
 
@@ -9,30 +9,28 @@
 
 #include "queue/types.h"
 
-/// Checks a message's frame, before anything of it is parsed.
-/// - bytes: received bytes of one message as it came from the socket (nfnetlink_queue sends one
-///   a datagram).
-/// - packet: truncated is cleared, or all filled in as queue_truncated does if the message is
-///   longer than what was received.
-/// - Returns QUEUE_PARSED_PACKET for a packet message: if packet->truncated is not set, it lies
-///   wholly in the bytes, and its attributes may be parsed within nlmsg_len. Otherwise what
-///   enum queue_parsed says.
+/// Checks a message's frame.
+/// - bytes: received bytes of one message (nfnetlink_queue sends one per datagram).
+/// - packet: truncated is cleared; if the message is longer than the received bytes, it is filled
+///   in as by queue_truncated.
+/// - Returns QUEUE_PARSED_PACKET for a packet message: unless packet->truncated is set, the message
+///   is complete, and its attributes may be parsed within nlmsg_len. Otherwise returns another
+///   value of enum queue_parsed.
 int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Parses the id in a packet message that is truncated, as MSG_TRUNC tells.
+/// Parses the ID in a packet message that MSG_TRUNC marks as truncated.
 /// - Returns QUEUE_PARSED_PACKET with packet filled in (truncated set, no payload), or
 ///   QUEUE_PARSED_MALFORMED.
 int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// For backends that wait for acknowledgements themselves: receives until the last request is
-/// answered.
+/// Receives until the last request is acknowledged, for backends without a function that does so.
 /// - Returns 0, the -errno of the answer, or -ETIMEDOUT.
 int queue_await_ack(struct queue *queue);
 
-/// Whether a message says that a gap was empty: its verdict found nothing.
+/// Returns true if a message reports that a gap was empty: the gap's verdict found no packet.
 bool queue_is_vacant(const uint8_t *bytes, size_t received);
 
-/// Whether a message of QUEUE_MESSAGE_BYTES or more says that it tells of a packet.
+/// Returns true if a message of QUEUE_MESSAGE_BYTES or more describes a packet, by its header.
 bool queue_tells_of_packet(const uint8_t *bytes);
 
 #endif

@@ -7,15 +7,16 @@
 #include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_queue.h>
-// After the kernel's header, which knows more attributes than the copy it would include.
+// Included after the kernel's header, which has more attributes than the copy in the library's
+// header.
 #include <libnetfilter_queue/libnetfilter_queue.h>
 
 #include "queue/attribute.h"
 #include "queue/frame.h"
 
 enum {
-    // nfq_nlmsg_parse writes up to the NFQA_MAX that the library was built with: leaves room for
-    // newer ones.
+    // Size of the table of attributes. nfq_nlmsg_parse writes up to the NFQA_MAX with which the
+    // library was built; this leaves room for newer ones.
     ATTRIBUTES_MAX = 64,
 };
 _Static_assert(NFQA_MAX < ATTRIBUTES_MAX, "the table holds every attribute");
@@ -24,14 +25,14 @@ static uint32_t u32_of(struct nlattr *const *attributes, int type, uint32_t abse
     return attributes[type] ? ntohl(mnl_attr_get_u32(attributes[type])) : absent;
 }
 
-/// Parses the connection's mark in an NFQA_CT that queue_check_attributes found good.
+/// Parses the connection's mark in an NFQA_CT that queue_check_attributes has accepted.
 static void take_conntrack(const struct nlattr *conntrack, struct queue_packet *packet) {
     packet->has_ct_mark = true;
     queue_conntrack_mark(mnl_attr_get_payload(conntrack), mnl_attr_get_payload_len(conntrack),
                          &packet->ct_mark);
 }
 
-/// Fills in a packet from attributes that queue_check_attributes found good.
+/// Fills in a packet from attributes that queue_check_attributes has accepted.
 static void take_attributes(struct nlattr *const *attributes, struct queue_packet *packet) {
     const struct nfqnl_msg_packet_hdr *packet_hdr =
         mnl_attr_get_payload(attributes[NFQA_PACKET_HDR]);
@@ -115,7 +116,7 @@ static int mnl_adopt(struct queue *queue, int fd) {
     return 0;
 }
 
-/// Sends to the kernel, which takes a datagram whole or not at all.
+/// Sends a datagram to the kernel, which accepts all of it or nothing.
 static int mnl_send(const struct queue *queue, const void *bytes, size_t length) {
     ssize_t sent;
 
@@ -151,7 +152,7 @@ static void put_request(struct nlmsghdr *message, const struct queue *queue,
 }
 
 static int mnl_request(struct queue *queue, enum queue_request request) {
-    // Zeros, since the library leaves an attribute's padding as it was.
+    // Zeroed, because the library does not write the padding of attributes.
     _Alignas(struct nlmsghdr) char buffer[QUEUE_REQUEST_BYTES] = {0};
     struct nlmsghdr *message = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue->settings.number);
     int result;

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 enum {
-    PATH_BYTES = 64,         // "/proc/PID/fd/FD" and shorter
-    LINE_BYTES = 256,        // the longest line has about 100
-    READ_STEP_BYTES = 65536, // by which the text of a file grows
+    PATH_BYTES = 64,         // maximum size of "/proc/PID/fd/FD"
+    LINE_BYTES = 256,        // maximum size of a line; the longest has about 100
+    READ_STEP_BYTES = 65536, // step by which a file is read, in bytes
 };
 
-/// Takes a line off the text. Returns false at its end. What doesn't fit is left out.
+/// Removes a line from the text, cut if it is too long. Returns false at the text's end.
 static bool take_line(const char **text, char line[static LINE_BYTES]) {
     const size_t length = strcspn(*text, "\n");
 
@@ -38,7 +38,8 @@ int queue_proc_parse_figures(const char *text, uint16_t number, struct queue_fig
         struct queue_figures read;
         uint32_t queue;
 
-        // queue, portid, waiting, copy mode, copy range, queue full, user drop, id sequence
+        // columns: queue, portid, waiting, copy mode, copy range, queue full, user drop, id
+        // sequence
         if (sscanf(line, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%*u %*u %" SCNu32 "%" SCNu32 "%" SCNu32,
                    &queue, &read.portid, &read.waiting, &read.queue_full, &read.user_drop,
                    &read.offered) == 6 &&
@@ -57,7 +58,7 @@ int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode) {
         uint32_t protocol, read_portid;
         uint64_t read;
 
-        // sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
+        // columns: sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
         if (sscanf(line, "%*s %" SCNu32 "%" SCNu32 "%*s %*s %*s %*s %*s %*s %" SCNu64, &protocol,
                    &read_portid, &read) == 3 &&
             protocol == NETLINK_NETFILTER && read_portid == portid) {
@@ -75,7 +76,7 @@ bool queue_proc_is_socket(const char *link, uint64_t inode) {
     return strcmp(link, wanted) == 0;
 }
 
-/// The descriptor of queue_proc_open.
+/// Descriptor that queue_proc_open opened; -1 = none.
 static int queues_fd = -1;
 
 /// Reads a whole file as a string that the caller frees. Returns NULL with errno set if it fails.
@@ -91,7 +92,7 @@ static char *read_all(int fd) {
         if (!grown)
             goto cleanup;
         text = grown;
-        // Other threads may be reading as well.
+        // pread, because other threads may read the file as well.
         got = pread(fd, text + length, READ_STEP_BYTES, (off_t)length);
         if (got < 0)
             goto cleanup;
@@ -121,7 +122,7 @@ static char *read_text(const char *path) {
     return text;
 }
 
-/// Whether a descriptor is one of QUEUE_PROC_QUEUES.
+/// Returns true if a descriptor is one of QUEUE_PROC_QUEUES.
 static bool is_queues(int fd) {
     const char *own = strrchr(QUEUE_PROC_QUEUES, '/');
     char link[PATH_BYTES], name[PATH_MAX];
@@ -137,7 +138,7 @@ static bool is_queues(int fd) {
     return strncmp(name, "/proc/", strlen("/proc/")) == 0 && last && strcmp(last, own) == 0;
 }
 
-/// The descriptor that QUEUE_PROC_GIVEN names, if it is one of QUEUE_PROC_QUEUES; else -1.
+/// Returns the descriptor that QUEUE_PROC_GIVEN names, if it is one of QUEUE_PROC_QUEUES; else -1.
 static int open_inherited(void) {
     const char *granted = getenv(QUEUE_PROC_GIVEN);
     char *end = NULL;
@@ -172,7 +173,7 @@ int queue_proc_figures(uint16_t number, struct queue_figures *figures) {
     return result;
 }
 
-/// Whether a process has the socket open. One that may not be looked at has not.
+/// Returns true if a process has the socket open; false also if its descriptors can't be read.
 static bool process_has_socket(const char *pid, uint64_t inode) {
     char path[PATH_BYTES];
     const struct dirent *entry;
@@ -214,7 +215,8 @@ static void read_comm(const char *pid, char comm[static QUEUE_PROC_COMM_BYTES]) 
     free(text);
 }
 
-/// Finds the process that has the socket open. Returns 0, -ENOENT or the -errno of reading.
+/// Finds the process that has the socket open; the guard only if there is no other. Returns 0,
+/// -ENOENT or the -errno of reading.
 static int find_process(uint64_t inode, struct queue_owner *owner) {
     const struct dirent *entry;
     int result = -ENOENT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What /proc says of a queue: the kernel's own counters, and who owns it.
+// Facts about a queue in /proc: the kernel's counters, and the owner.
 #ifndef QUEUE_PROC_H
 #define QUEUE_PROC_H
 
@@ -10,56 +10,62 @@
 #define QUEUE_PROC_QUEUES "/proc/net/netfilter/nfnetlink_queue"
 #define QUEUE_PROC_NETLINK "/proc/net/netlink"
 #define QUEUE_PROC_GIVEN                                                                           \
-    "TWINWALL_FIGURES_FD" // the variable that names a descriptor of QUEUE_PROC_QUEUES
+// Environment variable with the number of a descriptor of QUEUE_PROC_QUEUES.
+"TWINWALL_FIGURES_FD"
 #define QUEUE_PROC_GUARD                                                                           \
-    "firewall-guard" // the name of the guard, which has the socket beside its owner
+    "firewall-guard" // name of the guard's process, which also has the owner's socket
 
-enum {
-    QUEUE_PROC_COMM_BYTES =
-        64, // of a process' name with its final NUL (the kernel gives at most 16)
-};
+    enum {
+        QUEUE_PROC_COMM_BYTES =
+            64, // maximum size of a process's name with its final NUL (the kernel's has at most 16)
+    };
 
-/// A line of QUEUE_PROC_QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have
-/// 32 bits and wrap.
+/// Figures of a queue in QUEUE_PROC_QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All
+/// counters have 32 bits and wrap.
 struct queue_figures {
-    uint32_t portid;     // netlink port of the owner
-    uint32_t waiting;    // packets given to the owner, without a verdict yet (queue_total)
-    uint32_t queue_full; // packets dropped because the queue was at its length (queue_dropped)
-    uint32_t user_drop;  // packets dropped because the owner's socket was full (user_dropped)
+    uint32_t portid;  // netlink port of the owner
+    uint32_t waiting; // number of packets sent to the owner that have no verdict yet (queue_total)
+    // Number of packets dropped because the queue had reached its length (queue_dropped).
+    uint32_t queue_full;
+    // Number of packets dropped because the owner's socket was full (user_dropped).
+    uint32_t user_drop;
     uint32_t
-        offered; // id of the last packet (id_sequence): all that were meant for the owner's socket
+        // ID of the last packet (id_sequence): the number of all packets meant for the owner's
+        // socket.
+        offered;
 };
 
-/// A process that owns a netlink socket.
+/// Process that owns a netlink socket.
 struct queue_owner {
     pid_t pid;
-    char comm[QUEUE_PROC_COMM_BYTES]; // bytes that are not printable are shown as '?'
+    // Name of the process; '?' stands for bytes that are not printable.
+    char comm[QUEUE_PROC_COMM_BYTES];
 };
 
-/// Finds a queue in the text of QUEUE_PROC_QUEUES. Lines that are not understood are skipped.
+/// Finds a queue in the text of QUEUE_PROC_QUEUES. Lines of another format are skipped.
 /// - Returns 0, or -ENOENT, figures untouched, if it is not listed.
 int queue_proc_parse_figures(const char *text, uint16_t number, struct queue_figures *figures);
 
-/// Finds the inode of the NETLINK_NETFILTER socket with this port in the text of
-/// QUEUE_PROC_NETLINK.
+/// Finds the inode of the NETLINK_NETFILTER socket with a port in the text of QUEUE_PROC_NETLINK.
 /// - Returns 0, or -ENOENT, inode untouched, if it is not listed.
 int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode);
 
-/// Whether a link of /proc/PID/fd (e.g. "socket:[1234]") is the socket with this inode.
+/// Returns true if a link in /proc/PID/fd (e.g. "socket:[1234]") is the socket with this inode.
 bool queue_proc_is_socket(const char *link, uint64_t inode);
 
-/// Opens QUEUE_PROC_QUEUES for the rest of the program's life: it may not have the rights later.
-/// Who has started the program may have opened it, as QUEUE_PROC_GIVEN tells.
+/// Opens QUEUE_PROC_QUEUES for the rest of the program's life, because the program may lose the
+/// right to open it. The program that started this one may have opened it already
+/// (QUEUE_PROC_GIVEN).
 /// - Returns 0 or -errno.
 int queue_proc_open(void);
 
 /// Reads a queue's figures in this network namespace.
-/// - Returns 0, -ENOENT if no one is bound to it, or the -errno of reading.
+/// - Returns 0, -ENOENT if no process is bound to it, or the -errno of reading.
 int queue_proc_figures(uint16_t number, struct queue_figures *figures);
 
-/// Finds the process that holds the netlink port; its guard only if there is no other.
-/// - Returns 0, -ENOENT if it is not to be seen (another PID namespace, not permitted), or the
-///   -errno of reading.
+/// Finds the process that has the netlink port open; the guard only if there is no other.
+/// - Returns 0, -ENOENT if it is not visible (another PID namespace, no permission), or the -errno
+///   of reading.
 int queue_proc_owner(uint32_t portid, struct queue_owner *owner);
 
 #endif

@@ -24,7 +24,8 @@ static_assert((NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NF
               "what queue_probe and queue_open ask for");
 
 enum {
-    BIND_TRIES = 2000, // with a pause between two: seconds
+    // Number of attempts to bind a queue, with a pause between two: about 2 seconds.
+    BIND_TRIES = 2000,
 };
 
 static const struct queue_backend *const backends[] = {
@@ -54,7 +55,7 @@ static void fail_owned(const struct queue *queue, uint32_t portid, struct failur
                     queue->settings.number, portid);
 }
 
-/// The paper profile asks for 4 GiB of address space.
+/// Returns the failure to allocate the arena: the paper profile requests 4 GiB of address space.
 static void fail_arena(const struct queue_settings *settings, int error, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CALL,
                 "%" PRIu64 " bytes to receive packets into: %s: allow the process more memory "
@@ -75,8 +76,8 @@ static void fail_capability(struct failure *failure) {
                 "or give the program the capability (setcap cap_net_admin+ep)");
 }
 
-/// Explains why BIND failed: EPERM stands for a missing capability or for a queue that another
-/// process owns.
+/// Returns the failure of BIND: EPERM means a missing capability, or that another process owns the
+/// queue.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
     const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;
@@ -91,7 +92,7 @@ static void fail_bind(const struct queue *queue, int error, struct failure *fail
         failure_set_start(failure, request_names[QUEUE_BIND], error);
 }
 
-/// Leaves a closed queue.
+/// Frees the buffers of a closed queue.
 static void free_buffers(struct queue *queue) {
     queue_socket_free(&queue->socket);
     free(queue->packets);
@@ -107,7 +108,7 @@ int queue_prepare(struct queue *queue, const struct queue_settings *settings,
         .settings = *settings,
         .backend = backends[settings->kind],
         .socket.fd = -1,
-        // Each packet behind a gap, and one at last.
+        // A gap before each packet, and one after the last.
         .verdicts_max = 2 * (size_t)settings->batch + 1,
         .verdicts_most = 2 * (size_t)settings->batch + 1,
     };
@@ -139,9 +140,9 @@ static int open_socket(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-/// Whether a queue that could not be bound may soon be free: no process that runs on holds it.
-/// After a crash the kernel keeps it until the last holder of the socket, the guard, has wholly
-/// ended.
+/// Returns true if a queue that could not be bound may soon be free: no running process except the
+/// guard has its socket. After a crash the kernel keeps the queue until the last process with the
+/// socket, the guard, has completely ended.
 static bool is_leaving(const struct queue *queue, int error) {
     struct queue_figures figures;
     struct queue_owner owner;
@@ -199,7 +200,8 @@ static int must_request(struct queue *queue, enum queue_request request, struct 
     return result;
 }
 
-/// A queue that is not ours is only asked whether the kernel has the flags: it looks at them first.
+/// Requests flags. For a queue that this process does not own it only checks that the kernel has
+/// the flags, which the kernel examines first.
 static int request_flags(struct queue *queue, uint32_t flags) {
     int result;
 
@@ -210,7 +212,7 @@ static int request_flags(struct queue *queue, uint32_t flags) {
     return !queue->bound && (result == -EPERM || result == -ENODEV) ? 0 : result;
 }
 
-/// Asks for the conntrack attribute, alone: what the kernel refuses is known then.
+/// Requests the conntrack attribute alone, so that a refusal has one possible reason.
 static int set_conntrack(struct queue *queue, struct failure *failure) {
     int result;
 
@@ -257,8 +259,8 @@ int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct f
     if (result == 0)
         result = open_socket(&probe, failure);
     if (result == 0) {
-        // The kernel can't have all of them, so this is refused whatever the queue; but first for a
-        // missing capability.
+        // The kernel does not have all these flags, so it refuses the request for any queue; but it
+        // checks for the capability first.
         probe.flags = UINT32_MAX;
         result = probe.backend->request(&probe, QUEUE_FLAGS);
         probe.flags = 0;
@@ -294,7 +296,7 @@ int queue_open(struct queue *queue, const struct queue_settings *settings,
     return result;
 }
 
-/// Parses what is readable of a malformed message: that it describes a packet, and its id.
+/// Parses the readable parts of a malformed message: whether it describes a packet, and its ID.
 static void take_spoiled(const struct queue_message *message, struct queue_packet *packet,
                          struct queue_received *received) {
     const int parsed = queue_truncated(message->bytes, message->received, packet);
@@ -338,7 +340,8 @@ static void take_message(struct queue *queue, uint32_t index, struct queue_recei
     }
 }
 
-/// How many messages there are to take: those kept while configuring, else what the socket gives.
+/// Returns the number of messages in the arena: those that came during configuration, or else newly
+/// received ones.
 static int next_messages(struct queue *queue) {
     const int pending = (int)queue->pending;
 
@@ -369,8 +372,8 @@ bool queue_is_transient(int result) {
     return result == -ENOBUFS || result == -EAGAIN || result == -ENOMEM || result == -EINTR;
 }
 
-/// Sends some of the runs that are left: all, or as many as the kernel takes at a time, which
-/// net.core.wmem_default bounds. Returns 0 or -errno.
+/// Sends some of the unsent runs: all, or as many as fit into one message to the kernel, which
+/// net.core.wmem_default limits. Returns 0 or -errno.
 static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     const size_t left = batch->count - batch->sent;
     const size_t count = left < queue->verdicts_most ? left : queue->verdicts_most;

@@ -27,8 +27,8 @@ static uint32_t be32_at(const uint8_t *bytes) {
     return ntohl(value);
 }
 
-/// Takes an attribute whose length queue_attribute_fits found good. Returns 0, or -EBADMSG for what
-/// lies in an NFQA_CT.
+/// Parses an attribute whose length queue_attribute_fits has accepted. Returns 0, or -EBADMSG if an
+/// NFQA_CT is malformed.
 static int take_attribute(uint16_t type, const uint8_t *value, uint32_t value_bytes,
                           struct queue_packet *packet) {
     struct nfqnl_msg_packet_hdr packet_hdr;
@@ -81,7 +81,7 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
     const int framed = queue_frame(bytes, received, packet);
     size_t offset = QUEUE_MESSAGE_BYTES;
     struct nlmsghdr header;
-    uint64_t seen = 0; // a bit for each type below 64
+    uint64_t seen = 0; // one bit per attribute type below 64
 
     if (framed != QUEUE_PARSED_PACKET || packet->truncated)
         return framed;
@@ -115,7 +115,7 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
     return QUEUE_PARSED_PACKET;
 }
 
-/// Begins a message; its length is set by end_message.
+/// Writes the headers of a message; end_message sets its length.
 static uint8_t *begin_message(uint8_t *at, uint16_t type, uint16_t flags, uint32_t sequence,
                               uint16_t number) {
     const struct nlmsghdr header = {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A queue that goes from one process to another without losing a packet.
+//! Transfer of a queue from one process to another without losing a packet.
 //!
-//! Theory of operation: to the kernel a queue's owner is the port of a netlink socket, not a process.
-//! Whoever has the socket may configure the queue, receive from it and answer for every id, also for
-//! packets that came before. So the old process stops between two batches, when it has answered all
-//! that it took; what comes from then on waits in the socket, and the new process, which was given a
-//! descriptor of it (SCM_RIGHTS), goes on where the old one ended.
+//! Theory of operation: to the kernel a queue's owner is the port of a netlink socket, not a process. Every process
+//! that has the socket may configure the queue, receive from it and answer every packet by its ID, including packets
+//! received by another process. Therefore the old process stops between two batches, when it has answered all packets
+//! that it received. From then on packets wait in the socket, until the new process, which has received a descriptor of
+//! the socket (SCM_RIGHTS), receives them.
 //!
-//! The new process requests changed settings of the queue (copy range, flags, length) when
-//! nothing can fail any more, without waiting for answers, since those would stand behind all packets
-//! that wait: what the kernel would refuse was found out before, by `queue::probe`. Packets that wait
-//! have been copied for the old process. If that is less than the new one asks for, each is sent
-//! through the queue again (a verdict of NF_QUEUE to the same queue), up to the acknowledgement
-//! of the last request: behind it stand only packets as they were asked for. The same is done by an
-//! old process that goes on because the new one failed, as it can't know what that has asked for.
+//! When nothing can fail any more, the new process requests its own settings of the queue (copy range, flags, length).
+//! It does not wait for the answers, because they come after all waiting packets; `queue::probe` has already found out
+//! which settings the kernel would refuse. Waiting packets were copied with the old process's settings. If these copies
+//! lack data that the new process needs, it sends each packet through the queue again (a verdict of NF_QUEUE to the
+//! same queue), up to the acknowledgement of the last request: all packets after it have the new settings. An old
+//! process that resumes because the new one failed does the same, because it does not know which settings the new one
+//! requested.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -28,18 +28,18 @@ use crate::queue::{
     REQUEST_BYTES,
 };
 
-/// A waiting message takes more of the socket's buffer.
+/// Lower bound for the part of the socket's buffer that a waiting message takes.
 const MESSAGE_BYTES: u64 = 256;
 
 /// Kernel configuration of a queue that a process hands to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueHandover {
     pub copy_bytes: u32,
-    /// NFQA_CFG_F_*.
+    /// Flags of the queue: NFQA_CFG_F_*.
     pub flags: u32,
 }
 
-/// Whether a backend can adopt queues.
+/// Returns true if a backend can adopt queues.
 pub fn can_adopt(kind: QueueKind) -> bool {
     kind != QueueKind::Classic
 }
@@ -48,7 +48,7 @@ fn is_netlink(fd: &OwnedFd) -> bool {
     getsockname::<NetlinkAddr>(fd.as_raw_fd()).is_ok()
 }
 
-/// Adopts the socket, and checks whether the queue is bound to it, as far as /proc can be read.
+/// Adopts the socket, and checks that the queue is bound to it, if /proc can be read.
 fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     let number = queue.settings.number;
     if !is_netlink(&fd) {
@@ -66,7 +66,7 @@ fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
         QueueKind::Raw => queue::raw::adopt(queue, fd),
     };
     adopted.map_err(|error| failure_set_start("getsockname", error))?;
-    // The queue is there, and so is the file; nothing can be said if it can't be opened.
+    // ENOENT shows that the queue is not bound; if the file can't be opened, ownership is not checked.
     let _ = queue::proc::open();
     let owner = queue::proc::figures(number).map(|figures| figures.portid);
     if owner == Err(Errno::ENOENT) || owner.is_ok_and(|portid| portid != queue.portid) {
@@ -81,8 +81,8 @@ fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The buffer stays as it is, if it is as large as ours should be: a smaller one could not hold what
-/// waits.
+/// Enlarges the receive buffer to the size in the settings. A larger one stays as it is: a smaller buffer could not
+/// hold the waiting packets.
 fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
     queue.receive_buffer = queue::socket::set_buffer(&queue.socket, 0)
         .map_err(|error| failure_set_start("getsockopt(SO_RCVBUF)", error))?;
@@ -92,7 +92,8 @@ fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Our settings with slots that hold what waits, too. (The kernel copies fewer than 64 KiB.)
+/// Returns the settings with slots that are large enough for the waiting packets, too. (The kernel copies fewer than 64
+/// KiB.)
 fn widen(settings: &QueueSettings, handover: &QueueHandover) -> QueueSettings {
     let payload = handover.copy_bytes.min(u16::MAX.into());
     let conntrack = match handover.flags & NFQA_CFG_F_CONNTRACK {
@@ -107,15 +108,14 @@ fn widen(settings: &QueueSettings, handover: &QueueHandover) -> QueueSettings {
     }
 }
 
-/// Whether packets that wait lack something that we ask for.
+/// Returns true if waiting packets lack data that the settings request.
 fn is_less(handover: &QueueHandover, copy_bytes: u32, flags: u32) -> bool {
     let more = flags & !handover.flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
     handover.copy_bytes < copy_bytes || more != 0
 }
 
-/// Makes a queue of a socket that another process has bound. Nothing that the kernel does changes
-/// but the receive buffer, which may grow, so that the other process can still go on with it.
-/// fd is closed after a failure, without unbinding.
+/// Creates a queue from a socket that another process has bound. In the kernel only the receive buffer changes, which
+/// may grow, so that the other process can still resume with it. On failure fd is closed, without unbinding.
 pub fn adopt(
     settings: &QueueSettings,
     handover: &QueueHandover,
@@ -131,15 +131,14 @@ pub fn adopt(
     Ok(queue)
 }
 
-/// Allows another process to adopt the queue, from which nothing is received meanwhile. It can be received
-/// from again after `resume`, or released.
+/// Allows another process to adopt the queue. Nothing may be received from it until `resume`; it may also be released.
 pub fn give(queue: &mut Queue) {
     queue.handed = true;
     queue.refresh = true;
 }
 
-/// Sends a configuration request in the same way for all backends: what libnetfilter_queue has for
-/// it would wait for the answer among packets.
+/// Sends a configuration request. It does not use libnetfilter_queue, whose functions would wait for the answer among
+/// packets.
 fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
     let length = queue::raw::build_request(
@@ -152,15 +151,13 @@ fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Res
     queue::raw::send_whole(queue, buffer.get(..length).unwrap_or_default())
 }
 
-/// Requests a copy mode. The last request is acknowledged if the caller checks
-/// for it.
+/// Requests flags and copy mode. The copy mode is acknowledged if waiting packets must be sent again.
 fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Flags, false)?;
     send_request(queue, QueueRequest::Mode, queue.refresh)
 }
 
-/// Sets the verdict that sends packets through the queue again; packets without an id are
-/// answered as gaps are.
+/// Sends the received packets through the queue again; packets without an ID get the verdict of a gap.
 fn send_once_more(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -172,7 +169,7 @@ fn send_once_more(
         if packet.nameless {
             verdict::batch_skip(batch);
         } else {
-            // Can't fail: there are no more packets than runs.
+            // Can't fail: the batch has room for a run per packet.
             let _ = verdict::batch_add(batch, packet.id, Verdict::Requeue, number);
         }
     }
@@ -186,9 +183,9 @@ fn send_once_more(
     queue::verdict(queue, batch)
 }
 
-/// Receives once and sends the packets through the queue again, which adds to received. Returns
-/// whether there is more to do: not at the acknowledgement, or if the socket is empty. Fails with
-/// queue.failed_call set.
+/// Receives once, sends the packets through the queue again, and adds their number to received. Returns true if more
+/// packets may wait: neither the acknowledgement was received nor is the socket empty. Fails with queue.failed_call
+/// set.
 fn requeue(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -209,8 +206,8 @@ fn requeue(
     Ok(got.ignored == 0)
 }
 
-/// Sends everything that waits through the queue again. An acknowledgement that found the buffer
-/// full is lost: then it ends when as much was received as can have waited.
+/// Sends all waiting packets through the queue again. The acknowledgement is lost if the buffer was full; then this
+/// ends when as many bytes were received as the buffer can hold.
 fn refresh(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -224,11 +221,11 @@ fn refresh(
     Ok(())
 }
 
-/// To be called before the first `queue::receive` of a queue that may come from another process:
-/// configures it, if it does.
+/// Configures a queue that may come from another process; does nothing for others. Must be called before the first
+/// `queue::receive`.
 /// - batch: room for verdicts.
-/// - received: to add what was sent through the queue again: as many ids were received, and
-///   answered with `Verdict::Requeue`; as far as it went, if it fails.
+/// - received: packets that were sent through the queue again are added: their IDs were received, and answered with
+///   `Verdict::Requeue`. Also on failure.
 /// - Fails with queue.failed_call set.
 pub fn resume(
     queue: &mut Queue,
@@ -244,11 +241,11 @@ pub fn resume(
     if queue.refresh {
         refresh(queue, batch, received)?;
     }
-    // Last: a shorter queue would not take back what waits.
+    // Must come last: a shorter queue would refuse the packets that are sent again.
     send_request(queue, QueueRequest::Length, false)
 }
 
-/// Frees a queue that another process has adopted: the socket stays bound and open there.
+/// Frees a queue that another process has adopted: its socket stays bound and open there.
 pub fn release(mut queue: Queue) {
     queue.bound = false;
     queue::close(&mut queue);

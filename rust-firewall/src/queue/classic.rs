@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendmsg recvfrom close
-//! Backend over the callback API of libnetfilter_queue, as the published experiment used it.
-//! Messages are received by queue_socket on nfq_fd, each given to nfq_handle_packet, whose callback
-//! fills the packet in before the call returns. Verdicts: nfq_set_verdict(2) or
-//! nfq_set_verdict_batch(2), a call (sendmsg) a run.
+//! Backend `classic`: the callback API of libnetfilter_queue, as in the published experiment. Messages are received by
+//! queue_socket from nfq_fd, and each is passed to nfq_handle_packet, whose callback fills in the packet before the
+//! call returns. Verdicts are sent by nfq_set_verdict(2) or nfq_set_verdict_batch(2), one call (sendmsg) per run.
 
 use std::os::raw::{c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -28,24 +27,24 @@ use crate::queue::types::{
     CONNTRACK_BYTES, FLAGS_ALL, UNKNOWN,
 };
 
-/// The name of the system call that sends verdicts.
+/// Name of the system call that sends verdicts.
 pub const VERDICT_CALL: &str = "sendmsg";
 
-/// Makes nfq_handle_packet fail.
+/// Result of the callback that makes nfq_handle_packet fail.
 const CALLBACK_FAIL: c_int = -1;
-/// Ends nfnl_catch, which waits for an acknowledgement, and nfq_handle_packet.
+/// Result of the callback that ends nfq_handle_packet, and nfnl_catch, which waits for an acknowledgement.
 const CALLBACK_STOP: c_int = 0;
-/// Room for the largest message that can come before the acknowledgement of `Mode`: the library puts
-/// it on the stack. The kernel copies at most 65531 bytes.
+/// Size of the library's buffer on the stack for messages that it receives while it waits for the acknowledgement of
+/// `Mode`. The kernel copies at most 65531 bytes of a packet.
 const CATCH_BYTES: c_uint = 65536 + (socket::OVERHEAD_BYTES + CONNTRACK_BYTES) as c_uint;
 
-/// The handle of libnfnetlink inside one of libnetfilter_queue.
+/// Handle of libnfnetlink inside a handle of libnetfilter_queue.
 #[repr(C)]
 struct nfnl_handle {
     _unused: [u8; 0],
 }
 
-// Requests without a function in libnetfilter_queue.
+// Function of the library that its bindings lack.
 #[link(name = "netfilter_queue")]
 unsafe extern "C" {
     fn nfq_nfnlh(handle: *mut nfq_handle) -> *mut nfnl_handle;
@@ -74,11 +73,11 @@ impl Drop for ClassicLibrary {
     }
 }
 
-/// Message around the part that the callback receives.
+/// Returns the message around the part that the callback receives.
 ///
 /// # Safety
-/// `message` is what libnfnetlink hands to a callback: it stands behind its nlmsghdr, in a buffer in
-/// which nfnl_process has seen that nlmsg_len bytes lie.
+/// `message` is a pointer that libnfnetlink passes to a callback: before it lies its nlmsghdr, and nfnl_process has
+/// checked that the buffer holds nlmsg_len bytes.
 unsafe fn whole_message<'a>(message: *const nfgenmsg) -> &'a [u8] {
     let begin = message.cast::<u8>().wrapping_sub(NLMSG_HDRLEN as usize);
     // SAFETY: by the function's own condition.
@@ -88,18 +87,19 @@ unsafe fn whole_message<'a>(message: *const nfgenmsg) -> &'a [u8] {
     }
 }
 
-/// Fills in context.packet; what the library has no function for is left to `parse`. A message that comes while configuring is kept for `request`.
+/// Callback of the library. Fills in context.packet, except for the fields without a function in the library, which
+/// `parse` fills in. A message that comes during configuration is stored for `request`.
 unsafe extern "C" fn on_packet(
     _handle: *mut nfq_q_handle,
     message: *mut nfgenmsg,
     data: *mut nfq_data,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: bind_queue gave the library this pointer; it is valid until ClassicLibrary is dropped,
-    // and whoever calls into the library holds no reference to what it points to.
+    // SAFETY: bind_queue gave the library this pointer; it is valid until ClassicLibrary is dropped, and callers of the
+    // library hold no reference to the context.
     let context = unsafe { &mut *context.cast::<ClassicContext>() };
     if context.message.is_null() {
-        // SAFETY: libnfnetlink hands the message to this callback.
+        // SAFETY: libnfnetlink passes the message to this callback.
         context.kept = Some(unsafe { whole_message(message) }.to_vec());
         return CALLBACK_STOP;
     }
@@ -109,19 +109,19 @@ unsafe extern "C" fn on_packet(
     if filled {
         CALLBACK_STOP
     } else {
-        CALLBACK_FAIL // its NFQA_PACKET_HDR has a flag that the library doesn't know
+        CALLBACK_FAIL // the NFQA_PACKET_HDR has a flag that the library does not know
     }
 }
 
-/// Stores the fields of a message that the library parsed. Returns whether it has an id.
+/// Stores the fields of a message that the library parsed. Returns true if it has an ID.
 ///
 /// # Safety
-/// `data` points to the library's attributes of a message that `check_attributes` found good and
-/// that begins at `message`.
+/// `data` points to the library's attributes of a message that `check_attributes` has accepted and that begins at
+/// `message`.
 unsafe fn fill(data: *mut nfq_data, message: *const u8, packet: &mut QueuePacket) -> bool {
     let mut payload: *mut c_uchar = ptr::null_mut();
     *packet = QueuePacket::default();
-    // SAFETY: by the function's own condition; the library gives null for what isn't there.
+    // SAFETY: by the function's own condition; the library returns null for missing attributes.
     unsafe {
         let Some(packet_hdr) = nfq_get_msg_packet_hdr(data).as_ref() else {
             return false;
@@ -146,7 +146,8 @@ unsafe fn fill(data: *mut nfq_data, message: *const u8, packet: &mut QueuePacket
 }
 
 /// Parses one message by nfq_handle_packet, after `frame` and `check_attributes`.
-/// bytes: what was received, 4-byte aligned. packet is filled in for `Packet`, else unspecified.
+/// - bytes: received bytes, 4-byte aligned.
+/// - packet: filled in for `Packet`, otherwise unspecified.
 pub fn parse(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     let framed = frame::frame(bytes, packet);
     if framed != QueueParsed::Packet || packet.truncated {
@@ -165,7 +166,7 @@ pub fn parse(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacke
     QueueParsed::Packet
 }
 
-/// Has the library call `on_packet` with a message. Returns whether packet was filled in.
+/// Makes the library call `on_packet` with a message. Returns true if packet was filled in.
 fn handle_packet(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacket) -> bool {
     let message = attribute::message_of(bytes);
     let Ok(length) = c_int::try_from(message.len()) else {
@@ -186,9 +187,9 @@ fn handle_packet(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueueP
     }
 }
 
-/// Makes and binds the netlink socket.
+/// Creates and binds the netlink socket.
 pub fn open(queue: &mut Queue) -> Result<(), Errno> {
-    // SAFETY: it takes nothing.
+    // SAFETY: the function has no arguments.
     let handle = NonNull::new(unsafe { nfq_open() }).ok_or_else(Errno::last)?;
     let context = ClassicContext {
         message: ptr::null(),
@@ -237,15 +238,14 @@ fn set_mode(queue: *mut nfq_q_handle, copy_bytes: u32, overruns: &mut u32) -> c_
     // SAFETY: request gives a queue that bind_queue made.
     let result = unsafe { nfq_set_mode(queue, mode as u8, copy_bytes) };
     if result < 0 && Errno::last() == Errno::ENOBUFS {
-        // As in frame::await_ack: only packets can have filled the buffer, so the request was
-        // taken.
+        // As in frame::await_ack: only packets can have filled the buffer, so the kernel has executed the request.
         *overruns += 1;
         return 0;
     }
     result
 }
 
-/// The functions of the library wait for the acknowledgement themselves.
+/// Executes a configuration request. The library's functions wait for the acknowledgement.
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let settings = &queue.settings;
     let QueueBackend::Classic(library) = &mut queue.backend else {
@@ -283,10 +283,10 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     result
 }
 
-/// Answers a run; the library gives -1 with errno of sendmsg.
+/// Sends the verdict of a run; the library returns -1 with the errno of sendmsg.
 ///
 /// # Safety
-/// `handle` is a queue that `bind_queue` made and `Unbind` has not ended.
+/// `handle` is a queue that `bind_queue` created and `Unbind` has not freed.
 unsafe fn send_run(handle: *mut nfq_q_handle, run: &VerdictRun) -> c_int {
     // SAFETY: by the function's own condition; no data is given with a verdict.
     unsafe {
@@ -301,8 +301,8 @@ unsafe fn send_run(handle: *mut nfq_q_handle, run: &VerdictRun) -> c_int {
     }
 }
 
-/// Sends the first of the runs. A gap's verdict has a sequence number, which the library can't set.
-/// Returns how many.
+/// Sends the first run. The verdict of a gap has a sequence number, which the library can't set. Returns the number of
+/// runs that were sent.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     let Some(run) = runs.first() else {
         return Ok(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a message's frame must be like, before any library sees the message.
+//! Checks of a message's frame, made before any library parses the message.
 
 use std::mem::offset_of;
 
@@ -26,7 +26,7 @@ const _: () = assert!(
 );
 
 const SEQUENCE_OFFSET: usize = offset_of!(nlmsghdr, nlmsg_seq);
-/// Result of a complete NLMSG_ERROR: an acknowledgement, or a refusal.
+/// Returns the result of a complete NLMSG_ERROR: an acknowledgement, or a refusal.
 fn frame_error(message: &[u8]) -> QueueParsed {
     let body = message.get(NLMSG_HDRLEN as usize..).unwrap_or_default();
     match body.first_chunk() {
@@ -38,7 +38,7 @@ fn frame_error(message: &[u8]) -> QueueParsed {
     }
 }
 
-/// Parses the id in a packet message that is truncated, as MSG_TRUNC tells.
+/// Parses the ID in a packet message that MSG_TRUNC marks as truncated.
 /// - Returns `Packet` with packet filled in (truncated set, no payload), or `Malformed`.
 pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     const NEEDED: usize = MESSAGE_BYTES + NLA_HDRLEN as usize + PACKET_HDR_BYTES;
@@ -62,13 +62,11 @@ pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Checks a message's frame, before anything of it is parsed.
-/// - bytes: what was received of one message as it came from the socket (nfnetlink_queue sends one
-///   a datagram).
-/// - packet: truncated is cleared, or all filled in as `truncated` does if the message is longer
-///   than what was received.
-/// - Returns `Packet` for a packet message: if packet.truncated is not set, it lies wholly in the
-///   bytes, and its attributes may be parsed within nlmsg_len. Otherwise what it is.
+/// Checks a message's frame.
+/// - bytes: received bytes of one message (nfnetlink_queue sends one per datagram).
+/// - packet: truncated is cleared; if the message is longer than the received bytes, it is filled in as by `truncated`.
+/// - Returns `Packet` for a packet message: unless packet.truncated is set, the message is complete, and its attributes
+///   may be parsed within nlmsg_len. Otherwise returns the kind of the message.
 pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     packet.truncated = false;
     let header = header_of(bytes);
@@ -87,7 +85,7 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Whether a message says that a gap was empty: its verdict found nothing.
+/// Returns true if a message reports that a gap was empty: the gap's verdict found no packet.
 pub fn is_vacant(bytes: &[u8]) -> bool {
     const NEEDED: usize = NLMSG_HDRLEN as usize + size_of::<nlmsgerr>();
     let header = header_of(bytes);
@@ -98,17 +96,17 @@ pub fn is_vacant(bytes: &[u8]) -> bool {
         && frame_error(message_of(bytes)) == QueueParsed::Refused(libc::ENOENT)
 }
 
-/// Whether a message of MESSAGE_BYTES or more describes a packet, by its header.
+/// Returns true if a message of MESSAGE_BYTES or more describes a packet, by its header.
 pub fn tells_of_packet(bytes: &[u8]) -> bool {
     header_of(bytes).nlmsg_type == PACKET_TYPE
 }
 
-/// For backends that wait for acknowledgements themselves: receives until the last request is
-/// answered. Fails with the errno of the answer, or ETIMEDOUT.
+/// Receives until the last request is acknowledged, for backends without a function that does so. Fails with the errno
+/// of the answer, or ETIMEDOUT.
 pub fn await_ack(queue: &mut Queue) -> Result<(), Errno> {
     let count = match socket::receive(&mut queue.socket, true) {
         Err(Errno::ENOBUFS) => {
-            // Only packets can have filled the buffer, and they flow only once `Mode` was taken.
+            // Only packets can have filled the buffer, and they arrive only after the kernel has executed `Mode`.
             queue.pending_overruns += 1;
             return Ok(());
         }

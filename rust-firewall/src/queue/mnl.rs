@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! Backend over libmnl and the message API of libnetfilter_queue. All verdicts of a batch go out in
-//! one mnl_socket_sendto.
+//! Backend `mnl`: libmnl and the message API of libnetfilter_queue. All verdicts of a batch are sent in one
+//! mnl_socket_sendto.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::os::raw::{c_char, c_int, c_void};
@@ -29,18 +29,18 @@ use crate::queue::types::{
     GAP_SEQUENCE, REQUEST_BYTES, UNKNOWN, VERDICT_BYTES,
 };
 
-/// The name of the system call that sends verdicts.
+/// Name of the system call that sends verdicts.
 pub const VERDICT_CALL: &str = "sendto";
 
-/// nfq_nlmsg_parse writes up to the NFQA_MAX that the library was built with: leaves room for newer
-/// ones.
+/// Size of the table of attributes. nfq_nlmsg_parse writes up to the NFQA_MAX with which the library was built; this
+/// leaves room for newer ones.
 const ATTRIBUTES_MAX: usize = 64;
 const _: () = assert!(
     (NFQA_MAX as usize) < ATTRIBUTES_MAX,
     "the table holds every attribute"
 );
 
-/// The attributes of a message by type; null = absent. They point into the message.
+/// Attributes of a message by type; null = absent. They point into the message.
 type Attributes = [*mut nlattr; ATTRIBUTES_MAX];
 
 // SAFETY: libmnl keeps no thread-local state, and only the owner of this value uses the socket.
@@ -53,8 +53,8 @@ impl Drop for MnlLibrary {
     }
 }
 
-/// Has the library find the attributes of a message. Nothing if it doesn't accept one.
-/// bytes: a message that `check_attributes` found good.
+/// Makes the library find the attributes of a message. None if it does not accept one.
+/// - bytes: a message that `check_attributes` has accepted.
 fn parse_attributes(bytes: &[u8]) -> Option<Attributes> {
     let message: *const nlmsghdr = bytes.as_ptr().cast();
     let mut attributes: Attributes = [ptr::null_mut(); ATTRIBUTES_MAX];
@@ -68,7 +68,7 @@ fn parse_attributes(bytes: &[u8]) -> Option<Attributes> {
     (parsed >= 0).then_some(attributes)
 }
 
-/// The attribute of a type, null if absent.
+/// Returns the attribute of a type; null if absent.
 fn attribute_of(attributes: &Attributes, kind: u32) -> *mut nlattr {
     attributes
         .get(kind as usize)
@@ -76,23 +76,23 @@ fn attribute_of(attributes: &Attributes, kind: u32) -> *mut nlattr {
         .unwrap_or(ptr::null_mut())
 }
 
-/// The 32 bits of a type of which `attribute_fits` asks for 4 bytes.
+/// Returns the value of an attribute for whose type `attribute_fits` requires 4 bytes.
 fn u32_of(attributes: &Attributes, kind: u32, absent: u32) -> u32 {
     let attribute = attribute_of(attributes, kind);
     if attribute.is_null() {
         return absent;
     }
-    // SAFETY: parse_attributes gave it, of a message whose attributes check_attributes found to lie
-    // within it and, for the types that are asked for here, to have 4 bytes.
+    // SAFETY: parse_attributes returned it; check_attributes found that the attributes lie within the message and, for
+    // the types requested here, have 4 bytes.
     u32::from_be(unsafe { mnl_attr_get_u32(attribute) })
 }
 
-/// The value of an attribute: where it begins, in bytes from the message's start, and its length.
+/// Returns the offset of an attribute's value from the message's start, and its length.
 fn value_of(attribute: *mut nlattr, bytes: &[u8]) -> Option<(usize, usize)> {
     if attribute.is_null() {
         return None;
     }
-    // SAFETY: parse_attributes gave it, so it lies in bytes with its value, as check_attributes saw.
+    // SAFETY: parse_attributes returned it, and check_attributes found that it lies in bytes with its value.
     let (value, length) = unsafe {
         (
             mnl_attr_get_payload(attribute),
@@ -105,7 +105,7 @@ fn value_of(attribute: *mut nlattr, bytes: &[u8]) -> Option<(usize, usize)> {
     ))
 }
 
-/// Parses the connection's mark in an NFQA_CT that `check_attributes` found good.
+/// Parses the connection's mark in an NFQA_CT that `check_attributes` has accepted.
 fn take_conntrack(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePacket) {
     if let Some((offset, length)) = value_of(attribute_of(attributes, NFQA_CT), bytes) {
         let value = bytes.get(offset..offset + length).unwrap_or_default();
@@ -114,7 +114,7 @@ fn take_conntrack(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePacke
     }
 }
 
-/// Fills in a packet from attributes that `check_attributes` found good.
+/// Fills in a packet from attributes that `check_attributes` has accepted.
 fn take_attributes(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePacket) {
     *packet = QueuePacket::default();
     if let Some((offset, _)) = value_of(attribute_of(attributes, NFQA_PACKET_HDR), bytes) {
@@ -136,7 +136,8 @@ fn take_attributes(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePack
 }
 
 /// Parses one message by nfq_nlmsg_parse, after `frame` and `check_attributes`. Pure.
-/// bytes: what was received, 4-byte aligned. packet is filled in for `Packet`, else unspecified.
+/// - bytes: received bytes, 4-byte aligned.
+/// - packet: filled in for `Packet`, otherwise unspecified.
 pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     let framed = frame::frame(bytes, packet);
     if framed != QueueParsed::Packet || packet.truncated {
@@ -152,8 +153,9 @@ pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     QueueParsed::Packet
 }
 
-/// Writes the verdict messages of some runs for a queue. buffer: 4-byte aligned, VERDICT_BYTES a run.
-/// Returns the number of bytes written; 0 if the buffer isn't as it must be.
+/// Writes the verdict messages of some runs for a queue.
+/// - buffer: 4-byte aligned, VERDICT_BYTES per run.
+/// - Returns the number of bytes written; 0 if the buffer is too small or not aligned.
 pub fn build_verdicts(number: u16, runs: &[VerdictRun], buffer: &mut [u8]) -> usize {
     let mut length = 0;
     if !buffer.as_ptr().cast::<nlmsghdr>().is_aligned() || buffer.len() < runs.len() * VERDICT_BYTES
@@ -182,9 +184,9 @@ pub fn build_verdicts(number: u16, runs: &[VerdictRun], buffer: &mut [u8]) -> us
     length
 }
 
-/// Makes and binds the netlink socket.
+/// Creates and binds the netlink socket.
 pub fn open(queue: &mut Queue) -> Result<(), Errno> {
-    // SAFETY: it takes numbers only.
+    // SAFETY: the arguments are numbers.
     let socket = unsafe { mnl_socket_open2(NETLINK_NETFILTER as c_int, libc::SOCK_CLOEXEC) };
     let socket = NonNull::new(socket).ok_or_else(Errno::last)?;
     queue.backend = QueueBackend::Mnl(MnlLibrary(socket));
@@ -200,7 +202,7 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
 
 /// Adopts a bound netlink socket.
 pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
-    // SAFETY: the descriptor is open. A failure leaves it to owned, else it is the library's.
+    // SAFETY: the descriptor is open. On failure owned keeps it; otherwise the library owns it.
     let socket = unsafe { mnl_socket_fdopen(owned.as_raw_fd()) };
     let socket = NonNull::new(socket).ok_or_else(Errno::last)?;
     queue.backend = QueueBackend::Mnl(MnlLibrary(socket));
@@ -211,7 +213,7 @@ pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends to the kernel, which takes a datagram whole or not at all.
+/// Sends a datagram to the kernel, which accepts all of it or nothing.
 fn send(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     let QueueBackend::Mnl(MnlLibrary(socket)) = &queue.backend else {
         return Err(Errno::EBADF);
@@ -232,7 +234,7 @@ fn send(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// A configuration request, aligned as the library needs it.
+/// Buffer of a configuration request, aligned for the library.
 #[repr(C, align(4))]
 struct Request([u8; REQUEST_BYTES]);
 const _: () = assert!(align_of::<Request>() == align_of::<nlmsghdr>());
@@ -273,7 +275,7 @@ fn put_request(queue: &Queue, request: QueueRequest, buffer: &mut Request) -> us
     }
 }
 
-/// Sends, and waits for the answer.
+/// Executes a configuration request: sends it, and waits for the acknowledgement.
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = Request([0; REQUEST_BYTES]);
     let length = put_request(queue, request, &mut buffer);
@@ -284,7 +286,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     }
 }
 
-/// Sends runs in one message. Returns how many.
+/// Sends runs in one message. Returns the number of runs that were sent.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     match build_verdicts(queue.settings.number, runs, &mut queue.verdicts) {
         0 => return Err(Errno::EINVAL),

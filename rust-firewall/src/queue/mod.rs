@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The kernel's queue and its three backends.
+//! Queue of the kernel, and the three backends that use it.
 
 pub mod adopt;
 pub mod attribute;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat read pread64 close
 // seccomp-guard: pread64
-//! What /proc says of a queue: the kernel's own counters, and who owns it.
+//! Facts about a queue in /proc: the kernel's counters, and the owner.
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,40 +18,38 @@ use sys_bindings::NETLINK_NETFILTER;
 
 pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
 pub const NETLINK: &str = "/proc/net/netlink";
-/// The variable that names a descriptor of QUEUES.
+/// Environment variable with the number of a descriptor of QUEUES.
 pub const GIVEN: &str = "TWINWALL_FIGURES_FD";
-/// The name of the guard, which has the socket beside its owner.
+/// Name of the guard's process, which also has the owner's socket.
 pub const GUARD: &str = "firewall-guard";
 
-/// The bytes that are read of a file at a time.
+/// Step by which a file is read, in bytes.
 const READ_STEP_BYTES: usize = 65536;
 
-/// A line of QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and
-/// wrap.
+/// Figures of a queue in QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueFigures {
     /// Netlink port of the owner.
     pub portid: u32,
-    /// Packets given to the owner, without a verdict yet (queue_total).
+    /// Number of packets sent to the owner that have no verdict yet (queue_total).
     pub waiting: u32,
-    /// Packets dropped because the queue was at its length (queue_dropped).
+    /// Number of packets dropped because the queue had reached its length (queue_dropped).
     pub queue_full: u32,
-    /// Packets dropped because the owner's socket was full (user_dropped).
+    /// Number of packets dropped because the owner's socket was full (user_dropped).
     pub user_drop: u32,
-    /// Id of the last packet (id_sequence): all that were meant for the owner's socket.
+    /// ID of the last packet (id_sequence): the number of all packets meant for the owner's socket.
     pub offered: u32,
 }
 
-/// A process that owns a netlink socket.
+/// Process that owns a netlink socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueOwner {
     pub pid: u32,
-    /// Bytes that are not printable are shown as '?'.
+    /// Name of the process; '?' stands for bytes that are not printable.
     pub comm: String,
 }
 
-/// Finds a queue in the text of QUEUES. Lines that are not understood are skipped.
-/// Fails with ENOENT if it isn't listed.
+/// Finds a queue in the text of QUEUES. Lines of another format are skipped. Fails with ENOENT if it is not listed.
 pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
     text.lines()
         .filter_map(figures_of_line)
@@ -60,7 +58,7 @@ pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
         .ok_or(Errno::ENOENT)
 }
 
-/// The queue and the figures of a line of QUEUES.
+/// Parses the number and the figures of a queue in a line of QUEUES.
 fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
     let mut fields = line.split_whitespace().map(str::parse::<u32>);
     let mut field = || fields.next()?.ok();
@@ -84,8 +82,8 @@ fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
     ))
 }
 
-/// Finds the inode of the NETLINK_NETFILTER socket with this port in the text of NETLINK.
-/// Fails with ENOENT if it isn't listed.
+/// Finds the inode of the NETLINK_NETFILTER socket with a port in the text of NETLINK. Fails with ENOENT if it is not
+/// listed.
 pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
     text.lines()
         .filter_map(socket_of_line)
@@ -94,9 +92,9 @@ pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
         .ok_or(Errno::ENOENT)
 }
 
-/// The protocol, port and inode of a line of NETLINK.
+/// Parses protocol, port and inode in a line of NETLINK.
 fn socket_of_line(line: &str) -> Option<(u32, u32, u64)> {
-    // sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
+    // columns: sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
     let mut fields = line.split_whitespace().skip(1);
     let protocol = fields.next()?.parse().ok()?;
     let portid = fields.next()?.parse().ok()?;
@@ -104,15 +102,15 @@ fn socket_of_line(line: &str) -> Option<(u32, u32, u64)> {
     Some((protocol, portid, inode))
 }
 
-/// Whether a link of /proc/PID/fd (e.g. "socket:\[1234\]") is the socket with this inode.
+/// Returns true if a link in /proc/PID/fd (e.g. "socket:\[1234\]") is the socket with this inode.
 pub fn is_socket(link: &OsStr, inode: u64) -> bool {
     link == OsStr::new(&format!("socket:[{inode}]"))
 }
 
-/// Descriptor that `open` opened.
+/// File that `open` opened.
 static QUEUES_FILE: OnceLock<File> = OnceLock::new();
 
-/// Reads a whole file. Other threads may be reading as well.
+/// Reads a whole file, while other threads may read it as well.
 fn read_all(file: &File) -> Result<Vec<u8>, Errno> {
     let mut step = vec![0; READ_STEP_BYTES];
     let mut text = Vec::new();
@@ -135,10 +133,10 @@ fn errno_of(error: io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
 }
 
-/// The descriptor that GIVEN names, if it is one of QUEUES.
+/// Returns the file that GIVEN names, if it is QUEUES.
 fn open_inherited() -> Option<File> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
-    // SAFETY: it is duplicated only, which fails for a number that is no descriptor.
+    // SAFETY: the descriptor is only duplicated, which fails for a number that is not open.
     let granted = unsafe { BorrowedFd::borrow_raw(number) };
     let own = granted.try_clone_to_owned().ok()?;
     let name = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd())).ok()?;
@@ -146,19 +144,19 @@ fn open_inherited() -> Option<File> {
     is_queues.then(|| File::from(own))
 }
 
-/// Opens QUEUES for the rest of the program's life: it may not have the rights later. Who has started the
-/// program may have opened it, as GIVEN tells.
+/// Opens QUEUES for the rest of the program's life, because the program may lose the right to open it. The program that
+/// started this one may have opened it already (GIVEN).
 pub fn open() -> Result<(), Errno> {
     if QUEUES_FILE.get().is_none() {
         let granted = open_inherited().map(Ok);
         let file = granted.unwrap_or_else(|| File::open(QUEUES).map_err(errno_of))?;
-        let _ = QUEUES_FILE.set(file); // another thread's is as good
+        let _ = QUEUES_FILE.set(file); // fails if another thread has opened the same file
     }
     Ok(())
 }
 
-/// Reads a queue's figures in this network namespace. Fails with ENOENT if no one is bound to it, or
-/// with the errno of reading.
+/// Reads a queue's figures in this network namespace. Fails with ENOENT if no process is bound to it, or with the errno
+/// of reading.
 pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
     let text = match QUEUES_FILE.get() {
         Some(file) => read_all(file)?,
@@ -167,7 +165,7 @@ pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
     parse_figures(&String::from_utf8_lossy(&text), number)
 }
 
-/// Whether a process has the socket open. One that may not be looked at has not.
+/// Returns true if a process has the socket open; false also if its descriptors can't be read.
 fn process_has_socket(process: &Path, inode: u64) -> bool {
     let Ok(entries) = fs::read_dir(process.join("fd")) else {
         return false;
@@ -194,7 +192,8 @@ fn read_comm(process: &Path) -> String {
         .collect()
 }
 
-/// Finds the process that has the socket open. Fails with ENOENT or the errno of reading.
+/// Finds the process that has the socket open; the guard only if there is no other. Fails with ENOENT or the errno of
+/// reading.
 fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
     let mut found = Err(Errno::ENOENT);
     for entry in fs::read_dir("/proc").map_err(errno_of)?.flatten() {
@@ -213,14 +212,14 @@ fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
     found
 }
 
-/// The pid that a name in /proc stands for.
+/// Parses a process ID in a name in /proc.
 fn pid_of(name: &OsStr) -> Option<u32> {
     let digits = name.as_bytes().iter().all(u8::is_ascii_digit);
     name.to_str().filter(|_| digits)?.parse().ok()
 }
 
-/// Finds the process that holds the netlink port; its guard only if there is no other. Fails with ENOENT if it is not to be seen (another
-/// PID namespace, not permitted), or with the errno of reading.
+/// Finds the process that has the netlink port open; the guard only if there is no other. Fails with ENOENT if it is
+/// not visible (another PID namespace, no permission), or with the errno of reading.
 pub fn owner(portid: u32) -> Result<QueueOwner, Errno> {
     let text = read_text(Path::new(NETLINK))?;
     find_process(parse_inode(&String::from_utf8_lossy(&text), portid)?)

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_nanosleep
-//! The queue as the rest of the program sees it: open, receive, answer, close. Three backends do the
-//! same in three ways behind it (queue_classic, queue_mnl, queue_raw).
+//! A queue: open, receive, answer, close. Three backends implement it (queue_classic, queue_mnl, queue_raw).
 //!
-//! Theory of operation: `open` sends, in this order, BIND, (the receive buffer is set here,) the
-//! queue's length, the flags, and last the copy mode. Packets flow from the copy mode on, so only
-//! its acknowledgement can be met among packets; a packet that comes first proves that the request
-//! was taken, and stays in the arena for the first `receive`. The late acknowledgement is then
-//! ignored as any other.
+//! Theory of operation: `open` sends requests in this order: BIND, (then it sets the receive buffer,) the queue's
+//! length, the flags, and last the copy mode. Packets arrive from the copy mode on, so only its acknowledgement can
+//! come after packets. A packet that comes first proves that the kernel has executed the request; it stays in the arena
+//! for the first `receive`, and the late acknowledgement is ignored like any other.
 
 use std::os::fd::BorrowedFd;
 
@@ -24,7 +22,7 @@ use crate::queue;
 use crate::queue::frame::{is_vacant, tells_of_packet, truncated};
 use crate::queue::types::*;
 
-/// With a pause between two: seconds.
+/// Number of attempts to bind a queue, with a pause between two: about 2 seconds.
 const BIND_TRIES: u32 = 2000;
 
 fn request_name(request: QueueRequest) -> &'static str {
@@ -56,7 +54,7 @@ fn fail_owned(queue: &Queue, portid: u32) -> Failure {
     failure_set(LogExit::Owned, text)
 }
 
-/// The paper profile asks for 4 GiB of address space.
+/// Returns the failure to allocate the arena: the paper profile requests 4 GiB of address space.
 fn fail_arena(settings: &QueueSettings, error: Errno) -> Failure {
     let bytes = settings.slot_bytes * u64::from(settings.batch);
     let text = strerror(error);
@@ -85,8 +83,7 @@ fn fail_capability() -> Failure {
     )
 }
 
-/// Explains why BIND failed: EPERM stands for a missing capability or for a queue that another process
-/// owns.
+/// Returns the failure of BIND: EPERM means a missing capability, or that another process owns the queue.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue::proc::figures(queue.settings.number) {
         Ok(figures) if figures.portid != queue.portid => Some(figures.portid),
@@ -100,11 +97,11 @@ fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     }
 }
 
-/// A closed queue with all its buffers.
+/// Creates a closed queue with all its buffers.
 pub fn prepare(settings: &QueueSettings) -> Result<Queue, Failure> {
     let socket = queue::socket::init(settings.batch, settings.slot_bytes)
         .map_err(|error| fail_arena(settings, error))?;
-    // Each packet behind a gap, and one at last.
+    // A gap before each packet, and one after the last.
     let runs = 2 * settings.batch as usize + 1;
     Ok(Queue {
         settings: settings.clone(),
@@ -140,8 +137,9 @@ fn open_socket(queue: &mut Queue) -> Result<(), Failure> {
         .map_err(|error| failure_set_start("setsockopt(SO_RCVTIMEO)", error))
 }
 
-/// Whether a queue that could not be bound may soon be free: no process that runs on holds it. After a
-/// crash the kernel keeps it until the last holder of the socket, the guard, has wholly ended.
+/// Returns true if a queue that could not be bound may soon be free: no running process except the guard has its
+/// socket. After a crash the kernel keeps the queue until the last process with the socket, the guard, has completely
+/// ended.
 fn is_leaving(queue: &Queue, error: Errno) -> bool {
     if !matches!(error, Errno::EPERM | Errno::EBUSY) {
         return false;
@@ -165,7 +163,7 @@ fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks for the receive buffer, and tells if it is not what it should be.
+/// Sets the receive buffer. If the kernel gives a smaller one, this fails or logs a warning, as the settings require.
 pub fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
     let wanted = queue.settings.receive_buffer;
     let granted = queue::socket::set_buffer(&queue.socket, wanted)
@@ -194,7 +192,8 @@ fn must_request(queue: &mut Queue, what: QueueRequest) -> Result<(), Failure> {
     request(queue, what).map_err(|error| failure_set_start(request_name(what), error))
 }
 
-/// A queue that is not ours is only asked whether the kernel has the flags: it looks at them first.
+/// Requests flags. For a queue that this process does not own it only checks that the kernel has the flags, which the
+/// kernel examines first.
 fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     queue.flags = flags;
     if flags == 0 {
@@ -206,7 +205,7 @@ fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     }
 }
 
-/// Asks for the conntrack attribute, alone: what the kernel refuses is known then.
+/// Requests the conntrack attribute alone, so that a refusal has one possible reason.
 fn set_conntrack(queue: &mut Queue) -> Result<(), Failure> {
     if !queue.settings.conntrack {
         return Ok(());
@@ -247,8 +246,8 @@ fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
 }
 
-/// Asks the kernel, by a socket that owns no queue, whether we may configure queues, and which of the
-/// flags it has that the settings ask for. Fails as `open` does.
+/// Checks, with a socket that owns no queue, that this process may configure queues, and returns the flags that the
+/// kernel has out of those that the settings request. Fails as `open` does.
 pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     let own = QueueSettings {
         kind: QueueKind::Raw,
@@ -257,8 +256,8 @@ pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     };
     let mut probe = prepare(&own)?;
     open_socket(&mut probe)?;
-    // The kernel can't have all of them, so this is refused whatever the queue; but first for a
-    // missing capability.
+    // The kernel does not have all these flags, so it refuses the request for any queue; but it checks for the
+    // capability first.
     probe.flags = u32::MAX;
     if request(&mut probe, QueueRequest::Flags) == Err(Errno::EPERM) {
         return Err(fail_capability());
@@ -268,7 +267,7 @@ pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     Ok(probe.flags)
 }
 
-/// Opens and configures a queue, so that packets flow. After a failure everything is closed.
+/// Opens and configures a queue, so that packets arrive. On failure everything is closed.
 pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
     let mut queue = prepare(settings)?;
     open_socket(&mut queue)?;
@@ -280,7 +279,7 @@ pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
     Ok(queue)
 }
 
-/// Parses what is readable of a malformed message: that it describes a packet, and its id.
+/// Parses the readable parts of a malformed message: whether it describes a packet, and its ID.
 fn take_spoiled(bytes: &[u8], packet: &mut QueuePacket, received: &mut QueueReceived) {
     let nameless = truncated(bytes, packet) != QueueParsed::Packet;
     received.malformed += 1;
@@ -304,7 +303,7 @@ fn take_spoiled(bytes: &[u8], packet: &mut QueuePacket, received: &mut QueueRece
 fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
     let message = queue::socket::message(&queue.socket, index);
     let Some(packet) = queue.packets.get_mut(received.packets as usize) else {
-        return; // can't be: there is one for each message
+        return; // not reached: there is a place for each message
     };
     received.messages += 1;
     if is_vacant(message.bytes) {
@@ -330,7 +329,7 @@ fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
     }
 }
 
-/// How many messages there are to take: those kept while configuring, else what the socket gives.
+/// Returns the number of messages in the arena: those that came during configuration, or else newly received ones.
 fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
     match std::mem::take(&mut queue.pending) {
         0 => queue::socket::receive(&mut queue.socket, false),
@@ -338,8 +337,8 @@ fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
     }
 }
 
-/// Receives what is there, at most settings.batch messages, without blocking. The packets stand in
-/// queue.packets until the next call. Fails with queue.failed_call set.
+/// Receives at most settings.batch messages without blocking. The packets stay in queue.packets until the next call.
+/// Fails with queue.failed_call set.
 pub fn receive(queue: &mut Queue) -> Result<QueueReceived, Errno> {
     let mut received = QueueReceived {
         overruns: queue.pending_overruns,
@@ -363,12 +362,12 @@ pub fn receive(queue: &mut Queue) -> Result<QueueReceived, Errno> {
     Ok(received)
 }
 
-/// The bytes that were copied of a packet of the last `receive`, from its IP header on.
+/// Returns the copied bytes of a packet of the last `receive`, from its IP header on.
 pub fn payload<'a>(queue: &'a Queue, packet: &QueuePacket) -> &'a [u8] {
     queue::socket::arena(&queue.socket, packet.payload_offset, packet.payload_bytes)
 }
 
-/// Whether a failure to send passes by itself.
+/// Returns true if an error of sending may disappear with time.
 pub fn is_transient(error: Errno) -> bool {
     matches!(
         error,
@@ -376,8 +375,8 @@ pub fn is_transient(error: Errno) -> bool {
     )
 }
 
-/// Sends some of the runs that are left: all, or as many as the kernel takes at a time, which
-/// net.core.wmem_default bounds.
+/// Sends some of the unsent runs: all, or as many as fit into one message to the kernel, which net.core.wmem_default
+/// limits.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
     let result = match queue.settings.kind {
@@ -392,9 +391,9 @@ fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends the runs of the batch that are left to send, in order: in one system call, or one a run with
-/// the classic backend. Fails with queue.failed_call set, and batch.sent as far as it went. If the
-/// kernel has no room for now (`is_transient`) it may be called again after `pause`.
+/// Sends the unsent runs of the batch, in order: in one system call, or one per run with the classic backend. Fails
+/// with queue.failed_call and batch.sent set. After a transient error (`is_transient`) it may be called again after
+/// `pause`.
 pub fn verdict(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let mut result = Ok(());
     while result.is_ok() && verdict::batch_unsent(batch) {
@@ -414,18 +413,18 @@ pub fn verdict(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno>
 pub fn pause() {
     let pause = TimeSpec::nanoseconds(PAUSE_NS);
     let flags = ClockNanosleepFlags::empty();
-    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &pause); // it may be shorter
+    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &pause); // a signal may shorten it
 }
 
-/// The file descriptor to poll for reading. Fails with EBADF once the queue is closed.
+/// Returns the file descriptor to poll for reading. Fails with EBADF if the queue is closed.
 pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
     queue::socket::fd(&queue.socket)
 }
 
-/// Releases the queue: unbinds (the kernel drops waiting packets) and closes.
+/// Unbinds the queue (the kernel drops waiting packets) and closes it.
 pub fn close(queue: &mut Queue) {
     if std::mem::take(&mut queue.bound) {
-        // Nothing is left to do about a failure: closing unbinds as well.
+        // A failure is ignored: closing unbinds as well.
         let _ = request(queue, QueueRequest::Unbind);
     }
     queue::socket::forget_fd(&mut queue.socket);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! Backend that speaks netlink itself. All verdicts of a batch go out in one sendto.
+//! Backend `raw`: writes and parses netlink messages without a library. All verdicts of a batch are sent in one sendto.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -28,7 +28,7 @@ use crate::queue::types::{
     FLAGS_ALL, GAP_SEQUENCE, MESSAGE_BYTES, REQUEST_BYTES, VERDICT_BYTES,
 };
 
-/// The name of the system call that sends verdicts.
+/// Name of the system call that sends verdicts.
 pub const VERDICT_CALL: &str = "sendto";
 
 const _: () = assert!(size_of::<nfqnl_msg_verdict_hdr>() == 8, "verdict, id");
@@ -45,8 +45,7 @@ const _: () = assert!(
     "headers, NFQA_VERDICT_HDR, NFQA_MARK"
 );
 
-/// Parses an attribute whose length `attribute_at` accepted. Fails with EBADMSG for what lies in an
-/// NFQA_CT.
+/// Parses an attribute whose length `attribute_at` has checked. Fails with EBADMSG if an NFQA_CT is malformed.
 fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) -> Result<(), Errno> {
     let value = attribute.value;
     match u32::from(attribute.kind) {
@@ -72,9 +71,9 @@ fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) -> Result<(),
     Ok(())
 }
 
-/// Parses one message in one walk over its attributes. Pure; agrees with `queue_mnl::parse` on every
-/// input. bytes: what was received, in any alignment. packet is filled in for `Packet`, else
-/// unspecified.
+/// Parses one message in one pass over its attributes. Pure; has the same result as `queue_mnl::parse` for every input.
+/// - bytes: received bytes, in any alignment.
+/// - packet: filled in for `Packet`, otherwise unspecified.
 pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     let framed = frame::frame(bytes, packet);
     if framed != QueueParsed::Packet || packet.truncated {
@@ -82,7 +81,7 @@ pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
     let message = attribute::message_of(bytes);
     let mut offset = MESSAGE_BYTES;
-    // A bit for each type below 64.
+    // One bit per attribute type below 64.
     let mut seen: u64 = 0;
     *packet = QueuePacket::default();
     while offset < message.len() {
@@ -104,7 +103,7 @@ pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     QueueParsed::Packet
 }
 
-/// Writes bytes at an offset of a buffer, which was made large enough. Returns the offset behind.
+/// Writes bytes at an offset of a buffer, which must be large enough. Returns the offset after them.
 fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let end = at + bytes.len();
     if let Some(to) = buffer.get_mut(at..end) {
@@ -113,7 +112,7 @@ fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     end
 }
 
-/// Begins a message; its length is set by `end_message`.
+/// Writes the headers of a message; `end_message` sets its length.
 fn begin_message(
     buffer: &mut [u8],
     at: usize,
@@ -156,8 +155,9 @@ fn put_be32(buffer: &mut [u8], at: usize, kind: u32, value: u32) -> usize {
     put_attribute(buffer, at, kind, &value.to_be_bytes())
 }
 
-/// Writes the verdict messages of some runs for a queue. buffer: VERDICT_BYTES a run.
-/// Returns the number of bytes written; they are the same that `queue_mnl::build_verdicts` writes.
+/// Writes the verdict messages of some runs for a queue.
+/// - buffer: VERDICT_BYTES per run.
+/// - Returns the number of bytes written; they are equal to those of `queue_mnl::build_verdicts`.
 pub fn build_verdicts(number: u16, runs: &[VerdictRun], buffer: &mut [u8]) -> usize {
     let mut at = 0;
     for run in runs {
@@ -195,9 +195,11 @@ fn put_mode(buffer: &mut [u8], at: usize, copy_bytes: u32) -> usize {
     put_attribute(buffer, at, NFQA_CFG_PARAMS, &[a, b, c, d, copy_mode as u8])
 }
 
-/// Writes a configuration request. flags: NFQA_CFG_F_* for `QueueRequest::Flags`. acknowledged: the
-/// kernel is to tell what came of it, also if it was taken. buffer: REQUEST_BYTES. Returns the number
-/// of bytes written.
+/// Writes a configuration request.
+/// - flags: NFQA_CFG_F_* for `QueueRequest::Flags`.
+/// - acknowledged: if true, the kernel answers also if it has executed the request.
+/// - buffer: REQUEST_BYTES.
+/// - Returns the number of bytes written.
 pub fn build_request(
     settings: &QueueSettings,
     flags: u32,
@@ -230,7 +232,7 @@ pub fn build_request(
     at
 }
 
-/// Makes and binds the netlink socket.
+/// Creates and binds the netlink socket.
 pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     let owned = socket(
         AddressFamily::Netlink,
@@ -252,7 +254,7 @@ pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends to the kernel by the queue's socket, which takes a datagram whole or not at all.
+/// Sends a datagram to the kernel over the queue's socket; the kernel accepts all of it or nothing.
 pub fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     let fd = socket::fd(&queue.socket)?;
     loop {
@@ -263,7 +265,7 @@ pub fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Sends, and waits for the answer.
+/// Executes a configuration request: sends it, and waits for the acknowledgement.
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
     let acknowledged = request != QueueRequest::Unbind;
@@ -281,8 +283,8 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends runs in one message, also for backends that have no way of their own. runs: as many as
-/// queue.verdicts has room for. Returns how many.
+/// Sends runs in one message, also for backends without a function for it. Returns the number of runs that were sent.
+/// - runs: as many as queue.verdicts has room for.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     let length = build_verdicts(queue.settings.number, runs, &mut queue.verdicts);
     send_whole(queue, queue.verdicts.get(..length).unwrap_or_default())?;

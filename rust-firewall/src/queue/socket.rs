@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: recvmmsg recvfrom
-//! What the three backends share on the netlink file descriptor: the receive arena, receiving, the
-//! buffer.
+//! Netlink socket with its receive arena, shared by the three backends: receiving, and the size of the kernel's buffer.
 
 use std::alloc::{alloc_zeroed, Layout};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -11,34 +10,34 @@ use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, recv, setsockopt, sockopt, MsgFlags};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Room in a slot for all attributes but the payload and NFQA_CT.
+/// Room in a slot for all attributes except payload and NFQA_CT, in bytes.
 pub const OVERHEAD_BYTES: u64 = 512;
-/// Bytes: a slot begins on a cache line.
+/// Alignment of a slot, in bytes: a cache line.
 pub const SLOT_ALIGN: u64 = 64;
-/// How long the answer to a configuration request may take (SO_RCVTIMEO).
+/// Maximum time for the answer to a configuration request (SO_RCVTIMEO), in seconds.
 pub const ACK_SECONDS: i64 = 1;
 
 /// A message in the arena. Borrowed until the next receive call.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueMessage<'a> {
-    /// The part of it that is in the arena.
+    /// Part of the message that is in the arena.
     pub bytes: &'a [u8],
-    /// MSG_TRUNC: it had more.
+    /// True if the message was longer (MSG_TRUNC).
     pub truncated: bool,
 }
 
-/// The arena and the headers of recvmmsg that point into it.
+/// Socket, arena, and the headers of recvmmsg that point into the arena.
 pub struct QueueSocket {
-    /// The descriptor of the backend that opened it, which closes it; -1 = none.
+    /// Descriptor of the socket, which the backend closes; -1 = none.
     fd: RawFd,
     slot_bytes: usize,
-    /// batch * slot_bytes, lazily committed zero pages. Never resized: the vectors point into it.
+    /// Buffer of batch * slot_bytes, lazily allocated zero pages. Never resized, because the vectors point into it.
     arena: Vec<u8>,
-    /// One a slot; empty when batch is 1.
+    /// Headers, one per slot; empty if batch is 1.
     headers: Vec<libc::mmsghdr>,
-    /// One a slot; empty when batch is 1. Held for the headers, which point to them.
+    /// Vectors, one per slot, to which the headers point; empty if batch is 1.
     _vectors: Vec<libc::iovec>,
-    /// Result of recv, when batch is 1.
+    /// Result of recv, if batch is 1.
     single_received: usize,
 }
 
@@ -47,13 +46,13 @@ pub struct QueueSocket {
 // and nothing changes them.
 unsafe impl Send for QueueSocket {}
 
-/// The slot size for a copy range: copy_bytes + OVERHEAD_BYTES, rounded up to SLOT_ALIGN.
+/// Returns the slot size for a copy range: copy_bytes + OVERHEAD_BYTES, rounded up to SLOT_ALIGN.
 pub fn slot_bytes(copy_bytes: u32) -> u64 {
     let needed = u64::from(copy_bytes) + OVERHEAD_BYTES;
     needed.div_ceil(SLOT_ALIGN) * SLOT_ALIGN
 }
 
-/// Makes the headers of recvmmsg, each pointing to its slot. The arena has batch * slot_bytes bytes.
+/// Creates the headers of recvmmsg, each pointing to its slot. The arena has batch * slot_bytes bytes.
 fn make_headers(
     arena: &mut Vec<u8>,
     batch: u32,
@@ -62,7 +61,7 @@ fn make_headers(
     let base = arena.as_mut_ptr();
     let mut vectors: Vec<libc::iovec> = (0..batch as usize)
         .map(|index| libc::iovec {
-            // A slot begins within the arena, so nothing can wrap.
+            // A slot begins within the arena, so the pointer can't wrap.
             iov_base: base.wrapping_add(index * slot_bytes).cast(),
             iov_len: slot_bytes,
         })
@@ -80,8 +79,9 @@ fn make_headers(
     (headers, vectors)
 }
 
-/// Zeroed by the kernel, page by page, when a page is first written to.
-/// bytes: 1 or more. Fails with ENOMEM, where `vec!` would end the process.
+/// Allocates the arena, which the kernel zeroes page by page at the first write. Fails with ENOMEM, where `vec!` would
+/// end the process.
+/// - bytes: 1 or more.
 fn make_arena(bytes: usize) -> Result<Vec<u8>, Errno> {
     let layout = Layout::array::<u8>(bytes).map_err(|_| Errno::ENOMEM)?;
     // SAFETY: a slot has room for a message's headers, so the layout's size is not 0.
@@ -93,8 +93,8 @@ fn make_arena(bytes: usize) -> Result<Vec<u8>, Errno> {
     Ok(unsafe { Vec::from_raw_parts(first, bytes, bytes) })
 }
 
-/// Makes the arena and the headers of recvmmsg. fd is left at -1 for the backend.
-/// Fails with ENOMEM if there is no room for the arena.
+/// Creates the arena and the headers of recvmmsg. fd stays -1 until the backend sets it. Fails with ENOMEM if there is
+/// no memory for the arena.
 pub fn init(batch: u32, slot_bytes: u64) -> Result<QueueSocket, Errno> {
     let slot_bytes = usize::try_from(slot_bytes).map_err(|_| Errno::ENOMEM)?;
     let arena_bytes = slot_bytes
@@ -115,20 +115,20 @@ pub fn init(batch: u32, slot_bytes: u64) -> Result<QueueSocket, Errno> {
     })
 }
 
-/// Stores the socket's file descriptor.
+/// Sets the socket's file descriptor.
 ///
 /// # Safety
-/// It is open and stays so until `forget_fd` or until the socket is dropped.
+/// The descriptor stays open until `forget_fd` or until the socket is dropped.
 pub unsafe fn set_fd(socket: &mut QueueSocket, fd: RawFd) {
     socket.fd = fd;
 }
 
-/// To be called before the file descriptor is closed.
+/// Removes the file descriptor; must be called before it is closed.
 pub fn forget_fd(socket: &mut QueueSocket) {
     socket.fd = -1;
 }
 
-/// The file descriptor. Fails with EBADF if there is none.
+/// Returns the file descriptor. Fails with EBADF if there is none.
 pub fn fd(socket: &QueueSocket) -> Result<BorrowedFd<'_>, Errno> {
     if socket.fd < 0 {
         return Err(Errno::EBADF);
@@ -146,10 +146,11 @@ pub fn bound_wait(socket: &QueueSocket) -> Result<(), Errno> {
     )
 }
 
-/// Asks for a receive buffer: SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the first user
-/// namespace, else SO_RCVBUF, which is limited by net.core.rmem_max. wanted_bytes: as given to
-/// setsockopt; 0 = leave it. Returns what the kernel gives, in the same measure (half of what
-/// getsockopt reports, as the kernel doubles the value that was set), even if it is less.
+/// Sets the receive buffer by SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the initial user namespace, or else by
+/// SO_RCVBUF, which net.core.rmem_max limits.
+/// - wanted_bytes: value for setsockopt; 0 = unchanged.
+/// - Returns the size that the kernel gives, even if it is smaller, in the unit of setsockopt (half of getsockopt's
+///   value, because the kernel doubles the value).
 pub fn set_buffer(socket: &QueueSocket, wanted_bytes: u32) -> Result<u32, Errno> {
     let fd = fd(socket)?;
     let wanted = wanted_bytes as usize;
@@ -190,11 +191,10 @@ fn receive_many(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> 
     Errno::result(count).map(|count| count as u32)
 }
 
-/// Receives up to batch messages into the arena: recvmmsg, or recv when batch is 1.
-/// blocking: false on the packet path (MSG_DONTWAIT). True while configuring: waits for the first
-/// message (MSG_WAITFORONE with recvmmsg), as long as `bound_wait` has set.
-/// Returns the number of messages, 0 if the socket is empty. Fails with ENOBUFS if the kernel had to
-/// drop messages, or another errno. EINTR is retried.
+/// Receives up to batch messages into the arena: by recvmmsg, or by recv if batch is 1. Returns the number of messages,
+/// 0 if the socket is empty. Fails with ENOBUFS if the kernel had to drop messages, or another errno. EINTR is retried.
+/// - blocking: false on the packet path (MSG_DONTWAIT). True during configuration: waits for the first message
+///   (MSG_WAITFORONE with recvmmsg), at most for the time of `bound_wait`.
 pub fn receive(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
     loop {
         let count = if socket.headers.is_empty() {
@@ -210,8 +210,7 @@ pub fn receive(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
     }
 }
 
-/// Stores a message in the first slot as if it had been received there, as far as the slot holds
-/// it.
+/// Stores a message in the first slot as if it had been received there, cut if it is longer than the slot.
 pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
     let kept = bytes.len().min(socket.slot_bytes);
     for (to, from) in socket.arena.iter_mut().zip(bytes).take(kept) {
@@ -226,7 +225,8 @@ pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
     }
 }
 
-/// The message of a slot, 0 <= index < what `receive` returned; without bytes if it isn't that.
+/// Returns the message of a slot; without bytes if none was received there.
+/// - index: less than the result of `receive`.
 pub fn message(socket: &QueueSocket, index: u32) -> QueueMessage<'_> {
     let (received, truncated) = match socket.headers.get(index as usize) {
         None => (socket.single_received, false),
@@ -245,18 +245,18 @@ pub fn message(socket: &QueueSocket, index: u32) -> QueueMessage<'_> {
     }
 }
 
-/// Offset of a slot in the arena.
+/// Returns the offset of a slot in the arena.
 pub fn slot_offset(socket: &QueueSocket, index: u32) -> usize {
     index as usize * socket.slot_bytes
 }
 
-/// So many bytes of the arena, from an offset on; none if they don't lie within it.
+/// Returns bytes of the arena from an offset on; none if they do not lie within it.
 pub fn arena(socket: &QueueSocket, offset: usize, bytes: u32) -> &[u8] {
     let rest = socket.arena.get(offset..).unwrap_or_default();
     rest.get(..bytes as usize).unwrap_or_default()
 }
 
-/// The name of the call that `receive` makes: "recvmmsg" or "recv".
+/// Returns the name of the system call that `receive` makes: "recvmmsg" or "recv".
 pub fn receive_call(socket: &QueueSocket) -> &'static str {
     if socket.headers.is_empty() {
         "recv"

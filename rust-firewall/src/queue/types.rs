@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a queue is made of: settings, packets, and what each backend holds open.
+//! Types of a queue: settings, packets, and the state of each backend.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -12,95 +12,94 @@ use sys_bindings::{
 use crate::queue::socket::QueueSocket;
 pub use crate::spec::option::QueueKind;
 
-/// Room for NFQA_CT, if it is asked for.
+/// Room in a slot for NFQA_CT, if it is requested, in bytes.
 pub const CONNTRACK_BYTES: u64 = 1024;
-/// nlmsghdr and nfgenmsg, with which every message begins.
+/// Size of nlmsghdr and nfgenmsg, with which every message begins.
 pub const MESSAGE_BYTES: usize = 20;
-/// Room for a configuration request.
+/// Size of the buffer for a configuration request, in bytes.
 pub const REQUEST_BYTES: usize = 64;
-/// Bytes of a verdict message with a mark.
+/// Size of a verdict message with a mark, in bytes.
 pub const VERDICT_BYTES: usize = 40;
-/// NFQA_CFG_F_*: all that are ever asked for.
+/// All flags that are ever requested (NFQA_CFG_F_*).
 pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
-/// nlmsg_seq of a verdict on a gap; that of others is 0.
+/// nlmsg_seq of a gap's verdict; that of others is 0.
 pub const GAP_SEQUENCE: u32 = 1;
-/// The pause when the kernel has no room for verdicts.
+/// Pause when the kernel has no room for verdicts, in nanoseconds.
 pub const PAUSE_NS: i64 = 1_000_000;
-/// Number of attempts at sending them, where a caller waits for the end.
+/// Maximum number of attempts to send verdicts, for callers that wait.
 pub const TRIES_MAX: u32 = 1000;
 
-/// A uid, gid or ct_info that the kernel didn't tell.
+/// Value of a uid, gid or ct_info that the kernel did not report.
 pub const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
     pub number: u16,
     pub kind: QueueKind,
-    /// Bytes of a packet to copy; 0 = metadata only.
+    /// Number of bytes of a packet to copy; 0 = metadata only.
     pub copy_bytes: u32,
-    /// Messages a receive call can yield, 1..verdict::PACKETS_MAX.
+    /// Maximum number of messages per receive call, 1..verdict::PACKETS_MAX.
     pub batch: u32,
-    /// Bytes of a slot of the arena, see `queue::socket::slot_bytes`.
+    /// Size of a slot of the arena in bytes (`queue::socket::slot_bytes`).
     pub slot_bytes: u64,
-    /// Bytes; 0 = the kernel's default.
+    /// Size of the receive buffer in bytes; 0 = the kernel's default.
     pub receive_buffer: u32,
-    /// A smaller one is a failure, not a warning.
+    /// True if a smaller buffer is a failure, not a warning.
     pub receive_buffer_required: bool,
-    /// Packets.
+    /// Length of the queue in packets.
     pub queue_length: u32,
-    /// NFQA_CFG_F_GSO.
+    /// True if packets may be larger than a segment (NFQA_CFG_F_GSO).
     pub gso: bool,
-    /// NFQA_CFG_F_FAIL_OPEN.
+    /// True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
     pub fail_open: bool,
-    /// NFQA_CFG_F_UID_GID.
+    /// True if packets must have the user and group of their sender (NFQA_CFG_F_UID_GID).
     pub uid_gid: bool,
-    /// NFQA_CFG_F_CONNTRACK, or the queue is not opened.
+    /// True if packets must have their conntrack entry (NFQA_CFG_F_CONNTRACK); else opening fails.
     pub conntrack: bool,
-    /// Its packets are followed for the names that clients show.
+    /// True if the queue's connections are followed for the names that clients show.
     pub names: bool,
 }
 
-/// Packet as described by the kernel. The payload lies in the arena until the next `receive`:
-/// `payload` gives it.
+/// A packet as the kernel describes it. `payload` returns its bytes, which stay in the arena until the next `receive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePacket {
-    /// Counts up by one with each packet offered to the queue, and wraps.
+    /// ID of the packet, which counts up by one with each packet offered to the queue, and wraps.
     pub id: u32,
-    /// Host order.
+    /// EtherType in host order.
     pub ethertype: u16,
-    /// NF_INET_*.
+    /// Hook of netfilter (NF_INET_*).
     pub hook: u8,
-    /// The message did not fit its slot: only id, ethertype and hook are known.
+    /// True if the message did not fit its slot: only id, ethertype and hook are known.
     pub truncated: bool,
-    /// The message can't be read: no more is known either.
+    /// True if the message is malformed: at most id, ethertype and hook are known.
     pub spoiled: bool,
-    /// With spoiled: not even the id.
+    /// True if the ID is unknown as well; spoiled is set, too.
     pub nameless: bool,
-    /// 0 = none.
+    /// Mark of the packet; 0 = none.
     pub mark: u32,
-    /// Interface index; 0 = none.
+    /// Index of the interface at which it arrived; 0 = none.
     pub indev: u32,
-    /// Interface index; 0 = none.
+    /// Index of the interface by which it leaves; 0 = none.
     pub outdev: u32,
-    /// The user of the socket that sent it; UNKNOWN.
+    /// User of the socket that sent it, or UNKNOWN.
     pub uid: u32,
-    /// The group of that socket; UNKNOWN.
+    /// Group of the socket that sent it, or UNKNOWN.
     pub gid: u32,
-    /// enum ip_conntrack_info; UNKNOWN.
+    /// State of the connection (enum ip_conntrack_info), or UNKNOWN.
     pub ct_info: u32,
-    /// The packet belongs to a connection, and ct_mark is its mark.
+    /// True if the packet belongs to a connection, whose mark is ct_mark.
     pub has_ct_mark: bool,
-    /// 0 = none.
+    /// Mark of the connection; 0 = none.
     pub ct_mark: u32,
-    /// NFQA_SKB_* bits.
+    /// Bits about the packet's checksum (NFQA_SKB_*).
     pub skb_info: u32,
-    /// Offset of the payload, from the IP header on: in bytes from the message's start as the
-    /// parsers give it, from the arena's start once received. Without meaning if there is none.
+    /// Offset of the payload (from the IP header on): from the message's start when parsed, from the arena's start once
+    /// received. Undefined without a payload.
     pub payload_offset: usize,
-    /// How many bytes of it can be read.
+    /// Number of copied bytes of the payload.
     pub payload_bytes: u32,
-    /// Bytes of the packet in the kernel; never a bound.
+    /// Length of the packet in the kernel in bytes; never a bound for reading.
     pub original_bytes: u32,
 }
 
@@ -133,83 +132,83 @@ impl Default for QueuePacket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueParsed {
     Packet,
-    /// Neither a packet nor an error, or an acknowledgement.
+    /// Neither a packet nor an error; or an acknowledgement.
     Ignored,
-    /// It can't be read.
+    /// Malformed message.
     Malformed,
-    /// The kernel refused a request, with this errno: for a verdict ENOENT, it has no such id. (Not an
-    /// `Errno`: the kernel has some that user space has no name for.)
+    /// The kernel refused a request, with this errno; for a verdict ENOENT: it has no packet with this ID. (Not an
+    /// `Errno`: some of the kernel's have no name in user space.)
     Refused(i32),
 }
 
-/// Result of a receive call. All zero: the socket is empty.
+/// Counts of a receive call. All zero if the socket was empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueReceived {
-    /// All of them.
+    /// Number of all messages.
     pub messages: u32,
-    /// In `packets`.
+    /// Number of packets in `packets`.
     pub packets: u32,
-    /// How many of these have an id.
+    /// Number of these packets that have an ID.
     pub ids: u32,
-    /// Messages that can't be read: a packet if they are known to tell of one.
+    /// Number of malformed messages; one is also a packet if its header shows that it describes one.
     pub malformed: u32,
-    /// How many of these have no id.
+    /// Number of malformed messages that have no ID.
     pub nameless: u32,
-    /// Messages that tell nothing.
+    /// Number of messages without information.
     pub ignored: u32,
-    /// Gaps in which the kernel had no packet.
+    /// Number of gaps in which the kernel had no packet.
     pub vacant: u32,
-    /// Verdicts that the kernel refused.
+    /// Number of verdicts that the kernel refused.
     pub refused: u32,
-    /// 1 if the call reported lost packets (ENOBUFS).
+    /// 1 if the call reported lost packets (ENOBUFS), else 0.
     pub overruns: u32,
 }
 
-/// Configuration requests, each acknowledged by the kernel except `Unbind`, whose acknowledgement
-/// would have to be looked for behind all packets that wait in the socket.
+/// Configuration requests. The kernel acknowledges each one except `Unbind`, whose acknowledgement would come after all
+/// packets that wait in the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRequest {
     /// NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND.
     Bind,
     /// NFQA_CFG_QUEUE_MAXLEN: settings.queue_length.
     Length,
-    /// NFQA_CFG_FLAGS: queue.flags, and NFQA_CFG_MASK: FLAGS_ALL.
+    /// NFQA_CFG_FLAGS: queue.flags; NFQA_CFG_MASK: FLAGS_ALL.
     Flags,
-    /// NFQA_CFG_PARAMS: settings.copy_bytes, NFQNL_COPY_PACKET or, for 0, NFQNL_COPY_META.
+    /// NFQA_CFG_PARAMS: settings.copy_bytes with NFQNL_COPY_PACKET, or 0 with NFQNL_COPY_META.
     Mode,
     /// NFQA_CFG_CMD: NFQNL_CFG_CMD_UNBIND.
     Unbind,
 }
 
-/// Argument of the classic backend's callback: the destination of the message's fields.
+/// Argument of the classic backend's callback: destination of the message's fields.
 pub struct ClassicContext {
-    /// The message that nfq_handle_packet was called with; null while configuring.
+    /// Message that nfq_handle_packet was called with; null during configuration.
     pub(super) message: *const u8,
-    /// To fill in, with the payload's offset from the message's start.
+    /// Packet to fill in, with the payload's offset from the message's start.
     pub(super) packet: QueuePacket,
-    /// A message that came while the library waited for an acknowledgement.
+    /// Message that came while the library waited for an acknowledgement.
     pub(super) kept: Option<Vec<u8>>,
 }
 
-/// The library's open handle, which is closed when dropped.
+/// Open handle of the library; closed when dropped.
 pub struct ClassicLibrary {
     pub(super) handle: NonNull<nfq_handle>,
-    /// Null before BIND and after UNBIND.
+    /// Handle of the queue; null before BIND and after UNBIND.
     pub(super) queue: *mut nfq_q_handle,
-    /// From Box::into_raw. The library holds the pointer, and hands it to the callback alone.
+    /// Context from Box::into_raw. The library has the pointer, and passes it only to the callback.
     pub(super) context: *mut ClassicContext,
 }
 
-/// The library's open socket, which is closed when dropped.
+/// Open socket of the library; closed when dropped.
 pub struct MnlLibrary(pub(super) NonNull<mnl_socket>);
 
-/// The open socket, which is closed when dropped.
+/// Open socket; closed when dropped.
 pub struct RawSocket {
-    /// Held for queue.socket, which uses it.
+    /// Descriptor that queue.socket uses.
     pub(super) _owned: OwnedFd,
 }
 
-/// A backend with what it holds open.
+/// Backend with its open socket or handle.
 pub enum QueueBackend {
     Closed,
     Classic(ClassicLibrary),
@@ -217,33 +216,33 @@ pub enum QueueBackend {
     Raw(RawSocket),
 }
 
-/// A queue. It is given up when dropped.
+/// A queue. It is closed when dropped.
 pub struct Queue {
     pub settings: QueueSettings,
     pub backend: QueueBackend,
     pub socket: QueueSocket,
     /// Netlink port of the socket.
     pub portid: u32,
-    /// NFQA_CFG_F_* that are asked for.
+    /// Requested flags (NFQA_CFG_F_*).
     pub flags: u32,
-    /// Bytes that the kernel gives.
+    /// Size of the receive buffer that the kernel gives, in bytes.
     pub receive_buffer: u32,
-    /// Messages in the arena that came while configuring.
+    /// Number of messages in the arena that came during configuration.
     pub pending: u32,
-    /// ENOBUFS met while configuring.
+    /// Number of ENOBUFS during configuration.
     pub pending_overruns: u32,
-    /// The kernel knows us as the owner, by a socket of our own.
+    /// True if the kernel knows this process's socket as the queue's owner.
     pub bound: bool,
-    /// Another process may configure it, see `queue_adopt::resume`.
+    /// True if another process may have configured the queue (`queue_adopt::resume`).
     pub handed: bool,
-    /// The packets that wait may have fewer bytes than we ask for.
+    /// True if waiting packets may lack data that the settings request.
     pub refresh: bool,
-    /// settings.batch of them.
+    /// Packets of the last receive call; room for settings.batch of them.
     pub packets: Vec<QueuePacket>,
-    /// Runs that the kernel takes in one message.
+    /// Maximum number of runs that the kernel accepts in one message.
     pub verdicts_most: usize,
-    /// VERDICT_BYTES a run.
+    /// Buffer for verdict messages, VERDICT_BYTES per run.
     pub verdicts: Vec<u8>,
-    /// The call that made `receive` or `verdict` fail.
+    /// Name of the system call that made `receive` or `verdict` fail.
     pub failed_call: &'static str,
 }
