@@ -108,11 +108,10 @@ struct queue;
 struct queue_backend {
     const char *verdict_call;         // name of the system call that sends verdicts
     int (*open)(struct queue *queue); // creates and binds the netlink socket, sets queue.socket.fd
-    int (*adopt)(struct queue *queue,
-                 int fd); // takes over a bound socket, unless it fails; NULL if the backend can't
-    int (*request)(struct queue *queue,
-                   // Executes a configuration request: sends it, and waits for the acknowledgement.
-                   enum queue_request request);
+    // Takes over a bound socket, unless it fails; NULL if the backend can't.
+    int (*adopt)(struct queue *queue, int fd);
+    // Executes a configuration request: sends it, and waits for the acknowledgement.
+    int (*request)(struct queue *queue, enum queue_request request);
     int (*parse)(struct queue *queue, const uint8_t *bytes, size_t received,
                  struct queue_packet *packet);
     // Sends at least one run, in order; returns the number of runs, or -errno if none was sent.
