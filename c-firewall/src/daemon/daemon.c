@@ -25,8 +25,8 @@
 #include "state/report.h"
 #include "state/reverse_path.h"
 
-/// Blocks the signals that the main thread reads, in all threads started later, and opens what it
-/// reads them from. Returns 0, or -errno with failure filled in.
+/// Blocks the signals that the main thread reads, in all threads started later, and opens the
+/// descriptor to read them from. Returns 0, or -errno with failure filled in.
 static int open_signals(struct daemon *daemon, struct failure *failure) {
     sigset_t signals;
 
@@ -47,7 +47,8 @@ static int open_signals(struct daemon *daemon, struct failure *failure) {
     return 0;
 }
 
-/// A descriptor that another firewall gave, if there is one; it is the caller's then.
+/// Returns the descriptor that the old firewall has sent for an option, which the caller owns from
+/// now on; -1 = none.
 static int inherit(struct handover *taken, enum handover_fd which) {
     const int fd = taken ? taken->fds[which] : -1;
 
@@ -56,8 +57,8 @@ static int inherit(struct handover *taken, enum handover_fd which) {
     return fd;
 }
 
-/// Opens where events go, as the user that the firewall will be. Returns 0, or -errno with failure
-/// filled in.
+/// Opens the destination of events with the rights of the user that the firewall will become.
+/// Returns 0, or -errno with failure filled in.
 static int open_events(struct daemon *daemon, struct handover *taken, struct failure *failure) {
     struct privilege_lowered lowered;
     int result = privilege_lower(daemon->options, &lowered, failure);
@@ -92,7 +93,7 @@ static int start_guard(struct daemon *daemon, struct failure *failure) {
     return guard_start(&daemon->guard, daemon->options, fds, numbers, workers->count, failure);
 }
 
-/// Effects of each failure.
+/// Creates the failure contract, with and without the guard.
 static void make_contract(struct daemon *daemon, const struct queue_rules *queue_rules) {
     const struct worker *first = &daemon->state.workers.all[0];
     struct queue_figures figures;
@@ -107,15 +108,16 @@ static void make_contract(struct daemon *daemon, const struct queue_rules *queue
     contract_make(daemon->options, queue_rules, &facts, &daemon->state.unguarded);
 }
 
-/// Has our policy take the place of another firewall's. Returns 0, or -errno with failure filled
-/// in.
+/// Pairs the rules of the policy with the old firewall's, and sets its generation. Returns 0, or
+/// -errno with failure filled in.
 static int prepare(struct state *state, struct handover *taken, struct failure *failure) {
     if (state->loaded->compiled && taken->generation < UINT32_MAX)
         state->loaded->generation = taken->generation + 1;
     return handover_take_prepare(taken, state->loaded, failure);
 }
 
-/// Opens all and gives up what is not needed any more. Returns 0, or -errno with failure filled in.
+/// Opens queues, sockets and events, starts the guard, and gives up the rights that are no longer
+/// needed. Returns 0, or -errno with failure filled in.
 static int open_all(struct daemon *daemon, struct handover *taken,
                     const struct queue_rules *queue_rules, struct failure *failure) {
     struct state *state = &daemon->state;
@@ -130,14 +132,14 @@ static int open_all(struct daemon *daemon, struct handover *taken,
         result = state_open(state, taken ? taken->queues : NULL, failure);
     if (result < 0)
         return result;
-    // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
+    // Only root may open it. If it fails, ledgers show that the kernel's figures are missing.
     (void)queue_proc_open();
     make_contract(daemon, queue_rules);
     result = start_guard(daemon, failure);
     return result < 0 ? result : privilege_drop(daemon->options, state->loaded, failure);
 }
 
-/// Starts the threads; where another firewall filters, in its place. Returns 0, or -errno with
+/// Starts the threads; in an upgrade, in place of the old firewall's. Returns 0, or -errno with
 /// failure filled in.
 static int start_threads(struct daemon *daemon, struct handover *taken, struct failure *failure) {
     struct state *state = &daemon->state;
@@ -156,7 +158,7 @@ static int start_threads(struct daemon *daemon, struct handover *taken, struct f
     return result;
 }
 
-/// Starts all. Returns 0, or -errno with failure filled in.
+/// Starts the firewall. Returns 0, or -errno with failure filled in.
 static int start(struct daemon *daemon, struct failure *failure) {
     struct options *options = daemon->options;
     struct handover handover;
@@ -195,7 +197,8 @@ static int start(struct daemon *daemon, struct failure *failure) {
     return result;
 }
 
-/// Ends what runs. Returns the first worker whose loop ended by an error, or NULL.
+/// Stops the workers and ends the other threads, the guard and the control socket. Returns the
+/// first worker that failed, or NULL.
 static const struct worker *stop(struct daemon *daemon) {
     const struct worker *failed;
 
@@ -218,7 +221,8 @@ static void free_all(struct daemon *daemon) {
         close(daemon->signals);
 }
 
-/// Prints the last ledgers and says what is wrong, if anything. Returns the exit code.
+/// Prints the last ledgers, and logs unaccounted packets and a failed worker. Returns the exit
+/// code.
 static int finish(struct daemon *daemon, const struct worker *failed) {
     const struct workers *workers = &daemon->state.workers;
     struct failure failure;
@@ -249,8 +253,10 @@ int daemon_run(struct options *options) {
     struct failure failure;
     int code;
 
-    prctl(PR_SET_TIMERSLACK, 1UL); // nanosecond: the coalescing sleep is short; threads inherit it
-    prctl(PR_SET_NAME, OPTIONS_PROGRAM); // who was run by a descriptor is called by its number
+    // One nanosecond, because the coalescing sleep is short; threads inherit it.
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    // Executed by a descriptor, it has the descriptor's number as its name.
+    prctl(PR_SET_NAME, OPTIONS_PROGRAM);
     log_set_level(options->log_level);
     if (start(&daemon, &failure) != 0) {
         stop(&daemon);

@@ -26,24 +26,23 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
-#define DRAIN_LOOK_NS (10 * NS_PER_MS) // the time between checks whether packets wait
-#define OVERLOAD_LOOK_NS NS_PER_SECOND // the time between checks whether packets were lost
-#define TRACKED_LOOK_NS                                                                            \
-    NS_PER_SECOND // the time between checks whether packets have a connection state
+#define DRAIN_LOOK_NS (10 * NS_PER_MS) // time between checks for waiting packets during a drain
+#define OVERLOAD_LOOK_NS NS_PER_SECOND // time between checks for lost packets
+#define TRACKED_LOOK_NS NS_PER_SECOND // time between checks whether packets have a connection state
 #define NEVER UINT64_MAX
 
 enum {
-    OWN_FDS = 3,                   // that are polled beside those of the control socket
-    STATUS_BYTES = PATH_MAX + 128, // of a line for systemd with its final NUL
+    OWN_FDS = 3,                   // number of polled descriptors other than the control socket's
+    STATUS_BYTES = PATH_MAX + 128, // maximum size of a status line for systemd with its final NUL
 };
 
-/// When something is due, by wait_clock; NEVER.
+/// Times of the next checks (wait_clock); NEVER = none.
 struct times {
     uint64_t stats_ns;
     uint64_t overload_ns;
     uint64_t tracked_ns;
     struct tracked_watch tracked;
-    uint32_t lost[OPTION_QUEUES_MAX]; // of each queue, when it was looked at last
+    uint32_t lost[OPTION_QUEUES_MAX]; // number of lost packets of each queue at the last check
 };
 
 void supervise_print_ledgers(struct daemon *daemon, enum report_reason reason) {
@@ -51,7 +50,7 @@ void supervise_print_ledgers(struct daemon *daemon, enum report_reason reason) {
     struct tally tally;
 
     workers_ledgers(workers);
-    state_tally(&daemon->state, &tally); // without memory it is that of no policy
+    state_tally(&daemon->state, &tally); // without memory the tally is empty, as without a policy
     output_print(report_ledger(daemon->options, reason, clock_unix_ms(), workers->ledgers,
                                workers->count, &tally));
     tally_free(&tally);
@@ -86,7 +85,7 @@ static int act_connections(void *context, uint64_t from, bool undecided, struct 
     return workers_list(&daemon->state.workers, from, undecided, listing);
 }
 
-/// Fills in what has to wait until an upgrade is over. Returns -EBUSY.
+/// Fills in the failure of a request that must wait until an upgrade is over. Returns -EBUSY.
 static int fail_giving(const char *cure, struct failure *failure) {
     failure_set(failure, LOG_EXIT_USAGE,
                 "another firewall is about to take over: %s when that is done or has failed", cure);
@@ -168,7 +167,7 @@ struct control_actions supervise_actions(struct daemon *daemon) {
     };
 }
 
-/// Hands everything over to a firewall that is ready.
+/// Hands over to a new firewall that is ready.
 static void give(struct daemon *daemon) {
     struct handover_giving *const giving = daemon->giving;
     struct ucred peer = {0};
@@ -186,7 +185,7 @@ static void give(struct daemon *daemon) {
     daemon->stopped = true;
 }
 
-/// Goes on with an upgrade, if there is one.
+/// Continues an upgrade, if there is one.
 static void keep_giving(struct daemon *daemon) {
     const int fds[HANDOVER_FD_COUNT] = {
         [HANDOVER_CONTROL] = daemon->control ? control_listener(daemon->control) : -1,
@@ -212,7 +211,7 @@ static void take_signal(struct daemon *daemon, uint32_t signal) {
 
     switch (signal) {
     case SIGHUP:
-        act_reload(daemon, &result, &failure); // says itself what came of it
+        act_reload(daemon, &result, &failure); // the outcome is logged there
         break;
     case SIGUSR1:
         supervise_print_ledgers(daemon, REPORT_SIGNAL);
@@ -220,7 +219,7 @@ static void take_signal(struct daemon *daemon, uint32_t signal) {
     case SIGUSR2:
         events_rotate(daemon->events);
         break;
-    default: // SIGINT, SIGTERM
+    default: // SIGINT or SIGTERM
         daemon->stopped = true;
         break;
     }
@@ -261,7 +260,8 @@ static void read_guard(struct daemon *daemon) {
     }
 }
 
-/// Packets that the kernel has lost of a queue, if it tells; else as many as before.
+/// Returns the number of packets of a queue that the kernel has lost; unchanged if the figures
+/// can't be read.
 static uint32_t lost_of(const struct worker *worker, uint32_t before) {
     struct queue_figures figures;
 
@@ -286,7 +286,7 @@ static void look_for_overload(struct daemon *daemon, struct times *times) {
     }
 }
 
-/// The current policy needs the state of connections.
+/// Returns true if the current policy needs the connection state.
 static bool asks_ct_state(const struct loaded *loaded) {
     return loaded->compiled && load_requirement(loaded)->conntrack_state;
 }
@@ -302,8 +302,8 @@ static void warn_untracked(const struct daemon *daemon) {
                  "rule of nft");
 }
 
-/// Checks whether packets have the state that the policy asks for, until one has, and tells if none
-/// has.
+/// Checks whether packets have the connection state that the policy needs, until one has; logs a
+/// warning if none has.
 static void look_for_tracked(struct daemon *daemon, struct times *times, uint64_t now_ns) {
     struct state *state = &daemon->state;
     const struct workers *workers = &state->workers;
@@ -336,7 +336,7 @@ static bool anything_waits(const struct workers *workers) {
     return false;
 }
 
-/// Does what is due.
+/// Executes the checks that are due.
 static void keep_times(struct daemon *daemon, struct times *times) {
     const uint64_t now_ns = wait_clock();
 
@@ -358,7 +358,7 @@ static void keep_times(struct daemon *daemon, struct times *times) {
 
 static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/// Milliseconds until something is due, as poll takes them: -1 = for ever; never too short.
+/// Returns the milliseconds until the next check as poll's timeout, rounded up; -1 = no limit.
 static int timeout_of(const struct daemon *daemon, const struct times *times) {
     const uint64_t now_ns = wait_clock();
     const int control_ms = daemon->control ? control_timeout(daemon->control) : -1;
@@ -387,7 +387,7 @@ static struct times begin_times(const struct daemon *daemon) {
         .tracked_ns = now_ns,
     };
 
-    // Queues that were taken over have lost packets before.
+    // Queues of an old firewall may have lost packets before.
     for (uint32_t i = 0; i < workers->count; i++)
         times.lost[i] = lost_of(&workers->all[i], 0);
     return times;
@@ -397,7 +397,7 @@ void supervise(struct daemon *daemon) {
     struct times times = begin_times(daemon);
 
     while (!daemon->stopped) {
-        // -1 is left out
+        // Descriptors of -1 are ignored.
         struct pollfd sources[OWN_FDS + CONTROL_FDS_MAX] = {
             {.fd = daemon->signals, .events = POLLIN},
             {.fd = guard_fd(&daemon->guard), .events = POLLIN},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the main thread does while the workers filter: it waits for signals, for clients of the
-// control socket, for the guard and for times, and does what they ask for, one after the other.
+// Loop of the main thread while the workers filter: it waits for signals, clients of the control
+// socket, the guard and deadlines, and handles them one after another.
 #ifndef DAEMON_SUPERVISE_H
 #define DAEMON_SUPERVISE_H
 
@@ -8,13 +8,13 @@
 #include "daemon/types.h"
 #include "state/report.h"
 
-/// Does what it is told until daemon->stopped.
+/// Runs the main thread's loop until daemon->stopped.
 void supervise(struct daemon *daemon);
 
-/// Handlers of the control socket's requests; daemon lives longer.
+/// Returns the handlers of the control socket's requests. daemon outlives them.
 struct control_actions supervise_actions(struct daemon *daemon);
 
-/// Notifies systemd that packets are decided, and by what.
+/// Notifies systemd that packets are decided, with the policy that decides.
 void supervise_tell_ready(const struct state *state);
 
 /// Prints the ledgers of all queues.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// All that runs, for those who start it, act on it and end it.
+// Types of the running firewall.
 #ifndef DAEMON_TYPES_H
 #define DAEMON_TYPES_H
 
@@ -14,19 +14,22 @@
 #include "options/options.h"
 #include "state/state.h"
 
-/// All that runs.
+/// State of the running firewall.
 struct daemon {
     struct options *options;
     struct state state;
     struct events *events;
-    struct control *control; // NULL without --control
+    struct control *control; // control socket; NULL without --control
     struct guard guard;
-    struct watchdog watchdog; // under a systemd that has one
-    int signals;              // signalfd
-    uint64_t drain_end_ns;    // of wait_clock: when a drain ends at the latest; UINT64_MAX = none
-    bool stopped;             // the end has come
-    struct handover_giving *giving; // another firewall prepares to take over; NULL = none does
-    bool handed_over;               // all is another firewall's, which takes over or goes on
+    struct watchdog watchdog; // watchdog thread, if systemd has a watchdog for this service
+    int signals;              // descriptor from which signals are read (signalfd)
+    uint64_t drain_end_ns;    // deadline of a drain (wait_clock); UINT64_MAX = no drain
+    bool stopped;             // true once the firewall must end
+    // Upgrade in progress: another firewall prepares to take over; NULL = none.
+    struct handover_giving *giving;
+    // True while queues and sockets belong to another firewall, which takes over or has not handed
+    // over yet.
+    bool handed_over;
 };
 
 #endif

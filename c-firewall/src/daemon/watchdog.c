@@ -9,9 +9,9 @@
 
 #include "privilege/notify.h"
 
-enum { LOOK_MS = 20 }; // time between looks whether a worker has turned
+enum { LOOK_MS = 20 }; // time between checks whether a worker's loop has turned, in milliseconds
 
-/// Waits for a time, or until the thread is to end. Returns whether it is.
+/// Waits for a time, or for the request to end. Returns true if there is the request.
 static bool ends_within(const struct watchdog *watchdog, uint64_t ms) {
     struct pollfd source = {.fd = watchdog->stop_fd, .events = POLLIN};
 
@@ -27,7 +27,7 @@ static bool all_have_turned(const struct workers *workers) {
     return true;
 }
 
-/// Feeds the watchdog once a period, after each worker has turned.
+/// Notifies systemd once per period, after each worker's loop has turned.
 static void *run(void *argument) {
     const struct watchdog *watchdog = argument;
     const struct workers *workers = watchdog->workers;

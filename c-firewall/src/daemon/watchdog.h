@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The thread that feeds systemd's watchdog, as long as the loop of each worker turns. The main
-// thread may be busy meanwhile: it reads large policies, and no packet waits for it.
+// Thread that notifies systemd's watchdog, as long as the loop of each worker turns. It is
+// independent of the main thread, which may be busy with a large policy while no packet waits for
+// it.
 #ifndef DAEMON_WATCHDOG_H
 #define DAEMON_WATCHDOG_H
 
@@ -11,17 +12,17 @@
 #include "base/log.h"
 #include "worker/workers.h"
 
-/// The thread.
+/// Watchdog thread.
 struct watchdog {
-    bool started; // there is a thread to join
+    bool started; // true if there is a thread to join
     pthread_t thread;
-    int stop_fd; // eventfd: request to end; with started
+    int stop_fd; // eventfd that requests the thread's end; valid if started
     const struct workers *workers;
     uint64_t period_ms;
 };
 
-/// Starts the thread, if systemd wants to hear of it.
-/// - workers: live longer.
+/// Starts the thread, if systemd has a watchdog for this service.
+/// - workers: outlive the thread.
 /// - Returns 0, or -errno with failure filled in.
 int watchdog_start(struct watchdog *watchdog, const struct workers *workers,
                    struct failure *failure);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: close
-//! The firewall as it runs: how it starts and ends.
+//! Start and end of the firewall.
 //!
-//! Theory of operation: what can fail comes first, what needs rights before they are given up,
-//! threads last. With --take-over the packets of the old firewall wait from handover::take::commit on,
-//! so that what takes long comes before it.
+//! Theory of operation: steps that may fail come first, steps that need rights before these are given up, threads last.
+//! With --take-over the old firewall's packets wait from handover::take::commit on, so that all slow steps come before
+//! it.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -40,8 +40,8 @@ use crate::state::{self, State};
 use crate::worker::workers;
 use crate::worker::{self, WorkerError};
 
-/// Blocks the signals that the main thread reads, in all threads started later, and opens what it
-/// reads them from. (SIGPIPE is ignored: the runtime sees to that.)
+/// Blocks the signals that the main thread reads, in all threads started later, and opens the descriptor to read them
+/// from. (The runtime ignores SIGPIPE.)
 fn open_signals() -> Result<SignalFd, Failure> {
     let signals = SigSet::from_iter([
         Signal::SIGINT,
@@ -57,12 +57,12 @@ fn open_signals() -> Result<SignalFd, Failure> {
         .map_err(|error| failure_set_start("signalfd", error))
 }
 
-/// A descriptor that another firewall gave, if there is one.
+/// Returns the descriptor that the old firewall has sent for an option, if there is one.
 fn inherit(taken: &mut Option<Handover>, which: HandoverFd) -> Option<OwnedFd> {
     taken.as_mut()?.fds.get_mut(which as usize)?.take()
 }
 
-/// Opens where events go, as the user that the firewall will be.
+/// Opens the destination of events with the rights of the user that the firewall will become.
 fn open_events(options: &Options, file: Option<OwnedFd>) -> Result<Arc<Events>, Failure> {
     let lowered = privilege::lower(options)?;
     let events = events::open(options, file);
@@ -91,11 +91,11 @@ fn start_guard(state: &State) -> Result<Guard, Failure> {
     guard::start(&state.options, &fds, &numbers.collect::<Vec<_>>())
 }
 
-/// Effects of each failure.
+/// Creates the failure contract, with and without the guard.
 fn make_contract(state: &State, queue_rules: &QueueRules) {
     let mut inner = state::lock(state);
     let Some(first) = inner.workers.all.first() else {
-        return; // can't be: there is a queue
+        return; // not reached: there is at least one queue
     };
     let settings = &first.shared.settings;
     let facts = |guard| ContractFacts {
@@ -109,13 +109,13 @@ fn make_contract(state: &State, queue_rules: &QueueRules) {
     inner.unguarded = unguarded;
 }
 
-/// Has our policy take the place of another firewall's.
+/// Pairs the rules of the policy with the old firewall's, and sets its generation.
 fn prepare(loaded: &mut Loaded, taken: &mut Handover) {
     loaded.generation = taken.generation.saturating_add(1);
     handover::take::prepare(taken, loaded);
 }
 
-/// Opens all and gives up what is not needed any more.
+/// Opens queues, sockets and events, starts the guard, and gives up the rights that are no longer needed.
 fn open_all(
     options: Options,
     mut loaded: Option<Loaded>,
@@ -130,7 +130,7 @@ fn open_all(
     }
     let queues = taken.as_mut().map(|taken| taken.queues.as_mut_slice());
     let state = Arc::new(state::open(options, loaded, &events, queues)?);
-    // Only root may open it. Without it ledgers lack the kernel's figures, and say so.
+    // Only root may open it. If it fails, ledgers show that the kernel's figures are missing.
     let _ = queue::proc::open();
     make_contract(&state, queue_rules);
     let mut daemon = Daemon {
@@ -154,7 +154,7 @@ fn open_all(
     }
 }
 
-/// Starts the threads; where another firewall filters, in its place.
+/// Starts the threads; in an upgrade, in place of the old firewall's.
 fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<(), Failure> {
     let state = &daemon.state;
     events::start(&state.events)?;
@@ -169,7 +169,7 @@ fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<()
     taken.as_mut().map_or(Ok(()), handover::take::taken)
 }
 
-/// Starts all.
+/// Starts the firewall.
 fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     privilege::check(&options)?;
     let signals = open_signals()?;
@@ -203,7 +203,8 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     Ok((daemon, control))
 }
 
-/// Ends what runs. Returns the error of the first worker whose loop ended by one.
+/// Stops the workers and ends the other threads, the guard and the control socket. Returns the error of the first
+/// worker that failed.
 fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
     let state = &daemon.state;
     if let Some(watchdog) = daemon.watchdog.take() {
@@ -219,7 +220,7 @@ fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
     failed
 }
 
-/// Prints the last ledgers and says what is wrong, if anything. Returns the exit code.
+/// Prints the last ledgers, and logs unaccounted packets and a failed worker. Returns the exit code.
 fn finish(daemon: &Daemon, failed: Option<WorkerError>) -> LogExit {
     let difference = supervise::print_ledgers(daemon, ReportReason::Exit);
     if difference > 0 {
@@ -235,7 +236,7 @@ fn finish(daemon: &Daemon, failed: Option<WorkerError>) -> LogExit {
 fn print_start(state: &State) {
     let inner = state::lock(state);
     let Some(first) = inner.workers.all.first() else {
-        return; // can't be: there is a queue
+        return; // not reached: there is at least one queue
     };
     output::print(&report::start(
         &state.options,
@@ -246,11 +247,12 @@ fn print_start(state: &State) {
     ));
 }
 
-/// Filters until a signal says to stop.
+/// Filters packets until a signal ends it.
 pub fn run(options: Options) -> Result<LogExit, Failure> {
-    // A nanosecond: the coalescing sleep is short; threads inherit it. It can't fail.
+    // One nanosecond, because the coalescing sleep is short; threads inherit it. It can't fail.
     let _ = set_timerslack(1);
-    // Who was run by a descriptor, as in an upgrade, is called by its number. It can't fail either.
+    // A program that was executed by a descriptor, as in an upgrade, has the descriptor's number as its name. It can't
+    // fail either.
     let _ = set_name(&CString::new(PROGRAM).unwrap_or_default());
     log::set_level(options.log_level);
     let (mut daemon, mut control) = start(options)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: poll read getsockopt close
-//! What the main thread does while the workers filter: it waits for signals, for clients of the
-//! control socket, for the guard and for times, and does what they ask for, one after the other.
+//! Loop of the main thread while the workers filter: it waits for signals, clients of the control socket, the guard and
+//! deadlines, and handles them one after another.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -39,25 +39,25 @@ use crate::worker::workers::{self, Listing, Workers};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
-/// The time between checks whether packets wait.
+/// Time between checks for waiting packets during a drain.
 const DRAIN_LOOK_NS: u64 = 10 * NS_PER_MS;
-/// The time between checks whether packets were lost.
+/// Time between checks for lost packets.
 const OVERLOAD_LOOK_NS: u64 = NS_PER_SECOND;
-/// The time between checks whether packets have a connection state.
+/// Time between checks whether packets have a connection state.
 const TRACKED_LOOK_NS: u64 = NS_PER_SECOND;
 const NEVER: u64 = u64::MAX;
 
-/// When something is due, by wait::clock; NEVER.
+/// Times of the next checks (wait::clock); NEVER = none.
 struct Times {
     stats_ns: u64,
     overload_ns: u64,
     tracked_ns: u64,
     tracked: TrackedWatch,
-    /// Packets lost in each queue, when it was looked at last.
+    /// Number of lost packets of each queue at the last check.
     lost: Vec<u32>,
 }
 
-/// Prints the ledgers of all queues. Returns how many packets they leave unaccounted for.
+/// Prints the ledgers of all queues. Returns the number of packets that they leave unaccounted for.
 pub fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
     let state = &daemon.state;
     let inner = state::lock(state);
@@ -73,7 +73,7 @@ pub fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
     ledgers.iter().map(|ledger| ledger.difference).sum()
 }
 
-/// Work postponed until an upgrade is over.
+/// Returns the failure of a request that must wait until an upgrade is over.
 fn fail_giving(cure: &str) -> Failure {
     failure_set(
         LogExit::Usage,
@@ -83,7 +83,7 @@ fn fail_giving(cure: &str) -> Failure {
     )
 }
 
-/// Notifies systemd that packets are decided, and by what.
+/// Notifies systemd that packets are decided, with the policy that decides.
 pub fn tell_ready(state: &State) {
     let inner = state::lock(state);
     let file = state.options.policy.as_deref().unwrap_or_default();
@@ -167,7 +167,7 @@ impl ControlActions for Daemon {
     }
 }
 
-/// Hands everything over to a firewall that is ready.
+/// Hands over to a new firewall that is ready.
 fn give(daemon: &mut Daemon, giving: HandoverGiving) {
     let peer = getsockopt(&handover::give::fd(&giving), sockopt::PeerCredentials);
     guard::hold(&daemon.guard, true);
@@ -182,7 +182,7 @@ fn give(daemon: &mut Daemon, giving: HandoverGiving) {
     daemon.stopped = true;
 }
 
-/// Goes on with an upgrade, if there is one.
+/// Continues an upgrade, if there is one.
 fn keep_giving(daemon: &mut Daemon) {
     let Some(mut giving) = daemon.giving.take() else {
         return;
@@ -201,13 +201,13 @@ fn keep_giving(daemon: &mut Daemon) {
 fn take_signal(daemon: &mut Daemon, signal: u32) {
     match Signal::try_from(signal as i32) {
         Ok(Signal::SIGHUP) => {
-            let _ = daemon.reload(); // says itself what came of it
+            let _ = daemon.reload(); // the outcome is logged there
         }
         Ok(Signal::SIGUSR1) => {
             print_ledgers(daemon, ReportReason::Signal);
         }
         Ok(Signal::SIGUSR2) => events::rotate(&daemon.state.events),
-        _ => daemon.stopped = true, // SIGINT, SIGTERM
+        _ => daemon.stopped = true, // SIGINT or SIGTERM
     }
 }
 
@@ -249,7 +249,7 @@ fn read_guard(daemon: &mut Daemon) {
     }
 }
 
-/// Packets that the kernel has lost of a queue, if it tells; else as many as before.
+/// Returns the number of packets of a queue that the kernel has lost; unchanged if the figures can't be read.
 fn lost_of(number: u16, before: u32) -> u32 {
     queue::proc::figures(number).map_or(before, |figures| {
         figures.queue_full.wrapping_add(figures.user_drop)
@@ -273,7 +273,7 @@ fn look_for_overload(daemon: &Daemon, times: &mut Times) {
     }
 }
 
-/// The generation of the policy that decides, and whether it asks for the state of connections.
+/// Returns the generation of the current policy, and true if it needs the connection state.
 fn asks_ct_state(inner: &StateInner) -> (u32, bool) {
     inner.loaded.as_ref().map_or((0, false), |loaded| {
         let asks = load::requirement(loaded).conntrack_state;
@@ -297,8 +297,7 @@ fn warn_untracked(options: &Options) {
     }
 }
 
-/// Checks whether packets have the state that the policy asks for, until one has, and tells if none
-/// has.
+/// Checks whether packets have the connection state that the policy needs, until one has; logs a warning if none has.
 fn look_for_tracked(daemon: &Daemon, times: &mut Times, now_ns: u64) {
     let mut inner = state::lock(&daemon.state);
     let (generation, asks) = asks_ct_state(&inner);
@@ -326,7 +325,7 @@ fn anything_waits(workers: &Workers) -> bool {
     })
 }
 
-/// Does what is due.
+/// Executes the checks that are due.
 fn keep_times(daemon: &mut Daemon, times: &mut Times) {
     let now_ns = wait::clock();
     if now_ns >= times.stats_ns {
@@ -349,7 +348,7 @@ fn keep_times(daemon: &mut Daemon, times: &mut Times) {
     }
 }
 
-/// How long until something is due, as poll takes it; never too short.
+/// Returns the time until the next check as poll's timeout, rounded up.
 fn timeout_of(daemon: &Daemon, control: Option<&Control>, times: &Times) -> PollTimeout {
     let now_ns = wait::clock();
     let mut due_ns = times.stats_ns.min(times.overload_ns).min(times.tracked_ns);
@@ -381,14 +380,14 @@ fn begin_times(daemon: &Daemon) -> Times {
         overload_ns: due(options.events.is_some(), now_ns + OVERLOAD_LOOK_NS),
         tracked_ns: now_ns,
         tracked: TrackedWatch::default(),
-        // Queues that were taken over have lost packets before.
+        // Queues of an old firewall may have lost packets before.
         lost: (options.queue_first..=options.queue_last)
             .map(|number| lost_of(number, 0))
             .collect(),
     }
 }
 
-/// Waits for what comes. Returns what is ready of the control's.
+/// Waits for the next event or check. Returns the events of the control socket.
 fn wait_for(daemon: &Daemon, control: Option<&Control>, times: &Times) -> Vec<PollFlags> {
     let mut sources = vec![PollFd::new(daemon.signals.as_fd(), PollFlags::POLLIN)];
     sources.extend(guard::fd(&daemon.guard).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -410,7 +409,7 @@ fn wait_for(daemon: &Daemon, control: Option<&Control>, times: &Times) -> Vec<Po
     sources.iter().skip(own).map(ready).collect()
 }
 
-/// Does what it is told until daemon.stopped.
+/// Runs the main thread's loop until daemon.stopped.
 pub fn supervise(daemon: &mut Daemon, control: &mut Option<Control>) {
     let mut times = begin_times(daemon);
     while !daemon.stopped {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All that runs, for those who start it, act on it and end it.
+//! Types of the running firewall.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::guard::Guard;
 use crate::handover::give::HandoverGiving;
 use crate::state::State;
 
-/// All that runs, but for the control socket, whose clients act on it.
+/// State of the running firewall, without the control socket, whose clients act on it.
 pub struct Daemon {
     pub state: Arc<State>,
-    /// The control socket, to be handed over.
+    /// Descriptor of the control socket, for an upgrade.
     pub control_listener: Option<OwnedFd>,
     pub guard: Guard,
-    /// Under a systemd that has a watchdog.
+    /// Watchdog thread, if systemd has a watchdog for this service.
     pub watchdog: Option<Watchdog>,
     pub signals: SignalFd,
-    /// When a drain ends at the latest, by wait::clock; u64::MAX = none.
+    /// Deadline of a drain (wait::clock); u64::MAX = no drain.
     pub drain_end_ns: u64,
-    /// The end has come.
+    /// True once the firewall must end.
     pub stopped: bool,
-    /// Another firewall prepares to take over.
+    /// Upgrade in progress: another firewall prepares to take over.
     pub giving: Option<HandoverGiving>,
-    /// All is another firewall's, which takes over or goes on.
+    /// True while queues and sockets belong to another firewall, which takes over or has not handed over yet.
     pub handed_over: bool,
 }

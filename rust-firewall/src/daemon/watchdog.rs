@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: eventfd2 poll write close
-//! The thread that feeds systemd's watchdog, as long as the loop of each worker turns. The main thread may be busy meanwhile: it
-//! reads large policies, and no packet waits for it.
+//! Thread that notifies systemd's watchdog, as long as the loop of each worker turns. It is independent of the main
+//! thread, which may be busy with a large policy while no packet waits for it.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::privilege::notify;
 use crate::worker::workers::Workers;
 use crate::worker::{self, Shared};
 
-/// Time between looks whether a worker has turned.
+/// Time between checks whether a worker's loop has turned, in milliseconds.
 const LOOK_MS: u64 = 20;
 
-/// The thread.
+/// Watchdog thread.
 pub struct Watchdog {
-    /// Request to end.
+    /// Request to end the thread.
     stop_event: Arc<EventFd>,
     thread: JoinHandle<()>,
 }
 
-/// Waits for a time, or until the thread is to end. Returns whether it is.
+/// Waits for a time, or for the request to end. Returns true if there is the request.
 fn ends_within(stop_event: &EventFd, ms: u64) -> bool {
     let mut sources = [PollFd::new(stop_event.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX);
@@ -34,7 +34,7 @@ fn ends_within(stop_event: &EventFd, ms: u64) -> bool {
     sources[0].any() == Some(true)
 }
 
-/// Feeds the watchdog once a period, after each worker has turned.
+/// Notifies systemd once per period, after each worker's loop has turned.
 fn run(workers: &[Arc<Shared>], stop_event: &EventFd, period_ms: u64) {
     while !ends_within(stop_event, period_ms) {
         for worker in workers {
@@ -49,7 +49,7 @@ fn run(workers: &[Arc<Shared>], stop_event: &EventFd, period_ms: u64) {
     }
 }
 
-/// Starts the thread, if systemd wants to hear of it. None: it doesn't.
+/// Starts the thread, if systemd has a watchdog for this service; otherwise returns None.
 pub fn start(workers: &Workers) -> Result<Option<Watchdog>, Failure> {
     let period_ms = notify::watchdog_ms();
     if period_ms == 0 {
@@ -72,6 +72,6 @@ pub fn start(workers: &Workers) -> Result<Option<Watchdog>, Failure> {
 
 /// Ends the thread.
 pub fn stop(watchdog: Watchdog) {
-    let _ = watchdog.stop_event.write(1); // it can't fail: it never comes near its limit
+    let _ = watchdog.stop_event.write(1); // can't fail: the counter is far from its limit
     let _ = watchdog.thread.join();
 }
