@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    KEY_BASE = 256, // keys of argp from here on have no short form
+    KEY_BASE = 256, // argp keys from here on have no short form
     KEY_HELP = 'h',
     KEY_VERSION = 'V',
 };
@@ -33,10 +33,11 @@ const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTE
 /// State of the parser.
 struct taking {
     struct arguments arguments;
-    struct argp_option table[OPTION_COUNT + 3]; // of the command, with help, version, end
+    // Options of the command, with help, version, and the table's end.
+    struct argp_option table[OPTION_COUNT + 3];
     uint32_t words;
-    const char *unexpected; // the first word too many
-    int taken;              // arguments that are understood, the first one among them
+    const char *unexpected; // first superfluous word
+    int taken;              // number of accepted arguments, the program's name included
 };
 
 static void make_table(struct taking *taking) {
@@ -53,8 +54,8 @@ static void make_table(struct taking *taking) {
     *at = (struct argp_option){.name = "version", .key = KEY_VERSION};
 }
 
-/// Finds the long option that a name of so many bytes stands for: its own name, or a prefix that no
-/// other option of the command has. NULL if there is none.
+/// Finds the long option for a name of this length: its own name, or a prefix that no other option
+/// of the command has. Returns NULL if there is none.
 static const struct argp_option *find_option(const struct argp_option *table, const char *name,
                                              size_t length) {
     const struct argp_option *found = NULL;
@@ -71,7 +72,7 @@ static const struct argp_option *find_option(const struct argp_option *table, co
     return found;
 }
 
-/// Reports the error of an argument that argp refused.
+/// Fills in the failure for an argument that argp refused.
 static void fail_structure(const struct argp_option *table, const char *token,
                            struct failure *failure) {
     const bool is_long = strncmp(token, "--", 2) == 0;
@@ -105,8 +106,8 @@ static void fail_unexpected(const char *word, struct failure *failure) {
                 arguments_quote(word, quoted));
 }
 
-/// Parses a word. A superfluous word ends a command line without a command at once: it is a command
-/// that there is not.
+/// Parses a word. A superfluous word ends a command line without a command at once: it is an
+/// unknown command.
 static error_t take_word(struct taking *taking, const char *word) {
     if (taking->words < command_facts[taking->arguments.command].words)
         taking->arguments.words[taking->words++] = word;
@@ -115,7 +116,7 @@ static error_t take_word(struct taking *taking, const char *word) {
     return taking->unexpected && taking->arguments.command == ARGUMENTS_RUN ? EINVAL : 0;
 }
 
-/// Called by argp for each option and word, in order.
+/// Parser function of argp, called for each option and word, in order.
 static error_t take_argument(int key, char *value, struct argp_state *state) {
     struct taking *taking = state->input;
 
@@ -127,7 +128,7 @@ static error_t take_argument(int key, char *value, struct argp_state *state) {
     switch (key) {
     case KEY_HELP:
         taking->arguments.text = ARGUMENTS_HELP;
-        return ECANCELED; // whatever follows is not looked at
+        return ECANCELED; // ignores the later arguments
     case KEY_VERSION:
         taking->arguments.text = ARGUMENTS_VERSION;
         return ECANCELED;

@@ -28,12 +28,12 @@ const char *options_fail_text(const struct options *options, char text[static OP
     return text;
 }
 
-/// Whether a text of so many bytes is a name.
+/// Returns true if a text of this length is a name.
 static bool is_name(const char *text, size_t length, const char *name) {
     return strlen(name) == length && strncmp(name, text, length) == 0;
 }
 
-/// The situation of a name of so many bytes, -1 if there is none.
+/// Returns the situation with a name of this length; -1 if there is none.
 static int situation_of(const char *name, size_t length) {
     for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
         if (is_name(name, length, options_situation_name((enum options_situation)i)))
@@ -41,7 +41,8 @@ static int situation_of(const char *name, size_t length) {
     return -1;
 }
 
-/// Whether a mode of a name of so many bytes is open, -1 if there is none.
+/// Returns 1 if the mode with a name of this length is open, 0 if it is closed; -1 if there is
+/// none.
 static int mode_of(const char *name, size_t length) {
     for (int open = 0; open < 2; open++)
         if (is_name(name, length, options_mode_name(open)))
@@ -79,8 +80,8 @@ int options_daemon_decision(const struct values *values, struct options *options
     return 0;
 }
 
-/// The verdict and the bytes of `accept:8192`; the bytes stay if there are none. Returns whether it
-/// is such a value.
+/// Parses verdict and bytes of `accept:8192`; bytes are unchanged if missing. Returns true if the
+/// value is valid.
 static bool read_undecided(const char *value, const struct option_facts *facts,
                            enum verdict *verdict, uint32_t *bytes) {
     const char *colon = strchrnul(value, ':'), *const *names = option_facts[OPTION_DEFAULT].choices;
@@ -108,17 +109,17 @@ int options_daemon_undecided(const struct values *values, struct options *option
     return 0;
 }
 
-/// Bits of a mask of --stage: one for final, and two each at least for classes and generations.
+/// Minimum number of bits of --stage: one for final, at least two each for classes and generations.
 enum { STAGE_BITS_MIN = 5 };
 
-/// Whether a mask has bits enough, in a row.
+/// Returns true if a mask has enough bits, and they are adjacent.
 static bool is_stage(uint32_t mask) {
     const int bits = __builtin_popcount(mask);
 
     return bits >= STAGE_BITS_MIN && __builtin_clz(mask) + bits + __builtin_ctz(mask) == 32;
 }
 
-/// --stage.
+/// Stores the value of --stage.
 static int check_stage(const struct values *values, struct options *options) {
     const char *value = values_get(values, OPTION_STAGE);
     uint32_t mask;
@@ -131,7 +132,7 @@ static int check_stage(const struct values *values, struct options *options) {
     return 0;
 }
 
-/// --settled.
+/// Stores the value of --settled.
 static int check_settled(const struct values *values, struct options *options) {
     const char *value = values_get(values, OPTION_SETTLED);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The options of a daemon: what fails how, where it reports, who may operate it, which privileges
-// it keeps. In the order of the help text.
+// Options of a daemon: failure modes, reports, access, privileges. In the order of the help text.
 #ifndef OPTIONS_DAEMON_H
 #define OPTIONS_DAEMON_H
 
@@ -8,33 +7,34 @@
 #include "options/values.h"
 
 enum {
-    OPTIONS_FAIL_BYTES = 96, // of options_fail_text with its final NUL
+    OPTIONS_FAIL_BYTES = 96, // maximum size of the result of options_fail_text with its final NUL
 };
 
-/// The modes as --fail takes them: open, closed, or those that are open. Returns text.
+/// Writes the failure modes in the format of --fail: open, closed, or a list of the open ones.
+/// Returns text.
 const char *options_fail_text(const struct options *options, char text[static OPTIONS_FAIL_BYTES]);
 
-// Each returns 0, or -EINVAL with failure filled in.
+// Each function returns 0, or -EINVAL with failure filled in.
 
-/// The values of --default and --malformed, which `explain` takes too.
+/// Stores the values of --default and --malformed, which `explain` has, too.
 int options_daemon_decision(const struct values *values, struct options *options);
 
-/// The value of --undecided, which `explain` takes too.
+/// Stores the value of --undecided, which `explain` has, too.
 int options_daemon_undecided(const struct values *values, struct options *options);
 
-/// The values of --undecided to --settled.
+/// Stores the values of --undecided to --settled.
 int options_daemon_names(const struct values *values, struct options *options);
 
-/// --fail.
+/// Stores the value of --fail.
 int options_daemon_fail(const struct values *values, struct options *options);
 
-/// The values of --deadline to --sandbox.
+/// Stores the values of --deadline to --sandbox.
 int options_daemon_values(const struct values *values, struct options *options);
 
-/// Searches for options that the profile paper excludes: it is the published program.
+/// Checks that no option is given that --profile paper excludes: it is the published program.
 int options_daemon_paper(const struct values *values);
 
-/// Searches for options that need another option.
+/// Checks that no option is given without another one that it needs.
 int options_daemon_alone(const struct values *values);
 
 #endif

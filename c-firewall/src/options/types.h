@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The options of all commands, as a valid command line gives them.
+// Options of all commands, from a valid command line.
 #ifndef OPTIONS_TYPES_H
 #define OPTIONS_TYPES_H
 
@@ -11,29 +11,29 @@
 #include "policy/policy.h"
 #include "queue/queue.h"
 
-/// Facts that `explain` assumes for a capture's packets.
-/// Metadata of a captured packet, besides its bytes.
+/// Metadata of a captured packet.
 struct options_facts {
-    bool has_hook; // whether a hook was given; without it that of the first base chain
+    bool has_hook; // true if a hook was given; otherwise that of the first base chain applies
     enum policy_hook hook;
-    char iif[OPTION_INTERFACE_BYTES_MAX + 1]; // "" = none
-    char oif[OPTION_INTERFACE_BYTES_MAX + 1]; // "" = none
+    // Name of the interface at which it arrived; "" = none.
+    char iif[OPTION_INTERFACE_BYTES_MAX + 1];
+    char oif[OPTION_INTERFACE_BYTES_MAX + 1]; // name of the interface by which it leaves; "" = none
     uint32_t mark;
     bool has_uid;
     uint32_t uid;
     bool has_gid;
     uint32_t gid;
     bool has_ct_state;
-    uint32_t ct_state; // as POLICY_CT_STATE
+    uint32_t ct_state; // connection state, as POLICY_CT_STATE
     bool has_ct_mark;
     uint32_t ct_mark;
 };
 
 /// Arguments of `explain`.
 struct options_explain {
-    const char *capture;        // "-" = stdin
-    bool expect;                // verdicts are to be those that were recorded
-    struct options_facts facts; // metadata of packets that the capture says nothing about
+    const char *capture;        // path of the capture; "-" = stdin
+    bool expect;                // true if verdicts must equal the recorded ones (--expect)
+    struct options_facts facts; // metadata of packets without a comment in the capture
 };
 
 struct options {
@@ -44,40 +44,46 @@ struct options {
     enum options_profile profile;
     uint32_t copy_bytes;
     uint32_t batch;
-    uint32_t receive_buffer;   // bytes
-    bool receive_buffer_asked; // on the command line, so a smaller one is a failure
-    bool copy_bytes_asked;     // likewise, so a policy that reads more is a failure
+    uint32_t receive_buffer; // size of the receive buffer in bytes
+    // True if the command line sets the receive buffer: a smaller one is a failure.
+    bool receive_buffer_asked;
+    // True if the command line sets copy_bytes: a policy that needs more is a failure.
+    bool copy_bytes_asked;
     uint32_t queue_length;
     bool gso;
-    uint32_t spin_us; // without meaning in the profile paper
+    uint32_t spin_us; // ignored in the profile paper
     uint32_t coalesce_us;
-    const char *policy;           // a path; NULL = none
-    enum verdict default_verdict; // VERDICT_ACCEPT or VERDICT_DROP
+    const char *policy;           // path of the policy; NULL = none
+    enum verdict default_verdict; // verdict without a policy: VERDICT_ACCEPT or VERDICT_DROP
     bool malformed_by_policy;
     enum options_conntrack conntrack;
-    enum verdict undecided_verdict; // VERDICT_ACCEPT or VERDICT_DROP
-    uint32_t undecided_bytes;       // with accept: each way; beyond, a name can't be read
-    uint32_t connections;           // that a worker follows
-    uint32_t hello_memory;          // bytes, of a worker
+    // Verdict for packets of connections whose name is undecided: VERDICT_ACCEPT or VERDICT_DROP.
+    enum verdict undecided_verdict;
+    // Maximum number of bytes in each direction that pass undecided, if the verdict is accept;
+    // after it the name is unreadable.
+    uint32_t undecided_bytes;
+    uint32_t connections;  // maximum number of connections that a worker follows
+    uint32_t hello_memory; // memory of a worker for hellos, in bytes
     uint32_t hello_timeout_s;
-    uint32_t learned; // addresses
-    uint32_t stage;   // bits of marks in which classes are told; 0 = the policy decides
-    uint32_t settled; // bits of marks that rules set only where names are final
+    uint32_t learned; // maximum number of learned addresses
+    uint32_t stage;   // bits of the mark for classes; 0 = the policy's verdict is final
+    uint32_t settled; // bits of the mark that rules set only if names are final
     bool fail_open[OPTIONS_SITUATION_COUNT];
-    uint32_t deadline_ms; // 0 = none
-    uint32_t stats_s;     // 0 = no interval
+    uint32_t deadline_ms; // deadline of the guard in milliseconds; 0 = none
+    uint32_t stats_s;     // interval of ledgers in seconds; 0 = none
     bool json;
-    const char *events; // a file, "-" or unix:PATH; NULL = none
+    const char *events; // destination of events: a file, "-" or unix:PATH; NULL = none
     uint32_t events_rate;
     enum log_level log_level;
-    const char *control; // a path; NULL = none
+    const char *control; // path of the control socket; NULL = none
     uint32_t control_mode;
-    const char *control_owner; // USER or USER:GROUP; NULL = who starts the program
-    const char *take_over;     // a path; NULL = from nobody
-    const char *user;          // NULL = the default
+    // Owner of the control socket, USER or USER:GROUP; NULL = the user that starts the program.
+    const char *control_owner;
+    const char *take_over; // path of the old firewall's control socket; NULL = no upgrade
+    const char *user;      // user to become; NULL = the default
     bool sandbox;
-    bool print;                     // of `check`
-    struct options_explain explain; // of `explain`
+    bool print;                     // true if `check` prints the policy
+    struct options_explain explain; // arguments of `explain`
 };
 
 #endif

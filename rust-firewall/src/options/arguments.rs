@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The structure of the command line: which command, which options with which raw values, which
-//! words. What the values mean is for `options`.
+//! Syntax of the command line: command, options with their raw values, words. `options` checks the values.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,7 +11,7 @@ use crate::base::log::{failure_set, Failure, LogExit};
 use crate::spec::option::{facts, COMMANDS, GONE, OPTIONS, OPTION_COUNT};
 pub use crate::spec::option::{ArgumentsCommand, ArgumentsOption};
 
-/// Bytes of a value that an error message shows; then comes "...".
+/// Maximum number of bytes of a value that an error message shows, before "...".
 pub const QUOTE_BYTES: usize = 64;
 
 /// Request of the command line that replaces its command.
@@ -26,26 +25,26 @@ pub enum ArgumentsText {
 pub struct Arguments {
     pub command: ArgumentsCommand,
     pub text: Option<ArgumentsText>,
-    /// Raw, the last one given; empty for an option without a value.
+    /// Raw value of each option, the last one given; empty for an option without a value.
     values: [Option<Vec<u8>>; OPTION_COUNT],
-    /// As many as the command takes; none for `Run`.
+    /// Words of the command; none for `Run`.
     pub words: Vec<Vec<u8>>,
 }
 
-/// The name of the words that are not options.
+/// Name of the words that are not options.
 const WORDS: &str = "words";
 
-/// The option's name, without its hyphens.
+/// Returns an option's name without its hyphens.
 pub fn name(option: ArgumentsOption) -> &'static str {
     facts(option).name
 }
 
-/// The raw value of an option, if it was given.
+/// Returns the raw value of an option, if it was given.
 pub fn value(arguments: &Arguments, option: ArgumentsOption) -> Option<&[u8]> {
     arguments.values.get(option as usize)?.as_deref()
 }
 
-/// The name and the raw value of every option that was given, in the order of the help text.
+/// Returns name and raw value of every option that was given, in the order of the help text.
 pub fn values(arguments: &Arguments) -> impl Iterator<Item = (&'static str, &[u8])> {
     let options = OPTIONS.iter().zip(&arguments.values);
     options.filter_map(|(facts, value)| Some((facts.name, value.as_deref()?)))
@@ -55,8 +54,7 @@ fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// At most QUOTE_BYTES of a text with everything unprintable, '"' and '\' as \xNN, then "..." if there
-/// was more.
+/// Returns at most QUOTE_BYTES of a text, with unprintable characters, '"' and '\' as \xNN, and "..." if it was cut.
 pub fn quote(text: &[u8]) -> String {
     let mut quoted = String::new();
     for byte in text.iter().take(QUOTE_BYTES) {
@@ -72,7 +70,7 @@ pub fn quote(text: &[u8]) -> String {
     quoted
 }
 
-/// The parser of a command. It checks no value, and takes any word as one, also with a hyphen, as
+/// Returns the parser of a command. It checks no value, and accepts any word as a value, also one with a hyphen, as
 /// getopt does.
 fn table(command: ArgumentsCommand) -> Command {
     let taken = OPTIONS
@@ -87,7 +85,7 @@ fn table(command: ArgumentsCommand) -> Command {
             false => option.action(ArgAction::SetTrue),
         }
     });
-    // Without a command the first word ends everything: it is a command that there is not.
+    // Without a command, the first word ends the command line: it is an unknown command.
     let words = Arg::new(WORDS)
         .num_args(0..)
         .trailing_var_arg(command == ArgumentsCommand::Run)
@@ -115,8 +113,8 @@ fn table(command: ArgumentsCommand) -> Command {
         .arg(words)
 }
 
-/// Argument on the command line where the parser found an unknown option: it tells the name as
-/// text, in which bytes that are no UTF-8 are replaced.
+/// Returns the argument that holds an unknown option. The parser reports the option's name as text, in which bytes that
+/// are no UTF-8 are replaced.
 fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
     let token = arguments
         .iter()
@@ -133,13 +131,13 @@ fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
     token.get(..length).unwrap_or_default().to_vec()
 }
 
-/// Explains why the parser refused an argument.
+/// Returns the failure for an argument that the parser refused.
 fn fail_structure(arguments: &[OsString], error: &clap::Error) -> Failure {
     let told = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(told)) => told.as_str(),
         _ => "",
     };
-    // For an option that takes a value the parser tells "--name <name>".
+    // The parser reports an option that needs a value as "--name <name>".
     let name = told.split(' ').next().unwrap_or_default();
     usage(match error.kind() {
         ErrorKind::UnknownArgument => {
@@ -171,7 +169,7 @@ fn command_of(arguments: &[OsString]) -> ArgumentsCommand {
     named.map_or(ArgumentsCommand::Run, |facts| facts.command)
 }
 
-/// Stores what the parser found.
+/// Stores the values and words that the parser found.
 fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments, Failure> {
     let values = OPTIONS.map(|facts| {
         if facts.commands & 1 << command as u32 == 0 {
@@ -204,8 +202,8 @@ fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments
     })
 }
 
-/// Parses a command line in its order. The first argument is the program's name and ignored.
-/// --help and --version act when met: what follows is not looked at, and words may be missing.
+/// Parses a command line in its order. The first argument, the program's name, is ignored. --help and --version take
+/// effect at once: later arguments are ignored, and words may be missing.
 pub fn parse(arguments: &[OsString]) -> Result<Arguments, Failure> {
     let command = command_of(arguments);
     let skipped = usize::from(command != ArgumentsCommand::Run);

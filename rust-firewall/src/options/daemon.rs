@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The options of a daemon: what fails how, where it reports, who may operate it, which privileges
-//! it keeps. In the order of the help text.
+//! Options of a daemon: failure modes, reports, access, privileges. In the order of the help text.
 
 use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
@@ -15,7 +14,7 @@ pub use crate::spec::option::{mode_name, situation_name, SITUATION_NAMES};
 
 const UNIX_PREFIX: &str = "unix:";
 
-/// The modes as --fail takes them: open, closed, or those that are open.
+/// Returns the failure modes in the format of --fail: open, closed, or a list of the open ones.
 pub fn fail_text(options: &Options) -> String {
     let open: Vec<String> = SITUATION_NAMES
         .iter()
@@ -29,13 +28,13 @@ pub fn fail_text(options: &Options) -> String {
     }
 }
 
-/// Value of a name.
+/// Returns the value of a name.
 fn named<T: Copy>(name: &[u8], names: &[(T, &str)]) -> Option<T> {
     let found = names.iter().find(|(_, known)| known.as_bytes() == name);
     found.map(|(what, _)| *what)
 }
 
-/// The situation and the mode of `overload=open`.
+/// Parses situation and mode of `overload=open`.
 fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
     let mut parts = item.splitn(2, |byte| *byte == b'=');
     let situation = named(parts.next()?, &SITUATION_NAMES)?;
@@ -58,7 +57,7 @@ fn take_verdict(
     Ok(())
 }
 
-/// The values of --default and --malformed, which `explain` takes too.
+/// Stores the values of --default and --malformed, which `explain` has, too.
 pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     take_verdict(values, A::Default, &mut o.default_verdict)?;
@@ -66,7 +65,7 @@ pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Malformed, &MALFORMED_NAMES, malformed)
 }
 
-/// The verdict and the bytes of `accept:8192`; None of the bytes if there are none.
+/// Parses verdict and bytes of `accept:8192`; bytes are None if missing.
 fn read_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<u32>)> {
     let mut parts = value.splitn(2, |byte| *byte == b':');
     let drops = named(parts.next()?, &DEFAULT_NAMES)?;
@@ -82,7 +81,7 @@ fn read_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<
     (!drops && bytes >= facts.min).then_some((Verdict::Accept, Some(bytes)))
 }
 
-/// The value of --undecided, which `explain` takes too.
+/// Stores the value of --undecided, which `explain` has, too.
 pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Undecided;
     let Some(value) = arguments::value(values, option) else {
@@ -95,16 +94,16 @@ pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bits of a mask of --stage: one for final, and two each at least for classes and generations.
+/// Minimum number of bits of --stage: one for final, at least two each for classes and generations.
 const STAGE_BITS_MIN: u32 = 5;
 
-/// Whether a mask has bits enough, in a row.
+/// Returns true if a mask has enough bits, and they are adjacent.
 fn is_stage(mask: u32) -> bool {
     let bits = mask.count_ones();
     bits >= STAGE_BITS_MIN && mask.leading_zeros() + bits + mask.trailing_zeros() == u32::BITS
 }
 
-/// --stage.
+/// Stores the value of --stage.
 fn check_stage(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Stage;
     let Some(value) = arguments::value(values, option) else {
@@ -115,7 +114,7 @@ fn check_stage(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// --settled.
+/// Stores the value of --settled.
 fn check_settled(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Settled;
     let Some(value) = arguments::value(values, option) else {
@@ -125,7 +124,7 @@ fn check_settled(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values of --undecided to --settled.
+/// Stores the values of --undecided to --settled.
 pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     undecided(values, o)?;
@@ -137,7 +136,7 @@ pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     check_settled(values, o)
 }
 
-/// --fail.
+/// Stores the value of --fail.
 pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let option = ArgumentsOption::Fail;
     let Some(value) = arguments::value(values, option) else {
@@ -176,7 +175,7 @@ fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
 }
 
-/// Reads octal digits, and nothing else.
+/// Parses a text that consists of octal digits.
 fn read_mode_bits(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > facts(ArgumentsOption::ControlMode).bytes {
         return None;
@@ -211,7 +210,7 @@ fn check_owner(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
 }
 
-/// The values of --deadline to --sandbox.
+/// Stores the values of --deadline to --sandbox.
 pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     values::number(values, A::Deadline, &mut o.deadline_ms)?;
@@ -228,7 +227,7 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Sandbox, &SWITCH_NAMES, &mut o.sandbox)
 }
 
-/// Searches for options that the profile paper excludes: it is the published program.
+/// Checks that no option is given that --profile paper excludes: it is the published program.
 pub fn paper(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for option in [A::Events, A::Control, A::TakeOver] {
@@ -242,7 +241,7 @@ pub fn paper(values: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Searches for options that need another option.
+/// Checks that no option is given without another one that it needs.
 pub fn alone(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for (option, needed) in [

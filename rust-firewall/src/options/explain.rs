@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The options of `explain`: what a capture's packets are taken for. Comments of captures tell it in the same
-//! words.
+//! Options of `explain`: metadata of a capture's packets. Comments in captures have the same words.
 
 use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
@@ -13,7 +12,7 @@ use crate::spec::symbols::CT_STATES;
 
 const _: () = assert!(INTERFACE_BYTES_MAX as usize == libc::IF_NAMESIZE - 1);
 
-/// Reads the name of a hook.
+/// Parses the name of a hook.
 pub fn read_hook(text: &[u8]) -> Option<Hook> {
     let mut hooks = policy::HOOKS.iter();
     let named = hooks.find(|(_, name)| name.as_bytes() == text);
@@ -30,7 +29,7 @@ fn check_hook(values: &Arguments, facts: &mut OptionsFacts) -> Result<(), Failur
     Ok(())
 }
 
-/// Reads the name of an interface, which there may not be: 1 to INTERFACE_BYTES_MAX bytes of UTF-8.
+/// Parses the name of an interface, which need not exist: 1 to INTERFACE_BYTES_MAX bytes of UTF-8.
 pub fn read_interface(text: &[u8]) -> Option<Vec<u8>> {
     let named = (1..=INTERFACE_BYTES_MAX as usize).contains(&text.len());
     (named && std::str::from_utf8(text).is_ok()).then(|| text.to_vec())
@@ -56,7 +55,7 @@ fn check_mark(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>
     Ok(Some(read))
 }
 
-/// Reads the number of a user or a group.
+/// Parses the number of a user or a group.
 pub fn read_id(text: &[u8]) -> Option<u32> {
     values::read_number(text, facts(ArgumentsOption::Uid).max)
 }
@@ -67,13 +66,13 @@ fn check_id(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, 
     Ok(arguments::value(values, option).map(|_| id))
 }
 
-/// The bit of a state's name.
+/// Returns the bit of a state by its name.
 fn ct_state_of(name: &[u8]) -> Option<u32> {
     let named = CT_STATES.iter().find(|(own, _)| own.as_bytes() == name);
     named.map(|(_, bit)| *bit)
 }
 
-/// Reads names of states, with commas between.
+/// Parses names of states, separated by commas.
 pub fn read_ct_state(text: &[u8]) -> Option<u32> {
     let mut names = text.split(|byte| *byte == b',');
     names.try_fold(0, |state, name| Some(state | ct_state_of(name)?))

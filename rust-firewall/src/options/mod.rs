@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command line.
+//! Command line.
 
 pub mod arguments;
 pub mod daemon;

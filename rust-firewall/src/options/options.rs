@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command line: what its values mean. The text of --help is cli/help.txt, embedded when the
-//! program is built.
+//! Values of the command line. The text of --help is cli/help.txt, embedded when the program is built.
 //!
-//! Theory of operation: `arguments` takes the structure in command-line order and keeps raw values,
-//! of which the last given wins; --help and --version act when met. Then the values are checked in
-//! the order of the help text.
+//! Theory of operation: `arguments` parses the syntax in command-line order and stores raw values, of which the last
+//! one given applies; --help and --version take effect at once. Then the values are checked in the order of the help
+//! text.
 
 use std::ffi::OsString;
 
@@ -31,27 +30,27 @@ use crate::spec::option::{
 pub const PROGRAM: &str = "rust-firewall";
 pub const VERSION: &str = "0.1.0";
 
-/// Bytes of the only slot of --profile paper; memory is committed as far as it is touched.
+/// Size of the only slot of --profile paper, in bytes; memory is allocated only for the pages that are used.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
 /// Request of a valid command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),
-    /// `policy`; `print`.
+    /// `check`; `policy` and `print` are set.
     Check(Options),
-    /// `policy`; `explain`.
+    /// `explain`; `policy` and `explain` are set.
     Explain(Options),
-    /// Print `HELP`, nothing else.
+    /// Request to print `HELP`.
     Help,
-    /// Print "rust-firewall 0.1.0".
+    /// Request to print "rust-firewall 0.1.0".
     Version,
 }
 
-/// The text of --help.
+/// Text of --help.
 pub const HELP: &str = include_str!("../../../cli/help.txt");
 
-/// Reads the first and the last queue of "N" or "N:M".
+/// Parses the first and the last queue of "N" or "N:M".
 fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
     let max = facts(ArgumentsOption::Queue).max;
@@ -75,12 +74,12 @@ fn check_queue(values: &Arguments, options: &mut Options) -> Result<(), Failure>
     Ok(())
 }
 
-/// The value of an option that is not given.
+/// Returns the value of an option that is not given.
 fn default_of(option: ArgumentsOption, profile: OptionsProfile) -> u32 {
     facts(option).defaults[profile as usize]
 }
 
-/// The options of a profile.
+/// Returns the options of a profile.
 fn profile_options(profile: OptionsProfile) -> Options {
     use ArgumentsOption as A;
     let number = |option| default_of(option, profile);
@@ -144,7 +143,7 @@ fn fail_accepting(option: ArgumentsOption) -> Failure {
     ))
 }
 
-/// Options that the profile paper excludes.
+/// Checks that no option is given that the profile paper excludes.
 fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.batch != 1 {
         return Err(fail_fixed(ArgumentsOption::Batch));
@@ -165,7 +164,7 @@ fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The profile whose values options that weren't given have; a wrong name is found by check_values.
+/// Returns the profile, which sets the values of options that are not given; check_values reports an unknown name.
 fn profile_of(values: &Arguments) -> OptionsProfile {
     let paper = profile_name(OptionsProfile::Paper).as_bytes();
     match arguments::value(values, ArgumentsOption::Profile) {
@@ -174,7 +173,7 @@ fn profile_of(values: &Arguments) -> OptionsProfile {
     }
 }
 
-/// Options that need --policy.
+/// Checks that no option is given that needs --policy.
 fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.policy.is_some() {
         return Ok(());
@@ -233,7 +232,7 @@ fn check_check(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses a command line, of which the first argument is the program's name and not looked at.
+/// Parses a command line. The first argument, the program's name, is ignored.
 pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
     let values = arguments::parse(arguments)?;
     match values.text {
@@ -258,8 +257,8 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
     }
 }
 
-/// Checks that the options give what the policy reads. Fails if --copy-bytes is less than that, or
-/// the policy asks for ct mark and --conntrack mark has none.
+/// Checks that the options provide the packet data that the policy needs. Fails if --copy-bytes is too small, or if the
+/// policy needs ct mark with --conntrack mark.
 pub fn require(options: &Options, requirement: &Requirement) -> Result<(), Failure> {
     let copy_bytes = requirement.copy_bytes;
     if options.copy_bytes_asked && options.copy_bytes < copy_bytes {
@@ -279,14 +278,15 @@ pub fn require(options: &Options, requirement: &Requirement) -> Result<(), Failu
     Ok(())
 }
 
-/// Has as many bytes of a packet copied as a policy reads, unless the command line says how many.
+/// Raises copy_bytes to the number of bytes that the policy needs, unless the command line sets it.
 pub fn provide(options: &mut Options, requirement: &Requirement) {
     if !options.copy_bytes_asked {
         options.copy_bytes = options.copy_bytes.max(requirement.copy_bytes);
     }
 }
 
-/// Makes the settings of one of the queues. requirement: of the policy, if there is one.
+/// Returns the settings of a queue.
+/// - requirement: requirement of the policy, if there is one.
 pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) -> QueueSettings {
     let asks_for = |what: fn(&Requirement) -> bool| requirement.is_some_and(what);
     let conntrack = asks_for(|reads| reads.conntrack_state || reads.conntrack_mark)
@@ -317,7 +317,7 @@ pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) 
     }
 }
 
-/// How the connections of one of the queues are followed.
+/// Returns the settings for following the connections of a queue.
 pub fn connections(options: &Options) -> ConnectionSettings {
     ConnectionSettings {
         connections: options.connections,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The options of all commands, as a valid command line gives them.
+//! Options of all commands, from a valid command line.
 
 use crate::base::log::LogLevel;
 use crate::packet::verdict::Verdict;
@@ -9,19 +9,19 @@ pub use crate::spec::option::{
     OptionsConntrack, OptionsProfile, OptionsSituation, SITUATION_COUNT,
 };
 
-/// Metadata of a captured packet, besides its bytes.
+/// Metadata of a captured packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsFacts {
-    /// Whether a hook was given; without it that of the first base chain.
+    /// Hook, if one was given; otherwise the hook of the first base chain applies.
     pub hook: Option<Hook>,
-    /// Empty = none.
+    /// Name of the interface at which it arrived; empty = none.
     pub iif: Vec<u8>,
-    /// Empty = none.
+    /// Name of the interface by which it leaves; empty = none.
     pub oif: Vec<u8>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// As `Type::CtState`.
+    /// Connection state, as `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
 }
@@ -29,11 +29,11 @@ pub struct OptionsFacts {
 /// Arguments of `explain`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsExplain {
-    /// "-" = stdin.
+    /// Path of the capture; "-" = stdin.
     pub capture: String,
-    /// Verdicts are to be those that were recorded.
+    /// True if verdicts must equal the recorded ones (--expect).
     pub expect: bool,
-    /// Metadata of packets that the capture says nothing about.
+    /// Metadata of packets without a comment in the capture.
     pub facts: OptionsFacts,
 }
 
@@ -46,61 +46,62 @@ pub struct Options {
     pub profile: OptionsProfile,
     pub copy_bytes: u32,
     pub batch: u32,
-    /// Bytes.
+    /// Size of the receive buffer in bytes.
     pub receive_buffer: u32,
-    /// On the command line, so a smaller one is a failure.
+    /// True if the command line sets the receive buffer: a smaller one is a failure.
     pub receive_buffer_asked: bool,
-    /// On the command line, so that a policy which reads more is a failure.
+    /// True if the command line sets copy_bytes: a policy that needs more is a failure.
     pub copy_bytes_asked: bool,
     pub queue_length: u32,
     pub gso: bool,
-    /// Without meaning in the profile paper.
+    /// Ignored in the profile paper.
     pub spin_us: u32,
     pub coalesce_us: u32,
-    /// A path.
+    /// Path of the policy.
     pub policy: Option<String>,
-    /// `Accept` or `Drop`.
+    /// Verdict without a policy: `Accept` or `Drop`.
     pub default_verdict: Verdict,
     pub malformed_by_policy: bool,
     pub conntrack: OptionsConntrack,
-    /// `Accept` or `Drop`.
+    /// Verdict for packets of connections whose name is undecided: `Accept` or `Drop`.
     pub undecided_verdict: Verdict,
-    /// With accept: bytes each way, beyond which a name can't be read.
+    /// Maximum number of bytes in each direction that pass undecided, if the verdict is accept; after it the name is
+    /// unreadable.
     pub undecided_bytes: u32,
-    /// That a worker follows.
+    /// Maximum number of connections that a worker follows.
     pub connections: u32,
-    /// Bytes, of a worker.
+    /// Memory of a worker for hellos, in bytes.
     pub hello_memory: u32,
     pub hello_timeout_s: u32,
-    /// Addresses.
+    /// Maximum number of learned addresses.
     pub learned: u32,
-    /// Bits of marks in which classes are told; 0 = the policy decides.
+    /// Bits of the mark for classes; 0 = the policy's verdict is final.
     pub stage: u32,
-    /// Bits of marks that rules set only where names are final.
+    /// Bits of the mark that rules set only if names are final.
     pub settled: u32,
-    /// By `OptionsSituation`.
+    /// Modes by `OptionsSituation`; true = open.
     pub fail_open: [bool; SITUATION_COUNT],
-    /// 0 = none.
+    /// Deadline of the guard in milliseconds; 0 = none.
     pub deadline_ms: u32,
-    /// 0 = no interval.
+    /// Interval of ledgers in seconds; 0 = none.
     pub stats_s: u32,
     pub json: bool,
-    /// A file, "-" or unix:PATH.
+    /// Destination of events: a file, "-" or unix:PATH.
     pub events: Option<String>,
     pub events_rate: u32,
     pub log_level: LogLevel,
-    /// A path.
+    /// Path of the control socket.
     pub control: Option<String>,
     pub control_mode: u32,
-    /// USER or USER:GROUP; none = who starts the program.
+    /// Owner of the control socket, USER or USER:GROUP; None = the user that starts the program.
     pub control_owner: Option<String>,
-    /// A path.
+    /// Path of the old firewall's control socket.
     pub take_over: Option<String>,
-    /// None = the default.
+    /// User to become; None = the default.
     pub user: Option<String>,
     pub sandbox: bool,
-    /// `check`: print the policy.
+    /// True if `check` prints the policy.
     pub print: bool,
-    /// The options of `explain`.
+    /// Arguments of `explain`.
     pub explain: OptionsExplain,
 }

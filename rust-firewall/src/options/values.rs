@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Single values of the command line, read and checked. What is wrong is told in one line that names
-//! the option and quotes the value.
+//! Parsing and checking of single values of the command line. Each error is one line that names the option and quotes
+//! the value.
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
 use crate::spec::option::facts;
 
-/// A failure of the command line.
+/// Returns a failure of the command line.
 pub fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// Expected value of a given option.
+/// Returns the failure of an option with an invalid value, which names the expected values.
 pub fn fail(option: ArgumentsOption, value: &[u8]) -> Failure {
     usage(format!(
         "--{} \"{}\": expected {}",
@@ -21,7 +21,9 @@ pub fn fail(option: ArgumentsOption, value: &[u8]) -> Failure {
     ))
 }
 
-/// An option has no meaning without another, "--policy", which is called `what` in a sentence.
+/// Returns the failure of an option that needs another one.
+/// - what: phrase for the other option: "a policy".
+/// - other: the other option: "--policy".
 pub fn fail_without(option: ArgumentsOption, what: &str, other: &str) -> Failure {
     usage(format!(
         "--{} has no meaning without {what}: add {other} or leave it out",
@@ -29,7 +31,7 @@ pub fn fail_without(option: ArgumentsOption, what: &str, other: &str) -> Failure
     ))
 }
 
-/// Reads decimal digits, and nothing else.
+/// Parses a text that consists of decimal digits.
 pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
     if text.is_empty() {
         return None;
@@ -42,7 +44,7 @@ pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
     })
 }
 
-/// Reads hexadecimal digits, and nothing else.
+/// Parses a text that consists of hexadecimal digits.
 fn read_hexadecimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() {
         return None;
@@ -53,7 +55,7 @@ fn read_hexadecimal(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// Reads a mark, hexadecimal behind 0x or decimal.
+/// Parses a mark: hexadecimal after 0x, or decimal.
 pub fn read_mark(text: &[u8]) -> Option<u32> {
     match text.strip_prefix(b"0x") {
         Some(digits) => read_hexadecimal(digits),
@@ -61,7 +63,7 @@ pub fn read_mark(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// Sets a number of the option's range, if it was given.
+/// Sets a number within the option's range, if the option was given.
 pub fn number(
     values: &Arguments,
     option: ArgumentsOption,
@@ -77,7 +79,8 @@ pub fn number(
     Ok(())
 }
 
-/// Sets a choice if the option was given. names: the option's.
+/// Sets a choice, if the option was given.
+/// - names: names of the option's choices.
 pub fn choice<T: Copy>(
     values: &Arguments,
     option: ArgumentsOption,
@@ -94,8 +97,7 @@ pub fn choice<T: Copy>(
     Ok(())
 }
 
-/// The value of an option, if it was given: a text in UTF-8, not empty and not longer than the
-/// option's may be.
+/// Returns the value of an option, if it was given: a text in UTF-8, neither empty nor too long for the option.
 pub fn text(values: &Arguments, option: ArgumentsOption) -> Result<Option<String>, Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(None);
@@ -106,7 +108,7 @@ pub fn text(values: &Arguments, option: ArgumentsOption) -> Result<Option<String
         .ok_or_else(|| fail(option, value))
 }
 
-/// A path as text.
+/// Returns a path as text.
 pub fn path(value: &[u8]) -> Result<String, Failure> {
     String::from_utf8(value.to_vec()).map_err(|_| {
         let quoted = arguments::quote(value);
