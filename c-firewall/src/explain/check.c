@@ -12,17 +12,17 @@
 #include "policy/print.h"
 
 enum {
-    RULES_TOLD = 8, // places of rules that are named at most
+    RULES_TOLD = 8, // maximum number of rules whose positions are named
 };
 
-/// Whether a statement looks in a set that learns.
+/// Returns true if a statement searches a set that learns addresses.
 static bool asks_learnt(const struct policy_table *table,
                         const struct policy_statement *statement) {
     return statement->kind == POLICY_MATCH && statement->match->right == POLICY_RIGHT_NAMED &&
            policy_set_learns(&table->sets[statement->match->set]);
 }
 
-/// Whether a rule of a table matches a name, or an address learned from a name.
+/// Returns true if a rule of a table matches a name, or an address learned from a name.
 static bool reads_names(const struct policy_table *table, const struct policy_rule *rule) {
     for (uint32_t i = 0; i < rule->count; i++) {
         const struct policy_key *key = describe_key_of(&rule->statements[i]);
@@ -36,7 +36,8 @@ static bool reads_names(const struct policy_table *table, const struct policy_ru
     return false;
 }
 
-/// Says which rules of a chain nft does not know. told: how many there were, of all chains.
+/// Lists the rules of a chain that nft does not support.
+/// - told: number of such rules so far, in all chains.
 static void put_chain(FILE *out, const struct policy *policy, const struct policy_table *table,
                       const struct policy_chain *chain, uint32_t *told) {
     for (uint32_t i = 0; i < chain->count; i++) {
@@ -49,7 +50,7 @@ static void put_chain(FILE *out, const struct policy *policy, const struct polic
     }
 }
 
-/// Says which rules nft does not know, if there are any.
+/// Lists the rules that nft does not support, if there are any.
 static void put_rules(FILE *out, const struct policy *policy) {
     uint32_t told = 0;
 
@@ -62,7 +63,7 @@ static void put_rules(FILE *out, const struct policy *policy) {
         putc('\n', out);
 }
 
-/// Summary of a valid policy; to be freed. NULL: no memory.
+/// Returns the report on a valid policy, which the caller frees; NULL if there is no memory.
 static char *summary(const struct policy *policy) {
     char *text = NULL;
     size_t length = 0;
@@ -78,7 +79,7 @@ static char *summary(const struct policy *policy) {
     return NULL;
 }
 
-/// Prints a text, which is freed. Returns 0, or -ENOMEM with failure filled in.
+/// Prints a text, and frees it. Returns 0, or -ENOMEM with failure filled in if it is NULL.
 static int print(char *text, struct failure *failure) {
     if (!text) {
         failure_set_start(failure, "malloc", ENOMEM);
@@ -94,7 +95,8 @@ static void put_line(const char *text) { puts(text); }
 static void warn(const char *text) { log_warn("%s", text); }
 
 int check_run(const struct options *options) {
-    const struct compile_settings settings = {0}; // interfaces are looked for when packets run
+    // `check` ignores interfaces: they are searched when packets are filtered.
+    const struct compile_settings settings = {0};
     struct policy policy = {0};
     struct compiled *compiled = NULL;
     struct failure failure;

@@ -7,10 +7,12 @@
 #include "options/explain.h"
 
 enum {
-    VALUE_BYTES_MAX = 63, // a longer value of a field that is looked at is damage
+    // Maximum length of a known field's value, in bytes; a longer one is damage.
+    VALUE_BYTES_MAX = 63,
 };
 
-/// A field that is looked at: its name, and what takes its value. False if it is no such value.
+/// A known field: its name, and the function that parses its value. The function returns false if
+/// the value is invalid.
 struct field {
     const char *name;
     bool (*take)(struct comment *comment, const char *value);
@@ -68,7 +70,7 @@ static const struct field fields[] = {
     {"gid", take_gid},         {"ct", take_ct_state}, {"ctmark", take_ct_mark},
 };
 
-/// The number that a hexadecimal digit stands for, -1 if it is none.
+/// Returns the value of a hexadecimal digit; -1 if it is none.
 static int digit_of(uint8_t byte) {
     static const char digits[] = "0123456789abcdef";
     const uint8_t lower = byte >= 'A' && byte <= 'F' ? (uint8_t)(byte + 'a' - 'A') : byte;
@@ -77,7 +79,8 @@ static int digit_of(uint8_t byte) {
     return found ? (int)(found - digits) : -1;
 }
 
-/// The bytes that a value stands for, without NUL, which is put behind them.
+/// Decodes %XX in a value, and appends a NUL. Returns false if the value holds a NUL, or is damaged
+/// or too long.
 static bool decode(const uint8_t *text, size_t length, char value[static VALUE_BYTES_MAX + 1]) {
     size_t count = 0;
 
@@ -101,7 +104,7 @@ static bool decode(const uint8_t *text, size_t length, char value[static VALUE_B
     return true;
 }
 
-/// Whether all bytes lie between two, and there is one.
+/// Returns true if the text is not empty and all its bytes lie within the range.
 static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t high) {
     for (size_t i = 0; i < length; i++)
         if (text[i] < low || text[i] > high)
@@ -109,8 +112,8 @@ static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t 
     return length > 0;
 }
 
-/// Parses a field, NAME=VALUE. seen: a bit for each of fields. False if it is damaged or there
-/// twice.
+/// Parses a field, NAME=VALUE. Returns false if it is damaged or repeated.
+/// - seen: one bit per element of fields.
 static bool take(struct comment *comment, const uint8_t *text, size_t length, uint32_t *seen) {
     const uint8_t *equals = memchr(text, '=', length);
     const size_t name = equals ? (size_t)(equals - text) : 0;

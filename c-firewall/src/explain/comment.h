@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a capture's comment tells of a packet, as `fwctl record` writes it: `twinwall: verdict=drop
-// by=rule rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`. Fields have one space before them
-// and a value without spaces; percent signs and what is not printed stand in it as %XX. Fields that
-// are not known are left alone.
+// Metadata of a packet in a capture's comment, as `fwctl record` writes it: `twinwall: verdict=drop
+// by=rule rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`. Each field has one space before it,
+// and a value without spaces; percent signs and unprintable characters are written as %XX. Unknown
+// fields are ignored.
 #ifndef EXPLAIN_COMMENT_H
 #define EXPLAIN_COMMENT_H
 
@@ -13,14 +13,14 @@
 #include "options/types.h"
 #include "packet/verdict.h"
 
-/// Parsed comment. The packet lacks fields that the comment does not name.
+/// Parsed comment. Fields that the comment does not name are unset.
 struct comment {
     struct options_facts facts;
     bool has_verdict;
     enum verdict verdict;
 };
 
-/// Reads a comment, from behind PCAP_COMMENT_BEGIN on.
+/// Parses a comment after PCAP_COMMENT_BEGIN.
 /// - Returns 0, or -EINVAL if it is damaged, with comment untouched.
 int comment_read(const uint8_t *text, size_t length, struct comment *comment);
 

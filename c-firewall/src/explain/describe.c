@@ -10,7 +10,7 @@
 #include "policy/value.h"
 #include "worker/reject.h"
 
-/// Prints a text that print made, and frees it.
+/// Prints a text from print, and frees it.
 static void put(FILE *out, char *text) {
     fputs(text ? text : "", out);
     free(text);
@@ -54,7 +54,7 @@ void describe_rule_text(FILE *out, const struct policy *policy, struct compile_p
     put(out, print_rule(policy, &policy->tables[place.table], describe_rule(policy, place)));
 }
 
-/// Prints an address as it stands in the packet, with its port if it has one.
+/// Prints an address of the packet, with its port if it has one.
 static void put_address(FILE *out, const uint8_t *bytes, bool is_ipv4, bool has_port,
                         uint16_t port) {
     const bool brackets = !is_ipv4 && has_port;
@@ -69,7 +69,7 @@ static void put_address(FILE *out, const uint8_t *bytes, bool is_ipv4, bool has_
         fprintf(out, ":%u", port);
 }
 
-/// Prints the protocol and what its header says.
+/// Prints the protocol with the fields of its header.
 static void put_protocol(FILE *out, const struct packet *packet) {
     putc(' ', out);
     put(out, print_value(POLICY_INET_PROTO, packet->protocol));
@@ -115,7 +115,7 @@ const struct policy_key *describe_key_of(const struct policy_statement *statemen
     return NULL;
 }
 
-/// A name that came in a packet, in quotes.
+/// Returns a name from a packet, in quotes, with `?` for unprintable characters.
 static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
     putc('"', out);
     for (size_t i = 0; i < length; i++) {
@@ -126,7 +126,8 @@ static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
     putc('"', out);
 }
 
-/// The protocols that a client offers, as in a set; what can't be shown as `?`.
+/// Returns the protocols that a client offers, in the syntax of a set, with `?` for unprintable
+/// characters.
 static void put_protocols(FILE *out, const struct names *names) {
     const uint8_t *at = names->alpn, *end = at + names->alpn_length;
     const char *before = "";
@@ -144,7 +145,7 @@ static void put_protocols(FILE *out, const struct names *names) {
     fputs(" }", out);
 }
 
-/// The value of a field of a packet, but for an interface.
+/// Returns the value of a packet's field, unless it is an interface.
 static void put_value(FILE *out, enum policy_type type, policy_value value,
                       const struct names *names) {
     if (type == POLICY_HOSTNAME)
@@ -175,7 +176,7 @@ static void put_differs(FILE *out, const struct policy *policy, const struct dec
     }
 }
 
-/// The words for a packet of another kind than the rule is for.
+/// Returns the reason why the rule does not apply to a packet's protocol.
 static const char *other_kind(const struct policy_rule *rule) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
 

@@ -22,7 +22,7 @@
 #include "worker/reject.h"
 
 enum {
-    GENERATION = 1, // there is one policy
+    GENERATION = 1, // generation of the only policy
 };
 
 static int engine_make(struct explain_engine *engine, struct explain *explain, bool linear,
@@ -51,7 +51,7 @@ static void engine_free(struct explain_engine *engine) {
     compile_free(engine->compiled);
 }
 
-/// The hook of the base chain that stands first in the text, else input.
+/// Returns the hook of the base chain that comes first in the text; input without one.
 static enum policy_hook first_hook(const struct policy *policy) {
     for (uint32_t i = 0; i < policy->table_count; i++)
         for (uint32_t j = 0; j < policy->tables[i].chain_count; j++) {
@@ -63,7 +63,8 @@ static enum policy_hook first_hook(const struct policy *policy) {
     return POLICY_INPUT;
 }
 
-/// Parses as much of a packet as the daemon copies. inspected: filled in, for decide_input.
+/// Parses those bytes of a packet that the daemon would copy.
+/// - inspected: out: the fields, for decide_input.
 static enum packet_status inspect(const struct explain *explain, const struct pcap_packet *packet,
                                   struct packet *inspected) {
     const uint32_t copy_bytes = explain->options.copy_bytes;
@@ -72,15 +73,16 @@ static enum packet_status inspect(const struct explain *explain, const struct pc
     return packet_parse(packet->bytes, captured, packet->original, inspected);
 }
 
-/// The protocol that the kernel says a packet is of. version: that the frame says; 0 = decide
-/// looks.
+/// Returns the protocol that the kernel would report for a packet.
+/// - version: IP version in the frame; 0 = decide reads it from the packet.
 static uint8_t nfproto_of(uint8_t version) {
     if (version == 4)
         return FIELDS_IPV4;
     return version == 6 ? FIELDS_IPV6 : 0;
 }
 
-/// Packet metadata that the daemon would have. parsed: for the input to point to.
+/// Returns the policy's input for a packet, with the metadata that the daemon would have.
+/// - parsed: storage that the input points to.
 static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
                                     struct packet *parsed) {
     const struct options_facts *facts = &explain->facts;
@@ -112,7 +114,7 @@ static bool same_place(struct compile_place a, struct compile_place b) {
     return a.table == b.table && a.chain == b.chain && a.rule == b.rule;
 }
 
-/// Whether both engines decided the same.
+/// Returns true if both engines came to the same decision.
 static bool agree(const struct explain *explain, const struct decide_outcome *a,
                   const struct decide_outcome *b) {
     if (a->verdict != b->verdict || a->by != b->by || a->mark_set != b->mark_set ||
@@ -137,7 +139,7 @@ static int fail_disagreement(const struct explain *explain, struct failure *fail
     return -EFAULT;
 }
 
-/// Compares the counters of both engines.
+/// Returns true if the counters of both engines are equal.
 static bool counters_agree(const struct explain *explain) {
     for (uint32_t i = 0; i < compile_counters(explain->daemon.compiled); i++) {
         struct flow_counter daemon = {0}, linear = {0};
@@ -160,7 +162,7 @@ static void add_verdict(struct explain_sums *sums, enum verdict verdict) {
         sums->dropped++;
 }
 
-/// Whether a reply to the packet at hand would be sent.
+/// Returns true if the daemon would send a reply to the current packet.
 static bool has_reply(const struct explain *explain, const struct packet *inspected) {
     uint8_t reply[REJECT_IPV6_MAX];
 
@@ -168,8 +170,8 @@ static bool has_reply(const struct explain *explain, const struct packet *inspec
            reject_build(&explain->outcome.reject, inspected, reply) > 0;
 }
 
-/// Packet metadata for the parsers of names. A capture doesn't tell which checksums
-/// were still to be made, so all are taken for right.
+/// Returns a packet's metadata for the name readers. All checksums count as valid, because a
+/// capture does not show which ones the sender had left to the network card.
 static struct connection_input connection_input(const struct explain *explain) {
     return (struct connection_input){.checksum = CONNECTION_CHECKSUM_NOT_READY,
                                      .generation = GENERATION,
@@ -178,7 +180,7 @@ static struct connection_input connection_input(const struct explain *explain) {
                                      .now_ns = explain->now_ns};
 }
 
-/// Adds a packet to its connection. Returns whether the policy reads names.
+/// Follows a packet's connection. Returns false if the policy reads no names.
 static bool follow_names(struct explain *explain, const struct packet *parsed,
                          struct named *named) {
     const struct connection_input how = connection_input(explain);
@@ -189,17 +191,18 @@ static bool follow_names(struct explain *explain, const struct packet *parsed,
     return true;
 }
 
-/// Learns from a packet that is accepted, if the policy does. Both engines have the same addresses.
+/// Learns addresses from an accepted packet, if the policy learns. Both engines share the
+/// addresses.
 static void learn(struct explain *explain, const struct packet *parsed) {
     const struct connection_input how = connection_input(explain);
-    uint64_t results[TEACH_RESULT_COUNT] = {0}; // which nobody asks for
+    uint64_t results[TEACH_RESULT_COUNT] = {0}; // not reported by explain
 
     if (!explain->asked)
         return;
     teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, results);
 }
 
-/// Walks the policy both ways. Returns 0, or -errno with failure filled in.
+/// Decides a packet by both engines. Returns 0, or -errno with failure filled in.
 static int walk_both(struct explain *explain, const struct decide_settings *settings,
                      const struct decide_input *input, struct failure *failure) {
     const struct decide_recorder recorder = trace_recorder(&explain->trace);
@@ -218,10 +221,10 @@ static int walk_both(struct explain *explain, const struct decide_settings *sett
     return agree(explain, &explain->outcome, &walked) ? 0 : fail_disagreement(explain, failure);
 }
 
-/// Asks the policy, of a packet with several queries of DNS or requests of HTTP for each, until one
-/// is not accepted.
-/// Keeps what its client has shown. named: NULL = the policy reads no names. Returns 0, or -errno
-/// with failure filled in.
+/// Decides a packet by the policy; a packet with several DNS queries or HTTP requests once for
+/// each, until one is not accepted. Stores the names that its client has shown. Returns 0, or
+/// -errno with failure filled in.
+/// - named: NULL if the policy reads no names.
 static int ask_policy(struct explain *explain, const struct decide_settings *settings,
                       struct decide_input *input, struct named *named, struct failure *failure) {
     struct connections *connections = &explain->connections;
@@ -238,7 +241,8 @@ static int ask_policy(struct explain *explain, const struct decide_settings *set
     return result;
 }
 
-/// Decides a packet both ways. Returns 0, or -errno with failure filled in.
+/// Decides a packet by both engines, and counts the result. Returns 0, or -errno with failure
+/// filled in.
 static int decide_both(struct explain *explain, const struct pcap_packet *packet,
                        struct failure *failure) {
     const struct options *options = &explain->options;
@@ -276,8 +280,8 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     return 0;
 }
 
-/// Facts of the current packet: from its comment, otherwise from the options; and the
-/// verdict that was recorded.
+/// Sets the metadata of the current packet, from its comment or else from the options, and its
+/// recorded verdict.
 static void take_facts(struct explain *explain, const struct pcap_packet *packet) {
     struct comment comment = {0};
     const int result =
@@ -326,7 +330,7 @@ static int explain_capture(struct explain *explain, struct failure *failure) {
         if (result < 0)
             break;
         if (strcmp(explain->options.explain.capture, "-") == 0)
-            fflush(stdout); // who feeds it may go on for hours
+            fflush(stdout); // the capture may be a pipe that stays open for hours
     }
     explain->skipped = pcap.skipped;
     pcap_close(&pcap);
@@ -341,8 +345,8 @@ static int explain_capture(struct explain *explain, struct failure *failure) {
     return 0;
 }
 
-/// Makes room for connections, if the policy reads names. Returns 0, or -errno with failure filled
-/// in.
+/// Creates the table of connections, if the policy reads names. Returns 0, or -errno with failure
+/// filled in.
 static int connections_make(struct explain *explain, struct failure *failure) {
     const struct connection_settings settings = options_connections(&explain->options);
     int result;
@@ -356,8 +360,8 @@ static int connections_make(struct explain *explain, struct failure *failure) {
     return result;
 }
 
-/// Makes room for what both engines learn, if the policy does. Returns 0, or -errno with failure
-/// filled in.
+/// Creates the table of learned addresses for both engines, if the policy learns. Returns 0, or
+/// -errno with failure filled in.
 static int learned_of(struct explain *explain, struct failure *failure) {
     struct compiled *daemon = explain->daemon.compiled;
 
@@ -372,7 +376,7 @@ static int learned_of(struct explain *explain, struct failure *failure) {
     return -ENOMEM;
 }
 
-/// Whether verdicts are those that were recorded. A capture without any proves nothing.
+/// Checks that verdicts equal the recorded ones. Fails also if the capture has none.
 static int check_expected(const struct explain *explain, struct failure *failure) {
     const struct explain_sums *sums = &explain->sums;
     const char *capture = explain->options.explain.capture;
@@ -410,7 +414,7 @@ static int explain_all(struct explain *explain, struct failure *failure) {
         result = learned_of(explain, failure);
     if (result == 0)
         result = explain_capture(explain, failure);
-    fflush(stdout); // what was explained stands before what went wrong
+    fflush(stdout); // explanations come before the error
     if (result == 0 && options->explain.expect)
         result = check_expected(explain, failure);
     return result;

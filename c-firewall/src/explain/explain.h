@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// `explain`: the packets of a capture through a policy, each with its verdict and the walk there.
+// Command `explain`: decides the packets of a capture by a policy, and prints each verdict with the
+// rules that led to it.
 //
 // Theory of operation: each packet is decided twice, by the policy as the daemon compiles it and
-// rule by rule; the walk that is told of is the second. A difference between the two is a fault of
-// the program, and ends it.
+// rule by rule. The printed trace is that of the second pass. If the results differ, the program
+// has a defect, and ends.
 #ifndef EXPLAIN_EXPLAIN_H
 #define EXPLAIN_EXPLAIN_H
 

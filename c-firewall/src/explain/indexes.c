@@ -7,11 +7,11 @@
 enum {
     IIF = 1,
     OIF = 2,
-    FIRST = 3, // the first name's
+    FIRST = 3, // index number of the first name
     ROOM_AT_FIRST = 16,
 };
 
-/// 0 = it is not known.
+/// Returns the index number of a name in the policy; 0 = none.
 static uint32_t number_of(const struct indexes *indexes, const char *name) {
     for (size_t i = 0; i < indexes->count; i++)
         if (strcmp(indexes->known[i], name) == 0)
@@ -36,7 +36,7 @@ uint32_t indexes_add(const char *name, void *context) {
         indexes->known = known;
         indexes->room = room;
     }
-    // The language has no longer indexes.
+    // The policy's language has no longer names.
     strncpy(indexes->known[indexes->count], name, OPTION_INTERFACE_BYTES_MAX);
     indexes->known[indexes->count][OPTION_INTERFACE_BYTES_MAX] = '\0';
     return FIRST + (uint32_t)indexes->count++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Interfaces by numbers, where there are names only: a policy's have one each, and so have the two
-// of the packet at hand, if the policy does not name them.
+// Index numbers for interfaces that are known by name only: one for each name in the policy, and
+// two for the current packet's interfaces, if the policy does not name them.
 #ifndef EXPLAIN_INDEXES_H
 #define EXPLAIN_INDEXES_H
 
@@ -10,26 +10,29 @@
 
 #include "options/types.h"
 
-/// The names that a policy has, in the order in which they were asked for. Zeroed it has none.
+/// Names of interfaces in the policy, in the order of their first lookup. Zeroed = none.
 struct indexes {
     size_t count;
     size_t room;
-    bool failed; // there was no memory for all of them
+    bool failed; // true if there was no memory for a name
     char (*known)[OPTION_INTERFACE_BYTES_MAX + 1];
 };
 
-/// The number of a name in the policy, which gets one if it has none; 0 if there is no memory. For
-/// compile_settings. context: the struct indexes.
+/// Returns the index number of a name in the policy; adds the name if it is new; 0 if there is no
+/// memory. A callback for compile_settings.
+/// - context: the struct indexes.
 uint32_t indexes_add(const char *name, void *context);
 
-/// The number of a packet's interface by which it came; 0 = none. name: "" = none.
+/// Returns the index number of the interface at which a packet arrived; 0 = none.
+/// - name: name of the interface; "" = none.
 uint32_t indexes_iif(const struct indexes *indexes, const char *name);
 
-/// The number of a packet's interface by which it leaves; 0 = none. iif: the name of the other one,
-/// which may be the same.
+/// Returns the index number of the interface by which a packet leaves; 0 = none.
+/// - iif: name of the interface at which it arrived, which may be the same.
 uint32_t indexes_oif(const struct indexes *indexes, const char *name, const char *iif);
 
-/// The name that a number stands for; "" = none. iif, oif: of the packet at hand.
+/// Returns the interface name for an index number; "" = none.
+/// - iif, oif: interfaces of the current packet.
 const char *indexes_name_of(const struct indexes *indexes, uint32_t number, const char *iif,
                             const char *oif);
 

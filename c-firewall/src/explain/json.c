@@ -22,7 +22,7 @@ static void put_string(FILE *out, const char *text) {
     putc('"', out);
 }
 
-/// A string in the making: print to `out`, then end it.
+/// A JSON string that is being built: text is printed to `out`, then the string is ended.
 struct string {
     FILE *out;
     char *text;
@@ -50,7 +50,8 @@ static void put_place(FILE *out, const struct explain *explain, struct compile_p
     string_end(&string, out);
 }
 
-/// before: what stands before the chain's name.
+/// Writes the name of a chain as a JSON string.
+/// - before: text before the name.
 static void put_chain(FILE *out, const struct explain *explain, struct compile_place place,
                       const char *before) {
     struct string string;

@@ -9,8 +9,8 @@
 #include "options/daemon.h"
 
 enum {
-    STEP = 2,            // columns of an indentation
-    STEPS_OF_A_JUMP = 2, // a chain stands under the rule that led there
+    STEP = 2,            // number of columns per level of indentation
+    STEPS_OF_A_JUMP = 2, // levels of indentation of a chain below the rule that led to it
 };
 
 #define NS_PER_US 1000
@@ -23,7 +23,7 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     describe_why(out, &explain->policy, step, &explain->shown, explain_interface, (void *)explain);
 }
 
-/// Whether a rule held.
+/// Returns the mark that shows whether a rule matched.
 static const char *matched(const struct decide_step *step) {
     if (step->may)
         return "may";
@@ -123,7 +123,7 @@ static void put_verdict(FILE *out, const struct explain *explain) {
     putc('\n', out);
 }
 
-/// The verdict that was recorded, if it was another.
+/// Prints the recorded verdict, if it differs.
 static void put_recorded(FILE *out, const struct explain *explain) {
     if (explain_differs(explain))
         fprintf(out, "  recorded otherwise: %s\n", verdict_name(explain->recorded));

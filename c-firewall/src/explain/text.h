@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What `explain` prints as text.
+// Output of `explain` as text.
 #ifndef EXPLAIN_TEXT_H
 #define EXPLAIN_TEXT_H
 
@@ -7,10 +7,10 @@
 
 #include "explain/types.h"
 
-/// Prints the packet at hand, as text.
+/// Prints the current packet with its trace as text.
 void explain_text_packet(FILE *out, const struct explain *explain);
 
-/// Prints what stands at the end, as text.
+/// Prints the summary as text.
 void explain_text_end(FILE *out, const struct explain *explain);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { ROOM_AT_FIRST = 64 };
 
-/// Room for one more item, which is zeroed; NULL if there is no memory.
+/// Appends a zeroed item; returns NULL if there is no memory.
 static struct trace_item *add(struct trace *trace) {
     if (trace->count == trace->room) {
         const size_t room = trace->room > 0 ? trace->room * 2 : ROOM_AT_FIRST;
@@ -52,7 +52,7 @@ void trace_free(struct trace *trace) {
     *trace = (struct trace){0};
 }
 
-/// Whether a rule could have given a packet with this verdict another one.
+/// Returns true if a rule could have given a packet with this verdict another one.
 static bool leads_elsewhere(const struct policy_rule *rule, enum verdict verdict) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
 

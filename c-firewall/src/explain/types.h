@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What `explain` works with and the packet at hand, for the walk and for those who print it.
+// State of `explain`, and the current packet.
 #ifndef EXPLAIN_TYPES_H
 #define EXPLAIN_TYPES_H
 
@@ -15,18 +15,18 @@
 #include "packet/packet.h"
 #include "policy/policy.h"
 
-/// The sums over all packets.
+/// Sums over all packets.
 struct explain_sums {
     uint64_t packets;
     uint64_t accepted;
     uint64_t dropped;
     uint64_t rejected;
-    uint64_t recorded;  // packets whose verdict was recorded
+    uint64_t recorded;  // number of packets with a recorded verdict
     uint64_t different; // packets whose verdict differs from the recorded one
-    uint64_t damaged;   // comments that could not be read
+    uint64_t damaged;   // number of invalid comments
 };
 
-/// A policy compiled, with its state.
+/// A compiled policy with its state.
 struct explain_engine {
     struct compiled *compiled;
     struct flow flow;
@@ -35,39 +35,40 @@ struct explain_engine {
 
 /// State of `explain`, and the current packet.
 struct explain {
-    struct options options; // as given, with as many bytes copied as the policy reads
+    struct options options; // options as given, with copy_bytes as large as the policy needs
     struct policy policy;
     enum policy_hook hook; // hook of packets without a comment
     struct indexes indexes;
     struct options_facts facts;   // metadata of the current packet
-    struct explain_engine daemon; // as the daemon has it
-    struct explain_engine linear; // rule by rule
+    struct explain_engine daemon; // engine as in the daemon
+    struct explain_engine linear; // engine that compares rule by rule
     struct explain_sums sums;
-    uint64_t skipped;  // frames that are not IP
-    uint64_t first_ns; // when the first packet came
-    uint64_t now_ns;   // the time of the latest packet so far
-    uint64_t number;   // of the packet's frame, from 1
-    int64_t time_ns;   // of the packet, since the first
+    uint64_t skipped;  // number of frames that are not IP
+    uint64_t first_ns; // time of the first packet
+    uint64_t now_ns;   // time of the latest packet so far
+    uint64_t number;   // number of the packet's frame, from 1
+    int64_t time_ns;   // time of the packet since the first one
     struct packet packet;
     enum packet_status status;
     struct decide_outcome outcome;
-    bool has_connections; // the policy reads names
+    bool has_connections; // true if the policy reads names
     struct connections connections;
-    struct asked *asked; // if the policy learns; else NULL
+    struct asked *asked; // pending DNS queries, if the policy learns; else NULL
     struct names shown;  // names that the client of the current packet has shown
     struct trace trace;
-    bool has_reply; // a reject whose reply is due
+    bool has_reply; // true if the packet was rejected and the daemon would send a reply
     bool has_recorded;
-    enum verdict recorded; // the verdict that was recorded
+    enum verdict recorded; // recorded verdict of the packet
 };
 
-/// Whether the packet's verdict is another than the recorded one.
+/// Returns true if the packet's verdict differs from the recorded one.
 bool explain_differs(const struct explain *explain);
 
-/// The name of the interface that has this index here; "" = none. context: the struct explain.
+/// Returns the name of the interface with an index; "" = none.
+/// - context: the struct explain.
 const char *explain_interface(void *context, uint32_t index);
 
-/// Position of a counter in the policy's text, and its figures.
+/// Returns the position of a counter in the policy's text, and its values.
 struct compile_place explain_counter(const struct explain *explain, uint32_t counter,
                                      struct flow_counter *figures);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `check`: whether a policy is sound.
+//! Command `check`: checks a policy.
 
 use crate::base::log::{self, Failure, LogExit};
 use crate::base::output;
@@ -14,10 +14,10 @@ use crate::policy::{
     Table,
 };
 
-/// Places of rules that are named at most.
+/// Maximum number of rules whose positions are named.
 const RULES_TOLD: usize = 8;
 
-/// Whether a statement looks in a set that learns.
+/// Returns true if a statement searches a set that learns addresses.
 fn asks_learnt(table: &Table, statement: &Statement) -> bool {
     let StatementKind::Match(matched) = &statement.kind else {
         return false;
@@ -28,7 +28,7 @@ fn asks_learnt(table: &Table, statement: &Statement) -> bool {
     }
 }
 
-/// Whether a rule of a table matches a name, or an address learned from a name.
+/// Returns true if a rule of a table matches a name, or an address learned from a name.
 fn reads_names(table: &Table, rule: &Rule) -> bool {
     rule.statements.iter().any(|statement| {
         let fields = describe::key_of(statement).map_or(&[][..], |key| &key.fields);
@@ -37,7 +37,8 @@ fn reads_names(table: &Table, rule: &Rule) -> bool {
     })
 }
 
-/// Says which rules of a chain nft does not know. told: how many there were, of all chains.
+/// Lists the rules of a chain that nft does not support.
+/// - told: number of such rules so far, in all chains.
 fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, told: &mut usize) {
     for rule in chain.rules.iter().filter(|rule| reads_names(table, rule)) {
         *told += 1;
@@ -54,7 +55,7 @@ fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, to
     }
 }
 
-/// Says which rules nft does not know, if there are any.
+/// Lists the rules that nft does not support, if there are any.
 fn put_rules(out: &mut String, policy: &Policy) {
     let mut told = 0;
     for table in &policy.tables {
@@ -70,7 +71,7 @@ fn put_rules(out: &mut String, policy: &Policy) {
     }
 }
 
-/// Report on a sound policy.
+/// Returns the report on a valid policy.
 fn summary(policy: &Policy) -> String {
     let mut out = String::from("ok\n");
     put_rules(&mut out, policy);
@@ -79,7 +80,7 @@ fn summary(policy: &Policy) -> String {
 
 fn check(options: &Options) -> Result<(), Failure> {
     let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
-    // Interfaces are looked for when packets run.
+    // `check` ignores interfaces: they are searched when packets are filtered.
     let settings = CompileSettings {
         linear: false,
         interface_index: &|_| 0,
@@ -96,8 +97,8 @@ fn check(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints "ok" and what nft knows nothing of, and warns of what does less than it seems to; or with
-/// options.print the canonical text; or what is wrong. Returns the exit code.
+/// Prints "ok" and the rules that nft does not support, and logs warnings about rules with less effect than they seem
+/// to have; with options.print it prints the canonical text; for an invalid policy, the error. Returns the exit code.
 pub fn run(options: &Options) -> LogExit {
     match check(options) {
         Ok(()) => LogExit::Stopped,

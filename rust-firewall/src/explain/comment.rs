@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Facts in a capture's comment on a packet, as `fwctl record` writes it: `twinwall: verdict=drop by=rule
-//! rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`. Fields have one space before them and a value without
-//! spaces; percent signs and what is not printed stand in it as %XX. Fields that are not known are left alone.
+//! Metadata of a packet in a capture's comment, as `fwctl record` writes it: `twinwall: verdict=drop by=rule
+//! rule=web.nft:6 hook=input iif=eth0 mark=0x0 ct=new`. Each field has one space before it, and a value without spaces;
+//! percent signs and unprintable characters are written as %XX. Unknown fields are ignored.
 
 use crate::options::explain;
 use crate::options::types::OptionsFacts;
 use crate::options::values;
 use crate::packet::verdict::{self, Verdict};
 
-/// A longer value of a field that is looked at is damage.
+/// Maximum length of a known field's value, in bytes; a longer one is damage.
 const VALUE_BYTES_MAX: usize = 63;
 
-/// Parsed comment. The packet lacks fields that the comment does not name.
+/// Parsed comment. Fields that the comment does not name are unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comment {
     pub facts: OptionsFacts,
     pub verdict: Option<Verdict>,
 }
 
-/// A field that is looked at: its name, and what takes its value. None if it is no such value.
+/// A known field: its name, and the function that parses its value. The function returns None if the value is invalid.
 struct Field {
     name: &'static str,
     take: fn(&mut Comment, &[u8]) -> Option<()>,
@@ -110,13 +110,13 @@ const FIELDS: [Field; 9] = [
     },
 ];
 
-/// The number that a hexadecimal digit stands for.
+/// Returns the value of a hexadecimal digit.
 fn digit_of(byte: u8) -> Option<u8> {
     let digit = char::from(byte).to_digit(16)?;
     Some(digit as u8)
 }
 
-/// The bytes that a value stands for, without NUL.
+/// Decodes %XX in a value; None if it holds a NUL or is damaged.
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     let mut left = text.iter();
@@ -134,12 +134,13 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Whether all bytes lie between two, and there is one.
+/// Returns true if the text is not empty and all its bytes lie within the range.
 fn all_within(text: &[u8], low: u8, high: u8) -> bool {
     !text.is_empty() && text.iter().all(|byte| (low..=high).contains(byte))
 }
 
-/// Parses a field, NAME=VALUE. seen: a bit for each of FIELDS. None if it is damaged or there twice.
+/// Parses a field, NAME=VALUE. Returns None if it is damaged or repeated.
+/// - seen: one bit per element of FIELDS.
 fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
     let equals = text.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (text.get(..equals)?, text.get(equals + 1..)?);
@@ -157,7 +158,7 @@ fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
     (field.take)(comment, &decode(value)?)
 }
 
-/// Reads a comment, from behind `COMMENT_BEGIN` on. None if it is damaged.
+/// Parses a comment after `COMMENT_BEGIN`. Returns None if it is damaged.
 pub fn read(text: &[u8]) -> Option<Comment> {
     let mut comment = Comment::default();
     let mut seen = 0;

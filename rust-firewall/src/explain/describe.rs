@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets, rules and reasons in words, as `explain` and the ledger print them.
+//! Descriptions of packets, rules and reasons in words, as `explain` and the ledger print them.
 
 use crate::engine::interface;
 use crate::engine::types::{CompilePlace, DecideStep, DecideWhy};
@@ -12,20 +12,21 @@ use crate::policy::{
 };
 use crate::worker::reject;
 
-/// The rule at a place.
+/// Returns the rule at a place.
 pub fn rule(policy: &Policy, place: CompilePlace) -> Option<&Rule> {
     let table = policy.tables.get(place.table as usize)?;
     let chain = table.chains.get(place.chain as usize)?;
     chain.rules.get(place.rule as usize)
 }
 
-/// The statement at a place.
+/// Returns the statement at a place.
 pub fn statement(policy: &Policy, place: CompilePlace) -> Option<&Statement> {
     let rule = rule(policy, place)?;
     rule.statements.get(place.statement as usize)
 }
 
-/// Position of a rule: "FILE:LINE". place: of the rule or one of its statements.
+/// Returns the position of a rule: "FILE:LINE".
+/// - place: of the rule or one of its statements.
 pub fn place(policy: &Policy, place: CompilePlace) -> String {
     let text = rule(policy, place).map(|rule| rule.place);
     let file = text.and_then(|text| policy.files.get(text.file as usize));
@@ -35,13 +36,13 @@ pub fn place(policy: &Policy, place: CompilePlace) -> String {
     }
 }
 
-/// A rule's place, filled up to a width.
+/// Returns a rule's position, padded with blanks to a width.
 pub fn place_padded(place: &str, width: usize) -> String {
-    // By bytes, where format! counts characters.
+    // The width counts bytes, whereas format! counts characters.
     format!("{place}{}", " ".repeat(width.saturating_sub(place.len())))
 }
 
-/// A chain: "inet filter input".
+/// Returns the name of a chain: "inet filter input".
 pub fn chain(policy: &Policy, place: CompilePlace) -> String {
     let table = policy.tables.get(place.table as usize);
     let chain = table.and_then(|table| table.chains.get(place.chain as usize));
@@ -54,7 +55,7 @@ pub fn chain(policy: &Policy, place: CompilePlace) -> String {
     }
 }
 
-/// The rule's text on one line.
+/// Returns the rule's text on one line.
 pub fn rule_text(policy: &Policy, place: CompilePlace) -> String {
     let table = policy.tables.get(place.table as usize);
     match (table, rule(policy, place)) {
@@ -63,7 +64,7 @@ pub fn rule_text(policy: &Policy, place: CompilePlace) -> String {
     }
 }
 
-/// An address as it stands in the packet, with its port if it has one.
+/// Returns an address of the packet, with its port if it has one.
 fn address(bytes: &[u8], port: Option<u16>) -> String {
     let value = bytes
         .iter()
@@ -82,7 +83,7 @@ fn address(bytes: &[u8], port: Option<u16>) -> String {
     }
 }
 
-/// The protocol and what its header says.
+/// Returns the protocol with the fields of its header.
 fn protocol(packet: &Packet) -> String {
     let mut text = print::value(Type::InetProto, packet.protocol.into());
     if packet.has_tcp_flags && packet.tcp_flags != 0 {
@@ -105,7 +106,7 @@ fn protocol(packet: &Packet) -> String {
     text
 }
 
-/// A packet: "10.0.0.1:40000 > 10.0.0.2:22 tcp syn, 60 bytes".
+/// Returns the description of a packet: "10.0.0.1:40000 > 10.0.0.2:22 tcp syn, 60 bytes".
 pub fn packet(packet: &Packet, status: PacketStatus) -> String {
     let mut text = String::new();
     if let Some((source, destination)) = packet::addresses(packet) {
@@ -127,7 +128,7 @@ pub fn packet(packet: &Packet, status: PacketStatus) -> String {
     text
 }
 
-/// The key that a match, a map or a vmap looks at.
+/// Returns the key of a match, a map or a vmap.
 pub fn key_of(statement: &Statement) -> Option<&Key> {
     match &statement.kind {
         StatementKind::Match(found) | StatementKind::Vmap(found) => Some(&found.key),
@@ -139,7 +140,7 @@ pub fn key_of(statement: &Statement) -> Option<&Key> {
     }
 }
 
-/// A name that came in a packet, in quotes.
+/// Returns a name from a packet, in quotes, with `?` for unprintable characters.
 fn quoted(name: &[u8]) -> String {
     let shown = |byte: &u8| match byte {
         b'"' | b'\\' => '?',
@@ -149,7 +150,7 @@ fn quoted(name: &[u8]) -> String {
     format!("\"{}\"", name.iter().map(shown).collect::<String>())
 }
 
-/// The protocols that a client offers, as in a set; what can't be shown as `?`.
+/// Returns the protocols that a client offers, in the syntax of a set, with `?` for unprintable characters.
 fn protocols(names: &Names) -> String {
     let mut rest = names
         .alpn
@@ -164,7 +165,7 @@ fn protocols(names: &Names) -> String {
     format!("{{ {} }}", offered.join(", "))
 }
 
-/// The value of a field of a packet, but for an interface.
+/// Returns the value of a packet's field, unless it is an interface.
 fn value(kind: Type, value: u128, names: &Names) -> String {
     match kind {
         Type::Hostname => quoted(names::host(names)),
@@ -197,7 +198,7 @@ fn differs(
     format!("{} is {}", texts.join(" . "), values.join(" . "))
 }
 
-/// The words for a packet of another kind than the rule is for.
+/// Returns the reason why the rule does not apply to a packet's protocol.
 fn other_kind(rule: &Rule) -> &'static str {
     let Some(StatementKind::Reject(reject)) = rule.statements.last().map(|last| &last.kind) else {
         return "exthdr is for ipv6 only";
@@ -210,15 +211,15 @@ fn other_kind(rule: &Rule) -> &'static str {
     }
 }
 
-/// The text of the field that is missing or beyond.
+/// Returns the text of the field that is missing or not copied.
 fn missing(step: &DecideStep) -> &'static str {
     let field = step.missing;
     field.map_or("", |field| policy::field_facts(field).text)
 }
 
-/// Why a rule did not match: "ct state is new". step.why is not `Held`.
-/// - names: what the packet's client has shown.
-/// - interface_name: the name of an index; empty = none.
+/// Returns the reason why a rule did not match: "ct state is new". step.why is not `Held`.
+/// - names: names that the packet's client has shown.
+/// - interface_name: returns the name of an index; empty = none.
 pub fn why(
     policy: &Policy,
     step: &DecideStep,
@@ -246,8 +247,8 @@ pub fn why(
     }
 }
 
-/// Text of a reply: "icmp port-unreachable", "tcp reset".
-/// - version: of the packet's IP header, which `RejectKind::Icmpx` depends on.
+/// Returns the description of a reply: "icmp port-unreachable", "tcp reset".
+/// - version: version of the packet's IP header, for `RejectKind::Icmpx`.
 pub fn reply(reject: &Reject, version: u8) -> String {
     let (kind, text) = match (reject.kind, version) {
         (RejectKind::TcpReset, _) => return "tcp reset".to_owned(),

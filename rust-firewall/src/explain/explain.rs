@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain`: the packets of a capture through a policy, each with its verdict and the walk there.
+//! Command `explain`: decides the packets of a capture by a policy, and prints each verdict with the rules that led to
+//! it.
 //!
-//! Theory of operation: each packet is decided twice, by the policy as the daemon compiles it and
-//! rule by rule; the walk that is told of is the second. A difference between the two is a fault of
-//! the program, and ends it.
+//! Theory of operation: each packet is decided twice, by the policy as the daemon compiles it and rule by rule. The
+//! printed trace is that of the second pass. If the results differ, the program has a defect, and ends.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::policy::requirement::Requirement;
 use crate::policy::{Hook, Policy};
 use crate::worker::reject;
 
-/// There is one policy.
+/// Generation of the only policy.
 const GENERATION: u64 = 1;
 
 fn engine_make(policy: &Policy, indexes: &Indexes, linear: bool) -> Result<ExplainEngine, Failure> {
@@ -54,7 +54,7 @@ fn engine_make(policy: &Policy, indexes: &Indexes, linear: bool) -> Result<Expla
     })
 }
 
-/// The hook of the base chain that stands first in the text, else input.
+/// Returns the hook of the base chain that comes first in the text; input without one.
 fn first_hook(policy: &Policy) -> Hook {
     let chains = policy.tables.iter().flat_map(|table| &table.chains);
     let mut bases = chains.filter_map(|chain| chain.base);
@@ -63,7 +63,7 @@ fn first_hook(policy: &Policy) -> Hook {
         .map_or(Hook::Input, |base| base.hook)
 }
 
-/// Parses as much of a packet as the daemon copies.
+/// Parses those bytes of a packet that the daemon would copy.
 fn inspect<'a>(
     explain: &Explain,
     packet: &PcapPacket<'a>,
@@ -74,7 +74,8 @@ fn inspect<'a>(
     packet::parse(captured, packet.original, inspected)
 }
 
-/// The protocol that the kernel says a packet is of. version: that the frame says; 0 = decide looks.
+/// Returns the protocol that the kernel would report for a packet.
+/// - version: IP version in the frame; 0 = decide reads it from the packet.
 fn nfproto_of(version: u8) -> u8 {
     match version {
         4 => fields::IPV4,
@@ -83,8 +84,8 @@ fn nfproto_of(version: u8) -> u8 {
     }
 }
 
-/// Packet metadata that the daemon would have.
-/// - parsed, status: what `inspect` gave.
+/// Returns the policy's input for a packet, with the metadata that the daemon would have.
+/// - parsed, status: results of `inspect`.
 fn input_of<'a>(
     explain: &Explain,
     packet: &PcapPacket,
@@ -116,7 +117,7 @@ fn input_of<'a>(
     }
 }
 
-/// Whether both engines decided the same.
+/// Returns true if both engines came to the same decision.
 fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
     let (daemon, linear) = (&explain.daemon.compiled, &explain.linear.compiled);
     let same = (
@@ -155,7 +156,7 @@ fn fail_disagreement(number: u64) -> Failure {
     )
 }
 
-/// Compares the counters of both engines.
+/// Returns true if the counters of both engines are equal.
 fn counters_agree(explain: &Explain) -> bool {
     (0..compile::counters(&explain.daemon.compiled)).all(|counter| {
         let (mut daemon, mut linear) = (FlowCounter::default(), FlowCounter::default());
@@ -174,7 +175,7 @@ fn add_verdict(sums: &mut ExplainSums, verdict: Verdict) {
     }
 }
 
-/// Whether a reply to a packet would be sent.
+/// Returns true if the daemon would send a reply to a packet.
 fn has_reply(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> bool {
     let mut reply = [0; reject::IPV6_MAX];
     !packet::is_malformed(status)
@@ -183,7 +184,7 @@ fn has_reply(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> 
             .is_some_and(|how| reject::build(&how, packet, &mut reply) > 0)
 }
 
-/// An engine as decide takes it.
+/// Returns an engine's policy for decide.
 fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
     DecidePolicy {
         compiled: &engine.compiled,
@@ -192,8 +193,8 @@ fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
     }
 }
 
-/// Packet metadata for the parsers of names. A capture doesn't tell which checksums were still to be made, so
-/// all are taken for right.
+/// Returns a packet's metadata for the name readers. All checksums count as valid, because a capture does not show
+/// which ones the sender had left to the network card.
 fn connection_input(explain: &Explain) -> ConnectionInput {
     ConnectionInput {
         checksum: ConnectionChecksum::NotReady,
@@ -204,7 +205,7 @@ fn connection_input(explain: &Explain) -> ConnectionInput {
     }
 }
 
-/// Adds a packet to its connection, if the policy reads names.
+/// Follows a packet's connection, if the policy reads names.
 fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
     let how = connection_input(explain);
     let connections = explain.connections.as_mut()?;
@@ -212,7 +213,7 @@ fn follow_names(explain: &mut Explain, parsed: &Packet) -> Option<Named> {
     Some(named::follow(connections, compiled, parsed, &how))
 }
 
-/// Learns from a packet that is accepted, if the policy does. Both engines have the same addresses.
+/// Learns addresses from an accepted packet, if the policy learns. Both engines share the addresses.
 fn learn(explain: &mut Explain, parsed: &Packet) {
     let how = connection_input(explain);
     let Some(asked) = &mut explain.asked else {
@@ -222,7 +223,8 @@ fn learn(explain: &mut Explain, parsed: &Packet) {
     teach::packet(asked, &explain.daemon.compiled, parsed, &how, &mut results);
 }
 
-/// Walks the policy both ways. number: of the packet.
+/// Decides a packet by both engines.
+/// - number: number of the packet.
 fn walk_both(
     explain: &mut Explain,
     settings: &DecideSettings,
@@ -239,10 +241,10 @@ fn walk_both(
     }
 }
 
-/// Asks the policy, of a packet with several queries of DNS or requests of HTTP for each, until one is not accepted. Keeps what its client has
-/// shown.
-/// - named: None: the policy reads no names.
-/// - number: of the packet.
+/// Decides a packet by the policy; a packet with several DNS queries or HTTP requests once for each, until one is not
+/// accepted. Stores the names that its client has shown.
+/// - named: None if the policy reads no names.
+/// - number: number of the packet.
 fn ask_policy(
     explain: &mut Explain,
     settings: &DecideSettings,
@@ -271,7 +273,7 @@ fn ask_policy(
     }
 }
 
-/// Decides a packet both ways.
+/// Decides a packet by both engines, and counts the result.
 fn decide_both<'a>(
     explain: &mut Explain,
     packet: &PcapPacket<'a>,
@@ -313,8 +315,7 @@ fn decide_both<'a>(
     })
 }
 
-/// Metadata of the current packet: from its comment, else from the options. Gives the verdict that was
-/// recorded.
+/// Sets the metadata of the current packet, from its comment or else from the options. Returns the recorded verdict.
 fn take_facts(explain: &mut Explain, packet: &PcapPacket) -> Option<Verdict> {
     let read = packet.comment.map(comment::read);
     if let Some(Some(comment)) = read {
@@ -351,7 +352,7 @@ fn explain_packet(
     Ok(())
 }
 
-/// Nobody may be reading any more, which is no reason to end.
+/// An error is ignored: the reader may have closed the pipe.
 fn put(out: &mut impl Write, text: &str) {
     let _ = out.write_all(text.as_bytes());
 }
@@ -363,7 +364,7 @@ fn explain_capture(explain: &mut Explain, out: &mut impl Write) -> Result<(), Fa
         number = packet.number;
         explain_packet(explain, &packet, out)?;
         if explain.options.explain.capture == "-" {
-            let _ = out.flush(); // who feeds it may go on for hours
+            let _ = out.flush(); // the capture may be a pipe that stays open for hours
         }
     }
     explain.skipped = pcap.skipped;
@@ -380,13 +381,13 @@ fn explain_capture(explain: &mut Explain, out: &mut impl Write) -> Result<(), Fa
     Ok(())
 }
 
-/// Room for connections, if a policy reads names.
+/// Creates the table of connections, if a policy reads names.
 fn connections_make(options: &Options, requirement: &Requirement) -> Option<Box<Connections>> {
     let settings = options::connections(options);
     requirement.names.then(|| Box::new(follow::make(&settings)))
 }
 
-/// Makes room for what both engines learn, if the policy does.
+/// Creates the table of learned addresses for both engines, if the policy learns.
 fn learned_of(explain: &mut Explain) {
     if !compile::requirement(&explain.daemon.compiled).learns {
         return;
@@ -397,7 +398,7 @@ fn learned_of(explain: &mut Explain) {
     explain.linear.compiled.learned = Some(learned);
 }
 
-/// Whether verdicts are those that were recorded. A capture without any proves nothing.
+/// Checks that verdicts equal the recorded ones. Fails also if the capture has none.
 fn check_expected(explain: &Explain) -> Result<(), Failure> {
     let sums = &explain.sums;
     let capture = &explain.options.explain.capture;
@@ -447,7 +448,7 @@ fn explain_policy(options: &Options, policy: Policy) -> Result<(), Failure> {
     learned_of(&mut explain);
     let mut out = BufWriter::new(io::stdout().lock());
     let result = explain_capture(&mut explain, &mut out);
-    let _ = out.flush(); // what was explained stands before what went wrong
+    let _ = out.flush(); // explanations come before the error
     match options.explain.expect {
         true => result.and_then(|()| check_expected(&explain)),
         false => result,
@@ -465,7 +466,7 @@ fn code(result: &Result<(), Failure>) -> LogExit {
         .map_or_else(log::fail, |()| LogExit::Stopped)
 }
 
-/// Explains all packets of options.explain.capture by a policy that was read. Returns the exit code.
+/// Explains all packets of options.explain.capture by a parsed policy. Returns the exit code.
 pub fn run_policy(options: &Options, policy: Policy) -> LogExit {
     code(&explain_policy(options, policy))
 }

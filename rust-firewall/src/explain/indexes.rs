@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interfaces by numbers, where there are names only: a policy's have one each, and so have the two of the packet at
-//! hand, if the policy does not name them.
+//! Index numbers for interfaces that are known by name only: one for each name in the policy, and two for the current
+//! packet's interfaces, if the policy does not name them.
 
 use std::cell::RefCell;
 
 const IIF: u32 = 1;
 const OIF: u32 = 2;
-/// The first name's.
+/// Index number of the first name.
 const FIRST: u32 = 3;
 
-/// The names that a policy has, in the order in which they were asked for.
+/// Names of interfaces in the policy, in the order of their first lookup.
 #[derive(Default)]
 pub struct Indexes {
     known: RefCell<Vec<Vec<u8>>>,
@@ -21,7 +21,7 @@ fn number_of(indexes: &Indexes, name: &[u8]) -> Option<u32> {
     Some(FIRST + at as u32)
 }
 
-/// The number of a name in the policy, which gets one if it has none.
+/// Returns the index number of a name in the policy; adds the name if it is new.
 pub fn add(indexes: &Indexes, name: &[u8]) -> u32 {
     number_of(indexes, name).unwrap_or_else(|| {
         let mut known = indexes.known.borrow_mut();
@@ -30,7 +30,8 @@ pub fn add(indexes: &Indexes, name: &[u8]) -> u32 {
     })
 }
 
-/// The number of a packet's interface by which it came; 0 = none. name: empty = none.
+/// Returns the index number of the interface at which a packet arrived; 0 = none.
+/// - name: name of the interface; empty = none.
 pub fn iif(indexes: &Indexes, name: &[u8]) -> u32 {
     match name {
         [] => 0,
@@ -38,8 +39,8 @@ pub fn iif(indexes: &Indexes, name: &[u8]) -> u32 {
     }
 }
 
-/// The number of a packet's interface by which it leaves; 0 = none. iif: the name of the other one, which may be
-/// the same.
+/// Returns the index number of the interface by which a packet leaves; 0 = none.
+/// - iif: name of the interface at which it arrived, which may be the same.
 pub fn oif(indexes: &Indexes, name: &[u8], iif: &[u8]) -> u32 {
     match name {
         [] => 0,
@@ -47,7 +48,8 @@ pub fn oif(indexes: &Indexes, name: &[u8], iif: &[u8]) -> u32 {
     }
 }
 
-/// The name that a number stands for; empty = none. iif, oif: of the packet at hand.
+/// Returns the interface name for an index number; empty = none.
+/// - iif, oif: interfaces of the current packet.
 pub fn name_of(indexes: &Indexes, number: u32, iif: &[u8], oif: &[u8]) -> Vec<u8> {
     match number {
         0 => Vec::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `explain --json` prints. Written by hand: the keys have an order, and times have decimals.
+//! Output of `explain --json`. It is written without a library, because the keys have an order and times have decimals.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::packet::verdict;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A text as a JSON string (RFC 8259 section 7).
+/// Returns a text as a JSON string (RFC 8259 section 7).
 fn string(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {
@@ -36,7 +36,8 @@ fn place(explain: &Explain, place: CompilePlace) -> String {
     string(&describe::place(&explain.policy, place))
 }
 
-/// before: what stands before the chain's name.
+/// Writes the name of a chain as a JSON string.
+/// - before: text before the name.
 fn chain(explain: &Explain, place: CompilePlace, before: &str) -> String {
     let chain = describe::chain(&explain.policy, place);
     string(&format!("{before}{chain}"))
@@ -107,7 +108,7 @@ fn recorded(explained: &Explained) -> String {
     name.map_or("null".to_owned(), string)
 }
 
-/// The packet at hand, as one line.
+/// Returns the current packet as one line.
 pub fn packet(explain: &Explain, explained: &Explained) -> String {
     let outcome = &explained.outcome;
     let time_ns = explained.time_ns.unsigned_abs();
@@ -134,7 +135,7 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
     )
 }
 
-/// Summary at the end, as one line.
+/// Returns the summary as one line.
 pub fn end(explain: &Explain) -> String {
     let sums = &explain.sums;
     let counters = (0..compile::counters(&explain.daemon.compiled)).map(|counter| {

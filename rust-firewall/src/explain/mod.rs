@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy says of packets of a capture.
+//! Commands `check` and `explain`: what a policy does with the packets of a capture.
 
 pub mod check;
 pub mod comment;

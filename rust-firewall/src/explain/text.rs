@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `explain` prints as text.
+//! Output of `explain` as text.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use crate::options::OptionsSituation;
 use crate::packet;
 use crate::packet::verdict::{self, Verdict};
 
-/// Columns of an indentation.
+/// Number of columns per level of indentation.
 const STEP: usize = 2;
-/// A chain stands under the rule that led there.
+/// Levels of indentation of a chain below the rule that led to it.
 const STEPS_OF_A_JUMP: usize = 2;
 const NS_PER_US: u64 = 1000;
 
-/// The longest of some places, in bytes.
+/// Returns the length of the longest position of a rule, in bytes.
 fn widest(explain: &Explain, places: impl Iterator<Item = CompilePlace>) -> usize {
     let widths = places.map(|place| describe::place(&explain.policy, place).len());
     widths.max().unwrap_or(0)
@@ -35,7 +35,7 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     format!("{text} | {why}")
 }
 
-/// Whether a rule held.
+/// Returns the mark that shows whether a rule matched.
 fn matched(step: &DecideStep) -> &'static str {
     match step.why {
         _ if step.may => "may",
@@ -135,7 +135,7 @@ fn put_verdict(out: &mut String, explain: &Explain, explained: &Explained) {
     out.push('\n');
 }
 
-/// The verdict that was recorded, if it was another.
+/// Prints the recorded verdict, if it differs.
 fn put_recorded(out: &mut String, explained: &Explained) {
     let recorded = explained.recorded.filter(|_| types::differs(explained));
     if let Some(recorded) = recorded {
@@ -151,7 +151,7 @@ fn put_miss(out: &mut String, explain: &Explain, explained: &Explained) {
     }
 }
 
-/// The packet at hand.
+/// Returns the current packet with its trace as text.
 pub fn packet(explain: &Explain, explained: &Explained) -> String {
     let mut out = String::new();
     let time_us = explained.time_ns.unsigned_abs() / NS_PER_US;
@@ -191,7 +191,7 @@ fn put_counters(out: &mut String, explain: &Explain) {
     }
 }
 
-/// Summary at the end.
+/// Returns the summary as text.
 pub fn end(explain: &Explain) -> String {
     let mut out = String::new();
     let sums = &explain.sums;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The walk of one packet through the policy, kept for `explain`: chains entered and rules walked, in
-//! order.
+//! Trace of one packet through the policy, for `explain`: chains that it entered and rules that it was compared with,
+//! in order.
 
 use crate::engine::types::{CompilePlace, DecideRecorder, DecideStep, DecideWhy};
 use crate::explain::describe;
 use crate::packet::verdict::Verdict;
 use crate::policy::{self, Policy, Rule, StatementKind};
 
-/// A chain that was entered, or a rule that was walked, and the jumps and gotos taken on the way.
+/// A chain that was entered, with the number of jumps and gotos on the way to it, or a rule that was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceItem {
     Chain { place: CompilePlace, depth: u32 },
@@ -32,12 +32,12 @@ impl DecideRecorder for Trace {
     }
 }
 
-/// Empties the trace; what it holds stays for the next packet.
+/// Empties the trace; its memory is reused for the next packet.
 pub fn clear(trace: &mut Trace) {
     trace.items.clear();
 }
 
-/// Whether a rule could have given a packet with this verdict another one.
+/// Returns true if a rule could have given a packet with this verdict another one.
 fn leads_elsewhere(rule: &Rule, verdict: Verdict) -> bool {
     match rule.statements.last().map(|last| &last.kind) {
         Some(StatementKind::Reject(_)) => verdict != Verdict::Reject,
@@ -52,9 +52,9 @@ fn leads_elsewhere(rule: &Rule, verdict: Verdict) -> bool {
     }
 }
 
-/// The nearest miss: of the rules that did not match and that could have given another verdict, the
-/// one with the most statements that held, the first of equals. A rule could have if it accepts,
-/// drops or rejects and the packet got something else, or if it leads to another chain.
+/// Returns the nearest miss: the rule with the most statements that held, among those that did not match and could have
+/// given another verdict; the first one of equals. A rule could have given another verdict if it accepts, drops or
+/// rejects and the packet has a different verdict, or if it leads to another chain.
 pub fn nearest_miss(trace: &Trace, policy: &Policy, verdict: Verdict) -> Option<DecideStep> {
     let mut nearest: Option<DecideStep> = None;
     for item in &trace.items {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `explain` works with and the packet at hand, for the walk and for those who print it.
+//! State of `explain`, and the current packet.
 
 use crate::connection::asked::Asked;
 use crate::connection::Connections;
@@ -15,22 +15,22 @@ use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Hook, Policy};
 
-/// The sums over all packets.
+/// Sums over all packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExplainSums {
     pub packets: u64,
     pub accepted: u64,
     pub dropped: u64,
     pub rejected: u64,
-    /// Packets whose verdict was recorded.
+    /// Number of packets with a recorded verdict.
     pub recorded: u64,
     /// Packets whose verdict differs from the recorded one.
     pub different: u64,
-    /// Comments that could not be read.
+    /// Number of invalid comments.
     pub damaged: u64,
 }
 
-/// A policy compiled, with its state.
+/// A compiled policy with its state.
 pub struct ExplainEngine {
     pub compiled: Compiled,
     pub flow: Flow,
@@ -46,42 +46,42 @@ pub struct Explain<'a> {
     pub indexes: Indexes,
     /// Metadata of the current packet.
     pub facts: OptionsFacts,
-    /// As the daemon has it.
+    /// Engine as in the daemon.
     pub daemon: ExplainEngine,
-    /// Rule by rule.
+    /// Engine that compares rule by rule.
     pub linear: ExplainEngine,
     pub sums: ExplainSums,
-    /// Frames that are not IP.
+    /// Number of frames that are not IP.
     pub skipped: u64,
-    /// When the first packet came.
+    /// Time of the first packet.
     pub first_ns: u64,
-    /// The time of the latest packet so far.
+    /// Time of the latest packet so far.
     pub now_ns: u64,
-    /// If the policy reads names.
+    /// Table of connections, if the policy reads names.
     pub connections: Option<Box<Connections>>,
-    /// If the policy learns.
+    /// Pending DNS queries, if the policy learns.
     pub asked: Option<Asked>,
     /// Names that the client of the current packet has shown.
     pub shown: Names,
     pub trace: Trace,
 }
 
-/// The packet at hand.
+/// The current packet and its outcome.
 pub struct Explained<'a> {
-    /// The number of its frame, from 1.
+    /// Number of the packet's frame, from 1.
     pub number: u64,
-    /// Since the first.
+    /// Time of the packet since the first one.
     pub time_ns: i64,
     pub packet: Packet<'a>,
     pub status: PacketStatus,
     pub outcome: DecideOutcome,
-    /// A reject whose reply is due.
+    /// True if the packet was rejected and the daemon would send a reply.
     pub has_reply: bool,
-    /// The verdict that was recorded.
+    /// Recorded verdict of the packet.
     pub recorded: Option<Verdict>,
 }
 
-/// Whether the packet's verdict is another than the recorded one.
+/// Returns true if the packet's verdict differs from the recorded one.
 pub fn differs(explained: &Explained) -> bool {
     let verdict = explained.outcome.verdict;
     explained
@@ -89,13 +89,13 @@ pub fn differs(explained: &Explained) -> bool {
         .is_some_and(|recorded| recorded != verdict)
 }
 
-/// The name of the interface that has this index here; empty = none.
+/// Returns the name of the interface with an index; empty = none.
 pub fn interface(explain: &Explain, index: u32) -> Vec<u8> {
     let facts = &explain.facts;
     indexes::name_of(&explain.indexes, index, &facts.iif, &facts.oif)
 }
 
-/// Position of a counter in the policy's text, and its figures.
+/// Returns the position of a counter in the policy's text, and its values.
 pub fn counter(explain: &Explain, counter: u32) -> (CompilePlace, FlowCounter) {
     let daemon = &explain.daemon;
     let start = compile::counter_start(&daemon.compiled, counter);
