@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/// What newer kernels know than the headers of Debian 12 (linux/landlock.h).
+/// Rights of newer kernels that the headers of Debian 12 lack (linux/landlock.h).
 enum {
     ACCESS_FS_TRUNCATE = 1 << 14,
     ACCESS_FS_IOCTL_DEV = 1 << 15,
@@ -24,7 +24,7 @@ enum {
     SCOPE_SIGNAL = 1 << 1,
 };
 
-/// struct landlock_ruleset_attr of these kernels.
+/// Struct landlock_ruleset_attr of newer kernels.
 struct ruleset {
     uint64_t handled_access_fs;
     uint64_t handled_access_net;
@@ -38,7 +38,8 @@ static const uint64_t first_version =
     LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
     LANDLOCK_ACCESS_FS_MAKE_SYM;
 
-/// All that a version of Landlock can refuse. systemd's own socket may have an abstract name.
+/// Creates a ruleset that refuses everything that a version of Landlock can refuse. Abstract
+/// sockets are not refused if systemd's own socket is one.
 static struct ruleset make_ruleset(int version) {
     const char *notify = getenv("NOTIFY_SOCKET");
     struct ruleset ruleset = {.handled_access_fs = first_version};
@@ -56,7 +57,7 @@ static struct ruleset make_ruleset(int version) {
     return ruleset;
 }
 
-/// Allows something below a folder. One that this user can't reach needs no rule.
+/// Allows an access below a folder. A folder that this user can't reach needs no rule.
 /// - Returns 0 or -errno.
 static int allow_folder(int ruleset, const char *folder, uint64_t access) {
     struct landlock_path_beneath_attr rule = {.allowed_access = access};
@@ -71,7 +72,7 @@ static int allow_folder(int ruleset, const char *folder, uint64_t access) {
     return result;
 }
 
-/// Allows something in the folder of a file, and in that of the file that a link leads to.
+/// Allows an access in the folder of a file, and in the folder of a link's target.
 static int allow(int ruleset, const char *file, uint64_t access) {
     char path[PATH_MAX], target[PATH_MAX];
     int result;
@@ -87,7 +88,7 @@ static bool is_file(const char *events) {
     return strcmp(events, "-") != 0 && strncmp(events, "unix:", strlen("unix:")) != 0;
 }
 
-/// Adds the rules. Returns 0 or -errno.
+/// Adds the rules for the files in options and policy. Returns 0 or -errno.
 static int allow_all(int ruleset, const struct options *options, const struct policy *policy) {
     int result = 0;
 

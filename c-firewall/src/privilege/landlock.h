@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which files may be opened once the program runs (landlock(7)): those of the policy's folders to
-// read, the events file to write, the control socket to remove. Nothing else, no device, no TCP
-// connection or port, no socket with an abstract name, no signal to others; each as far as the
-// kernel knows it.
+// Access to files while the program runs (landlock(7)): it may read the policy's folders, write the
+// events file, and remove the control socket. It may open nothing else: no device, no TCP
+// connection or port, no abstract socket; and it may signal no other process. Each as far as the
+// kernel supports it.
 #ifndef PRIVILEGE_LANDLOCK_H
 #define PRIVILEGE_LANDLOCK_H
 
@@ -10,11 +10,11 @@
 #include "options/options.h"
 #include "policy/policy.h"
 
-/// Enforces the rules for the calling thread and those that it starts. Needs no_new_privs.
-/// - options: what it names is allowed; NULL = nothing.
-/// - policy: whose files' folders are readable; NULL without one.
-/// - Returns the version of the kernel's Landlock (0 = it has none, and nothing is in force), or
-///   -errno with failure filled in.
+/// Enforces the rules for the calling thread and the threads that it starts. Needs no_new_privs.
+/// - options: files that may be accessed; NULL = none.
+/// - policy: its files' folders may be read; NULL = none.
+/// - Returns the version of the kernel's Landlock (0 = the kernel has none, and nothing is
+///   enforced), or -errno with failure filled in.
 int privilege_landlock(const struct options *options, const struct policy *policy,
                        struct failure *failure);
 

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What systemd is told (sd_notify(3)), if it started us: nothing of this can fail.
+// Notifications to systemd (sd_notify(3)), if systemd has started the program. Errors are ignored.
 #ifndef PRIVILEGE_NOTIFY_H
 #define PRIVILEGE_NOTIFY_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
-/// Packets are decided.
-/// - status: by what, for `systemctl status`.
+/// Notifies systemd that packets are decided.
+/// - status: the policy that decides, for `systemctl status`.
 void notify_ready(const char *status);
 
-/// The policy is read anew; notify_ready ends it.
+/// Notifies systemd that the policy is being reloaded; notify_ready ends it.
 void notify_reloading(void);
 
-/// The end has begun.
+/// Notifies systemd that the firewall ends.
 void notify_stopping(void);
 
-/// Another process goes on as the service: after an upgrade, said by the old one.
+/// Notifies systemd, from the old process of an upgrade, that another process is now the service.
 void notify_main_pid(pid_t pid);
 
-/// How often systemd wants to hear notify_watchdog, in milliseconds: half of WatchdogSec; 0 =
-/// never.
+/// Returns the interval at which systemd expects notify_watchdog, in milliseconds: half of
+/// WatchdogSec; 0 = never.
 uint64_t notify_watchdog_ms(void);
 
-/// Packets are decided, still.
+/// Notifies systemd's watchdog that packets are still decided.
 void notify_watchdog(void);
 
 #endif

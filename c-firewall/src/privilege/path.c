@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/// Whether nobody but root and this process can have put something into a folder.
+/// Returns true if only root and this process's user can have written to a folder.
 static bool is_ours(int folder) {
     struct stat found;
 
@@ -19,7 +19,7 @@ static bool is_ours(int folder) {
            !(found.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/// Opens a folder inside of a folder. Returns the descriptor or -errno.
+/// Opens a folder within a folder. Returns the descriptor or -errno.
 static int step(int folder, const char *name) {
     int next = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat found;

@@ -17,16 +17,16 @@
 #include "privilege/seccomp.h"
 #include "privilege/user.h"
 
-enum { USER_BYTES = 64 }; // of a user's name with its final NUL, as it is told
+enum { USER_BYTES = 64 }; // maximum size of a user's name in a message with its final NUL
 
-/// Capabilities to retain, and the user for them.
+/// Rights to retain.
 struct kept {
-    const char *user; // as --user; NULL = the default
+    const char *user; // user of --user; NULL = the default
     bool sandbox;
-    bool raw; // CAP_NET_RAW, too
+    bool raw; // true if CAP_NET_RAW is retained, too
     enum privilege_list list;
-    const struct options *options; // whose files are needed later; NULL = none
-    const struct policy *policy;   // likewise
+    const struct options *options; // options that name the files needed later; NULL = none
+    const struct policy *policy;   // policy whose files are needed later
 };
 
 int privilege_check(const struct options *options, struct failure *failure) {
@@ -35,7 +35,7 @@ int privilege_check(const struct options *options, struct failure *failure) {
     return geteuid() == 0 ? privilege_user_find(options->user, &user, failure) : 0;
 }
 
-/// Fills in a failure to become a user. Returns -EPERM.
+/// Fills in the failure to change to a user. Returns -EPERM.
 static int fail_become(const struct privilege_user *user, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CAPABILITY,
                 "can't become user \"%s\": leave root CAP_SETUID, CAP_SETGID and CAP_SETPCAP for "
@@ -44,7 +44,7 @@ static int fail_become(const struct privilege_user *user, struct failure *failur
     return -EPERM;
 }
 
-/// The signal that the parent's end sends, which the kernel forgets when the user changes.
+/// Returns the signal at the parent's end, which the kernel forgets when the user changes.
 static struct privilege_end parents_end(void) {
     struct privilege_end end = {.parent = getppid()};
 
@@ -55,7 +55,7 @@ static struct privilege_end parents_end(void) {
 static void restore_parents_end(const struct privilege_end *end) {
     prctl(PR_SET_PDEATHSIG, (unsigned long)end->signal);
     if (end->signal != 0 && getppid() != end->parent)
-        raise(end->signal); // it ended between the two
+        raise(end->signal); // the parent ended in between
 }
 
 int privilege_lower(const struct options *options, struct privilege_lowered *lowered,
@@ -67,14 +67,14 @@ int privilege_lower(const struct options *options, struct privilege_lowered *low
     capng_get_caps_process();
     lowered->capabilities = capng_save_state();
     lowered->end = parents_end();
-    // The groups are not needed any more: privilege_drop gives them up.
+    // The groups are not needed any more: privilege_drop removes them.
     if (user.uid != geteuid() && setgroups(0, NULL) < 0)
         goto failed;
     setfsgid(user.gid);
     setfsuid(user.uid);
     for (unsigned capability = 0; capability <= CAP_LAST_CAP; capability++)
         capng_update(CAPNG_DROP, CAPNG_EFFECTIVE, capability);
-    // Neither call tells whether it went well, but with a number that nobody has both tell what is.
+    // Neither call reports success, but with an invalid number both return the current value.
     if (capng_apply(CAPNG_SELECT_CAPS) == 0 && (uid_t)setfsuid((uid_t)-1) == user.uid &&
         (gid_t)setfsgid((gid_t)-1) == user.gid)
         return 0;
@@ -105,7 +105,7 @@ int privilege_none(struct failure *failure) {
     return -EPERM;
 }
 
-/// Fills in the capabilities that shall be left, of those that there are.
+/// Chooses those present capabilities that are retained.
 static void choose_capabilities(const struct kept *kept) {
     const bool raw = kept->raw && capng_have_capability(CAPNG_PERMITTED, CAP_NET_RAW);
 
@@ -117,15 +117,15 @@ static void choose_capabilities(const struct kept *kept) {
         capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_NET_RAW);
 }
 
-/// Changes to the user and its group, without any other. Returns 0 or -1.
+/// Changes to the user and its group, without supplementary groups. Returns 0 or -1.
 static int change_ids(const struct privilege_user *user) {
     if (setresgid(user->gid, user->gid, user->gid) < 0 || setgroups(0, NULL) < 0)
         return -1;
     return setresuid(user->uid, user->uid, user->uid);
 }
 
-/// Becomes the user, with the capabilities that were chosen.
-/// - bounds: whether the bounding set can be changed; libcap-ng complains to who tries and can't.
+/// Changes to the user, with the chosen capabilities.
+/// - bounds: true if the bounding set can be changed; otherwise libcap-ng would print an error.
 static int become_user(const struct privilege_user *user, const struct kept *kept, bool bounds,
                        struct failure *failure) {
     if ((!kept->sandbox || (bounds && capng_apply(CAPNG_SELECT_BOUNDS) == 0)) &&
@@ -137,11 +137,11 @@ static int become_user(const struct privilege_user *user, const struct kept *kep
     return fail_become(user, failure);
 }
 
-/// Stays who it is, with the capabilities that were chosen.
+/// Retains the user, and sets the chosen capabilities.
 static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
     if (!kept->sandbox)
         return 0;
-    // If it can't be changed, it has no effect without new privileges.
+    // Failure is ignored: the bounding set has no effect with no_new_privs.
     if (bounds)
         (void)capng_apply(CAPNG_SELECT_BOUNDS);
     if (capng_apply(CAPNG_SELECT_CAPS) == 0 && capng_apply(CAPNG_SELECT_AMBIENT) == 0)
@@ -173,7 +173,7 @@ static int change_rights(const struct kept *kept, struct failure *failure) {
     return 0;
 }
 
-/// Says which files can't be opened again, as a reload or SIGUSR2 would.
+/// Logs a warning for each file that can't be opened again by a reload or SIGUSR2.
 static void warn_of_files(const struct kept *kept) {
     const struct passwd *user = getpwuid(geteuid());
     char name[USER_BYTES];
@@ -189,7 +189,7 @@ static void warn_of_files(const struct kept *kept) {
                      kept->policy->files[i], strerror(errno), name);
 }
 
-/// A program executed later gets no more rights than this one.
+/// Programs executed later get no more rights than this one.
 static int set_no_new_privs(struct failure *failure) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) == 0)
         return 0;

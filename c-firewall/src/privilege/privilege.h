@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Least privilege: what the program gives up for good once all that needs rights is open.
+// Least privilege: rights that the program gives up for good when everything that needs them is
+// open.
 //
-// Theory of operation: the user (only root can change it), the capabilities, no_new_privs, Landlock
-// (which files) and seccomp (which system calls), in this order, on the only thread there is:
-// threads that start later inherit it all. The guard does the same with less.
+// Theory of operation: the program changes its user (only as root), drops capabilities, and sets
+// no_new_privs, Landlock (files) and seccomp (system calls), in this order, while it has one
+// thread: threads that start later inherit all of it. The guard does the same, and retains fewer
+// rights.
 #ifndef PRIVILEGE_PRIVILEGE_H
 #define PRIVILEGE_PRIVILEGE_H
 
@@ -14,45 +16,45 @@
 #include "options/options.h"
 #include "ruleset/load.h"
 
-/// The signal that the parent's end sends (PR_SET_PDEATHSIG).
+/// Signal that the kernel sends when the parent process ends (PR_SET_PDEATHSIG).
 struct privilege_end {
     pid_t parent;
-    int signal; // 0 = nothing
+    int signal; // the signal; 0 = none
 };
 
-/// What privilege_raise gives back.
+/// Rights that privilege_lower has taken away, for privilege_raise.
 struct privilege_lowered {
-    void *capabilities; // of libcap-ng
+    void *capabilities; // state of libcap-ng
     struct privilege_end end;
 };
 
-/// Checks whether there is the user that privilege_drop will become, before anything else is done.
+/// Checks that the user exists that privilege_drop will change to. Called before any other step.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_check(const struct options *options, struct failure *failure);
 
-/// Has files opened, made and connected to with no more rights than privilege_drop will leave,
-/// until privilege_raise: as its user, without any capability. For the only thread there is.
-/// - Returns 0, or -errno with failure filled in and all as it was.
+/// Lowers the rights to files and sockets until privilege_raise: to those of the user that
+/// privilege_drop will change to, without capabilities. The process must have one thread.
+/// - Returns 0, or -errno with failure filled in and all rights unchanged.
 int privilege_lower(const struct options *options, struct privilege_lowered *lowered,
                     struct failure *failure);
 
-/// Takes the rights of before privilege_lower back.
+/// Restores the rights from before privilege_lower.
 void privilege_raise(struct privilege_lowered *lowered);
 
-/// Drops for good the capabilities that the program's file granted to a user without them. For
-/// commands that need no rights: to be called before they open a file.
+/// Drops the capabilities that the program's file has granted to a user other than root. For
+/// commands that need no rights; must be called before they open a file.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_none(struct failure *failure);
 
-/// Drops the rights that the firewall needs no more. Warns of files that it will not be able to
-/// read or write again as the user that it becomes.
-/// - loaded: the policy, whose folders stay readable; it says whether CAP_NET_RAW is kept.
+/// Drops the rights that the firewall no longer needs. Logs a warning for files that it can't read
+/// or write again as its new user.
+/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if it rejects.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_drop(const struct options *options, const struct loaded *loaded,
                    struct failure *failure);
 
-/// Drops the rights that the guard does not need: it needs CAP_NET_ADMIN and no file.
-/// - user: as --user; NULL = the default.
+/// Drops the rights that the guard does not need: it retains CAP_NET_ADMIN, and may access no file.
+/// - user: user of --user; NULL = the default.
 int privilege_drop_guard(const char *user, bool sandbox, struct failure *failure);
 
 #endif

@@ -17,9 +17,9 @@
 
 #include "seccomp.inc"
 
-// What the C library calls of its own accord: memory, threads and their locks, signals, the end,
-// and clocks where the kernel has no vDSO for them; a call that newer ones prefer (fstat); what
-// qsort asks before it takes memory for more than a kilobyte (sysinfo). Then the line on stderr.
+// System calls of the C library: memory, threads and their locks, signals, exit, clocks where the
+// kernel has no vDSO for them, and fstat, which newer versions prefer; sysinfo, which qsort calls
+// before it allocates more than a kilobyte. Last, the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
@@ -31,8 +31,8 @@
 // seccomp-guard: write exit_group
 
 enum {
-    CALLS = 1024,    // system calls have smaller numbers
-    NAME_BYTES = 32, // of a call's name with its final NUL
+    CALLS = 1024,    // upper bound for the numbers of system calls
+    NAME_BYTES = 32, // maximum size of a call's name with its final NUL
     LINE_BYTES = 200,
 };
 
@@ -44,16 +44,16 @@ static const struct {
     [PRIVILEGE_GUARD] = {guard_calls, sizeof guard_calls / sizeof *guard_calls},
 };
 
-/// System calls by which the C library starts threads (nptl/pthread_create.c of glibc).
+/// Flags of clone with which the C library starts threads (nptl/pthread_create.c of glibc).
 #define THREAD_FLAGS                                                                               \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |            \
      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-/// Calls that are allowed with these values of an argument only: one value a row. Of sockets only
-/// those that lead to other programs, never to the kernel (netlink) or to the network; of ioctl
-/// what reads an interface's name or index (if_indextoname), what the languages' libraries ask, and
-/// nothing that changes an interface or a route; no option that changes rules of iptables. Of clone
-/// a thread, with the flags that the C library gives it: no process, and no namespace.
+/// Calls that are allowed only with certain values of an argument, one value per row. socket: only
+/// sockets that lead to other programs, never to the kernel (netlink) or the network. ioctl: the
+/// name or index of an interface (if_indextoname), and calls of the languages' libraries; nothing
+/// that changes an interface or a route. setsockopt: no option that changes rules of iptables.
+/// clone: a thread, with the flags of the C library; no process, and no namespace.
 static const struct {
     int call;
     unsigned int argument;
@@ -65,10 +65,10 @@ static const struct {
     {SCMP_SYS(clone), 0, THREAD_FLAGS},
 };
 
-/// The bits of an argument that the kernel takes as an int.
+/// Mask of the bits of an argument that the kernel reads as an int.
 #define INT_MASK UINT32_MAX
 
-/// Known before a call is forbidden, because a signal handler can't ask for them.
+/// Names of the calls, stored in advance because a signal handler can't look them up.
 static char names[CALLS][NAME_BYTES];
 
 static void learn_names(void) {
@@ -80,7 +80,7 @@ static void learn_names(void) {
     }
 }
 
-/// Says which call it was, and lets the signal end the process.
+/// Signal handler that prints the name of a forbidden call, and ends the process by the signal.
 static void tell(int number, siginfo_t *info, void *context) {
     const int call = info->si_syscall;
     char line[LINE_BYTES];
@@ -91,15 +91,14 @@ static void tell(int number, siginfo_t *info, void *context) {
                  log_prefix(LOG_ERROR), call >= 0 && call < CALLS ? names[call] : "?", call);
 
     (void)context;
-    // Nobody may be reading there, which changes nothing.
+    // A failure to write the line is ignored.
     (void)!write(STDERR_FILENO, line, (size_t)length);
     signal(number, SIG_DFL);
     raise(number);
 }
 
-/// Allows a call, all or what is left of it by its limits. Returns 0 or -errno. clone3 is said to
-/// be missing: its flags lie in memory, where a filter can't read them, and without it the C
-/// library calls clone.
+/// Allows a call within its limits, if it has any. Returns 0 or -errno. clone3 fails with ENOSYS:
+/// its flags lie in memory, where a filter can't read them, and then the C library calls clone.
 static int allow(scmp_filter_ctx filter, int call) {
     bool limited = false;
     int result = 0;
@@ -122,7 +121,7 @@ static int load_filter(enum privilege_list list) {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_TRAP);
     int result = filter ? 0 : -ENOMEM;
 
-    // What is no call of this machine's own kind (32 bits) has no place here at all.
+    // Calls for another architecture (32 bits) end the process.
     if (result == 0)
         result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     for (size_t i = 0; result == 0 && i < lists[list].count; i++)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which system calls may be made. Every source file says which it makes once the program runs, in a
-// line `seccomp: NAME…` (the guard's: `seccomp-guard: NAME…`); the list is made of these lines when
-// the program is built.
+// Filter of system calls. Every source file lists the calls that it makes after the start, in a
+// line `seccomp: NAME…` (for the guard: `seccomp-guard: NAME…`); the build collects these lines.
 #ifndef PRIVILEGE_SECCOMP_H
 #define PRIVILEGE_SECCOMP_H
 
@@ -9,12 +8,12 @@
 
 #include "base/log.h"
 
-/// The process that a list of calls is for.
+/// Process that a list of calls belongs to.
 enum privilege_list { PRIVILEGE_FIREWALL, PRIVILEGE_GUARD, PRIVILEGE_LIST_COUNT };
 
-/// Limits the calling thread, and those that it starts, to the calls of a list. Another call
-/// ends the process by SIGSYS, behind a line on stderr that names it. Needs no_new_privs.
-/// - Returns the number of calls that are allowed, or -errno with failure filled in.
+/// Limits the calling thread, and the threads that it starts, to the calls of a list. Any other
+/// call ends the process by SIGSYS, after a line on stderr that names the call. Needs no_new_privs.
+/// - Returns the number of allowed calls, or -errno with failure filled in.
 int privilege_seccomp(enum privilege_list list, struct failure *failure);
 
 #endif

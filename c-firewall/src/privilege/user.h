@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The user that a firewall becomes if root starts it.
+// User that a firewall changes to if root starts it.
 #ifndef PRIVILEGE_USER_H
 #define PRIVILEGE_USER_H
 
@@ -7,15 +7,15 @@
 
 #include "base/log.h"
 
-/// The user that root becomes.
+/// User that root changes to.
 struct privilege_user {
     uid_t uid;
     gid_t gid;
-    const char *name; // its name for messages
+    const char *name; // name of the user for messages
 };
 
-/// Finds the user to become.
-/// - name: as --user; NULL = the default.
+/// Finds the user to change to.
+/// - name: value of --user; NULL = the default.
 /// - Returns 0, or -EINVAL with failure filled in if there is none.
 int privilege_user_find(const char *name, struct privilege_user *user, struct failure *failure);
 

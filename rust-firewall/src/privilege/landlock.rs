@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which files may be opened once the program runs (landlock(7)): those of the policy's folders to
-//! read, the events file to write, the control socket to remove. Nothing else, no device, no TCP
-//! connection or port, no socket with an abstract name, no signal to others; each as far as the
-//! kernel knows it.
+//! Access to files while the program runs (landlock(7)): it may read the policy's folders, write the events file, and
+//! remove the control socket. It may open nothing else: no device, no TCP connection or port, no abstract socket; and
+//! it may signal no other process. Each as far as the kernel supports it.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +16,10 @@ use crate::base::log::{failure_set_start, Failure};
 use crate::options::Options;
 use crate::policy::Policy;
 
-/// The newest version that is used; older kernels do what they can of it.
+/// Newest version of Landlock that is used; on older kernels a part of it applies.
 const NEWEST: ABI = ABI::V6;
 
-/// All that can be refused. systemd's own socket may have an abstract name.
+/// Creates a ruleset that refuses everything possible. Abstract sockets are not refused if systemd's own socket is one.
 fn make_ruleset() -> Result<RulesetCreated, RulesetError> {
     let notify = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
     let mut scope = BitFlags::from(Scope::Signal);
@@ -34,7 +33,7 @@ fn make_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Allows something below a folder. One that this user can't reach needs no rule.
+/// Allows an access below a folder. A folder that this user can't reach needs no rule.
 fn allow_folder(
     ruleset: RulesetCreated,
     folder: &Path,
@@ -50,7 +49,7 @@ fn allow_folder(
     }
 }
 
-/// Allows something in the folder of a file, and in that of the file that a link leads to.
+/// Allows an access in the folder of a file, and in the folder of a link's target.
 fn allow(
     mut ruleset: RulesetCreated,
     file: &str,
@@ -68,7 +67,7 @@ fn is_file(events: &str) -> bool {
     events != "-" && !events.starts_with("unix:")
 }
 
-/// Adds the rules.
+/// Adds the rules for the files in options and policy.
 fn allow_all(
     mut ruleset: RulesetCreated,
     options: Option<&Options>,
@@ -87,10 +86,10 @@ fn allow_all(
     Ok(ruleset)
 }
 
-/// Enforces the rules for the calling thread and those that it starts. Needs no_new_privs.
-/// - options: what it names is allowed; none = nothing.
-/// - policy: whose files' folders are readable.
-/// - Returns the version of the kernel's Landlock; 0 = it has none, and nothing is in force.
+/// Enforces the rules for the calling thread and the threads that it starts. Needs no_new_privs.
+/// - options: files that may be accessed; None = none.
+/// - policy: its files' folders may be read.
+/// - Returns the version of the kernel's Landlock; 0 = the kernel has none, and nothing is enforced.
 pub fn landlock(options: Option<&Options>, policy: Option<&Policy>) -> Result<i32, Failure> {
     let restricted = make_ruleset()
         .and_then(|ruleset| allow_all(ruleset, options, policy))

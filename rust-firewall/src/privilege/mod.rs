@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the firewall keeps after its start.
+//! Privileges that the firewall has after its start.
 
 #[cfg(feature = "daemon")]
 pub mod landlock;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat newfstatat geteuid close
-//! Ways to files that others can't bend: the folder of a file is opened component by component, and
-//! what is done with the file is done in that folder, without following a link.
+//! Paths that other users can't redirect: a file's folder is opened component by component, and the file is accessed
+//! within that folder, without following a link.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use nix::fcntl::{open, openat, OFlag};
 use nix::sys::stat::{fstat, Mode, SFlag};
 use nix::unistd::geteuid;
 
-/// Whether nobody but root and this process can have put something into a folder.
+/// Returns true if only root and this process's user can have written to a folder.
 fn is_ours(folder: &OwnedFd) -> bool {
     fstat(folder).is_ok_and(|found| {
         (found.st_uid == 0 || found.st_uid == geteuid().as_raw())
@@ -18,7 +18,7 @@ fn is_ours(folder: &OwnedFd) -> bool {
     })
 }
 
-/// Opens a folder inside of a folder.
+/// Opens a folder within a folder.
 fn step(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let next = openat(folder, name, flags | OFlag::O_NOFOLLOW, Mode::empty())?;
@@ -33,11 +33,10 @@ fn step(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Opens the folder of a file, for use with openat and its like. A link on the way is followed only
-/// in a folder that nobody may write to but its owner, and that is root or who runs the program.
-/// - Returns a descriptor (O_PATH) and the last part of path, which may be anything, or nothing at
-///   all. Fails with ELOOP for a link that others could have made, with EISDIR for a path that ends
-///   with a slash.
+/// Opens the folder of a file, for openat and similar calls. It follows a link only in a folder that nobody but its
+/// owner may write to, if the owner is root or this process's user.
+/// - Returns a descriptor (O_PATH) and the last component of path, which need not exist. Fails with ELOOP for a link
+///   that others could have created, with EISDIR for a path that ends with a slash.
 pub fn folder(path: &str) -> Result<(OwnedFd, &str), Errno> {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     let start = if path.starts_with('/') { "/" } else { "." };

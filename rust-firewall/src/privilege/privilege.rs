@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Least privilege: what the program gives up for good once all that needs rights is open.
+//! Least privilege: rights that the program gives up for good when everything that needs them is open.
 //!
-//! Theory of operation: the user (only root can change it), the capabilities, no_new_privs, Landlock
-//! (which files) and seccomp (which system calls), in this order, on the only thread there is:
-//! threads that start later inherit it all. The guard does the same with less.
+//! Theory of operation: the program changes its user (only as root), drops capabilities, and sets no_new_privs,
+//! Landlock (files) and seccomp (system calls), in this order, while it has one thread: threads that start later
+//! inherit all of it. The guard does the same, and retains fewer rights.
 
 use caps::errors::CapsError;
 use caps::{CapSet, Capability, CapsHashSet};
@@ -23,33 +23,33 @@ use crate::privilege::seccomp::{seccomp, PrivilegeList};
 use crate::privilege::user::{self, PrivilegeUser};
 use crate::ruleset::load::{self, Loaded};
 
-/// Capabilities to retain, and the user for them.
+/// Rights to retain.
 struct Kept<'a> {
-    /// As --user; none = the default.
+    /// User of --user; None = the default.
     user: Option<&'a str>,
     sandbox: bool,
-    /// CAP_NET_RAW, too.
+    /// True if CAP_NET_RAW is retained, too.
     raw: bool,
     list: PrivilegeList,
-    /// The options that name the files needed later.
+    /// Options that name the files needed later.
     options: Option<&'a Options>,
-    /// Likewise.
+    /// Policy whose files are needed later.
     policy: Option<&'a Policy>,
 }
 
-/// The signal that the parent's end sends (PR_SET_PDEATHSIG).
+/// Signal that the kernel sends when the parent process ends (PR_SET_PDEATHSIG).
 struct PrivilegeEnd {
     parent: Pid,
     signal: Option<Signal>,
 }
 
-/// Result of `raise`, for `lower`.
+/// Rights that `lower` has taken away, for `raise`.
 pub struct PrivilegeLowered {
     effective: CapsHashSet,
     end: PrivilegeEnd,
 }
 
-/// Checks whether there is the user that `drop` will become, before anything else is done.
+/// Checks that the user exists that `drop` will change to. Called before any other step.
 pub fn check(options: &Options) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => user::find(options.user.as_deref()).map(|_| ()),
@@ -57,7 +57,7 @@ pub fn check(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// A failure to become a user.
+/// Returns the failure to change to a user.
 fn fail_become(user: &PrivilegeUser) -> Failure {
     let name = &user.name;
     failure_set(
@@ -69,7 +69,7 @@ fn fail_become(user: &PrivilegeUser) -> Failure {
     )
 }
 
-/// The signal that the parent's end sends, which the kernel forgets when the user changes.
+/// Returns the signal at the parent's end, which the kernel forgets when the user changes.
 fn parents_end() -> PrivilegeEnd {
     PrivilegeEnd {
         parent: getppid(),
@@ -78,14 +78,14 @@ fn parents_end() -> PrivilegeEnd {
 }
 
 fn restore_parents_end(end: &PrivilegeEnd) {
-    let _ = set_pdeathsig(end.signal); // it can't fail
+    let _ = set_pdeathsig(end.signal); // can't fail with a valid signal
     if let Some(signal) = end.signal.filter(|_| getppid() != end.parent) {
-        let _ = signal::raise(signal); // it ended between the two
+        let _ = signal::raise(signal); // the parent ended in between
     }
 }
 
-/// Has files opened, made and connected to with no more rights than `drop` will leave, until `raise`:
-/// as its user, without any capability. For the only thread there is.
+/// Lowers the rights to files and sockets until `raise`: to those of the user that `drop` will change to, without
+/// capabilities. The process must have one thread.
 pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
     let user = match geteuid().is_root() {
         true => user::find(options.user.as_deref())?,
@@ -99,11 +99,11 @@ pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
         effective: caps::read(None, CapSet::Effective).map_err(|_| fail_become(&user))?,
         end: parents_end(),
     };
-    // The groups are not needed any more: `drop` gives them up.
+    // The groups are not needed any more: `drop` removes them.
     let alone = user.uid == geteuid() || setgroups(&[]).is_ok();
     setfsgid(user.gid);
     setfsuid(user.uid);
-    // Neither call tells whether it went well, but with a number that nobody has both tell what is.
+    // Neither call reports success, but with an invalid number both return the current value.
     if alone
         && caps::clear(None, CapSet::Effective).is_ok()
         && setfsuid(Uid::from_raw(u32::MAX)) == user.uid
@@ -119,12 +119,13 @@ pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
 pub fn raise(lowered: &PrivilegeLowered) {
     setfsuid(geteuid());
     setfsgid(getegid());
-    let _ = caps::set(None, CapSet::Effective, &lowered.effective); // they are permitted, still
+    // can't fail: they are still permitted.
+    let _ = caps::set(None, CapSet::Effective, &lowered.effective);
     restore_parents_end(&lowered.end);
 }
 
-/// Drops for good the capabilities that the program's file granted to a user without them. For commands
-/// that need no rights: to be called before they open a file.
+/// Drops the capabilities that the program's file has granted to a user other than root. For commands that need no
+/// rights; must be called before they open a file.
 pub fn none() -> Result<(), Failure> {
     let (user, group) = (getuid(), getgid());
     if user.is_root() {
@@ -136,7 +137,7 @@ pub fn none() -> Result<(), Failure> {
     set_capabilities(&CapsHashSet::new()).map_err(|_| failure_set_start("capset", Errno::last()))
 }
 
-/// The capabilities that shall be left, of those that there are.
+/// Returns those present capabilities that are retained.
 fn choose_capabilities(kept: &Kept) -> Result<CapsHashSet, CapsError> {
     let mut chosen = caps::read(None, CapSet::Permitted)?;
     if kept.sandbox {
@@ -147,7 +148,7 @@ fn choose_capabilities(kept: &Kept) -> Result<CapsHashSet, CapsError> {
     Ok(chosen)
 }
 
-/// Leaves these capabilities only.
+/// Drops all other capabilities.
 fn set_capabilities(chosen: &CapsHashSet) -> Result<(), CapsError> {
     caps::set(None, CapSet::Effective, chosen)?;
     caps::set(None, CapSet::Permitted, chosen)?;
@@ -161,7 +162,7 @@ fn change_ids(user: &PrivilegeUser) -> nix::Result<()> {
     setresuid(user.uid, user.uid, user.uid)
 }
 
-/// Becomes the user, with the capabilities that were chosen.
+/// Changes to the user, with the chosen capabilities.
 fn become_user(user: &PrivilegeUser, kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     let change = || -> Result<(), CapsError> {
         if kept.sandbox {
@@ -178,12 +179,12 @@ fn become_user(user: &PrivilegeUser, kept: &Kept, chosen: &CapsHashSet) -> Resul
     change().map_err(|_| fail_become(user))
 }
 
-/// Stays who it is, with the capabilities that were chosen.
+/// Retains the user, and sets the chosen capabilities.
 fn stay(kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
     }
-    // If it can't be changed, it has no effect without new privileges.
+    // Failure is ignored: the bounding set has no effect with no_new_privs.
     let _ = caps::clear(None, CapSet::Bounding);
     set_capabilities(chosen).map_err(|_| failure_set_start("capset", Errno::last()))
 }
@@ -205,7 +206,7 @@ fn change_rights(kept: &Kept) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says which files can't be opened again, as a reload or SIGUSR2 would.
+/// Logs a warning for each file that can't be opened again by a reload or SIGUSR2.
 fn warn_of_files(kept: &Kept) {
     let user = User::from_uid(geteuid()).ok().flatten();
     let name = user.map_or(geteuid().to_string(), |user| user.name);
@@ -227,7 +228,7 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
     }
-    // A program executed later gets no more rights than this one.
+    // Programs executed later get no more rights than this one.
     set_no_new_privs().map_err(|error| failure_set_start("prctl", error))?;
     let version = landlock(kept.options, kept.policy)?;
     let calls = seccomp(kept.list)?;
@@ -237,9 +238,9 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Drops the rights that the firewall needs no more. Warns of files that it will not be able to read again as
-/// the user that it becomes.
-/// loaded: the policy, whose folders stay readable; it says whether CAP_NET_RAW is kept.
+/// Drops the rights that the firewall no longer needs. Logs a warning for files that it can't read again as its new
+/// user.
+/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if it rejects.
 pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
     drop_to(&Kept {
         user: options.user.as_deref(),
@@ -251,8 +252,8 @@ pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
     })
 }
 
-/// Drops the rights that the guard does not need: it needs CAP_NET_ADMIN and no file.
-/// user: as --user; none = the default.
+/// Drops the rights that the guard does not need: it retains CAP_NET_ADMIN, and may access no file.
+/// - user: user of --user; None = the default.
 pub fn drop_guard(user: Option<&str>, sandbox: bool) -> Result<(), Failure> {
     drop_to(&Kept {
         user,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which system calls may be made. Every source file says which it makes once the program runs, in a
-//! line `seccomp: NAME…` (the guard's: `seccomp-guard: NAME…`); the list is made of these lines when
-//! the program is built.
+//! Filter of system calls. Every source file lists the calls that it makes after the start, in a line `seccomp: NAME…`
+//! (for the guard: `seccomp-guard: NAME…`); the build collects these lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,9 +19,8 @@ use crate::base::log::{self, failure_set_start, Failure, LogLevel};
 
 include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 
-// System calls of the standard library and the C library: memory, threads and their
-// locks, signals, the end, and clocks where the kernel has no vDSO for them; a call that newer ones
-// prefer (fstat). Then the line on stderr.
+// System calls of the standard library and the C library: memory, threads and their locks, signals, exit, clocks where
+// the kernel has no vDSO for them, and fstat, which newer versions prefer. Last, the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
@@ -34,11 +32,11 @@ include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 // seccomp-guard: write fcntl exit_group
 
 const LINE_BYTES: usize = 200;
-/// The offset of si_syscall in siginfo_t: behind three numbers, padding and a pointer (_sigsys in
+/// Offset of si_syscall in siginfo_t: after three numbers, padding and a pointer (_sigsys in
 /// include/uapi/asm-generic/siginfo.h).
 const SI_SYSCALL_AT: usize = 16 + size_of::<usize>();
 
-/// System calls by which the C library starts threads (nptl/pthread_create.c of glibc).
+/// Flags of clone with which the C library starts threads (nptl/pthread_create.c of glibc).
 const THREAD_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -49,11 +47,11 @@ const THREAD_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// Calls that are allowed with these values of an argument only: one value a row. Of sockets only
-/// those that lead to other programs, never to the kernel (netlink) or to the network; of ioctl what
-/// reads an interface's name or index (if_indextoname), what the languages' libraries ask, and
-/// nothing that changes an interface or a route; no option that changes rules of iptables. Of clone a
-/// thread, with the flags that the C library gives it: no process, and no namespace.
+/// Calls that are allowed only with certain values of an argument, one value per row. socket: only sockets that lead to
+/// other programs, never to the kernel (netlink) or the network. ioctl: the name or index of an interface
+/// (if_indextoname), and calls of the languages' libraries; nothing that changes an interface or a route. setsockopt:
+/// no option that changes rules of iptables. clone: a thread, with the flags of the C library; no process, and no
+/// namespace.
 const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_socket, 0, libc::AF_UNIX as u64),
     (libc::SYS_ioctl, 1, libc::SIOCGIFNAME),
@@ -64,7 +62,7 @@ const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_clone, 0, THREAD_FLAGS as u64),
 ];
 
-/// The process that a list of calls is for.
+/// Process that a list of calls belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivilegeList {
     Firewall,
@@ -78,20 +76,20 @@ fn calls_of(list: PrivilegeList) -> &'static [i64] {
     }
 }
 
-/// The name of a system call.
+/// Returns the name of a system call.
 fn name_of(call: i32) -> &'static str {
     let known = usize::try_from(call).ok().and_then(Sysno::new);
     known.map_or("?", |call| call.name())
 }
 
-/// Says which call it was, and lets the signal end the process. Allocates nothing.
+/// Signal handler that prints the name of a forbidden call, and ends the process by the signal. Allocates nothing.
 extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO a whole siginfo_t, which for SIGSYS has the
-    // call's number at this place.
+    // SAFETY: the kernel passes a complete siginfo_t to a handler with SA_SIGINFO, which for SIGSYS has the call's
+    // number at this offset.
     let call = unsafe { info.byte_add(SI_SYSCALL_AT).cast::<i32>().read() };
     let mut line = [0; LINE_BYTES];
     let mut rest = line.as_mut_slice();
-    // It fits, and nobody may be reading, which changes nothing.
+    // The line fits; a failure to write it is ignored.
     let _ = writeln!(
         rest,
         "{}error: forbidden system call {} ({call}): the sandbox ended the firewall: --sandbox off, \
@@ -101,13 +99,13 @@ extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc
     );
     let length = LINE_BYTES - rest.len();
     let _ = write(io::stderr(), line.get(..length).unwrap_or_default());
-    // SAFETY: the default action is no function of ours.
+    // SAFETY: the default action is no function of this program.
     let _ = unsafe { signal(Signal::SIGSYS, SigHandler::SigDfl) };
     let _ = raise(Signal::SIGSYS);
 }
 
-/// Permitted uses of a call: all, without a rule, or those within its limits. The kernel
-/// takes the arguments as ints.
+/// Returns the permitted uses of a call: an empty list permits all, otherwise its limits apply. The kernel reads these
+/// arguments as ints.
 fn rules_of(call: i64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let limits = LIMITS.iter().filter(|limit| limit.0 == call);
     limits
@@ -119,22 +117,21 @@ fn rules_of(call: i64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
         .collect()
 }
 
-/// Enforces a filter: an action for its calls, and an action for all others.
+/// Enforces a filter: one action for its calls, and one for all others.
 fn apply(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     is_in: SeccompAction,
     is_not: SeccompAction,
 ) -> Result<(), seccompiler::Error> {
-    // What is no call of this machine's own kind (32 bits) ends the process, which is the library's
-    // own choice.
+    // Calls for another architecture (32 bits) end the process; that is built into the library.
     let filter = SeccompFilter::new(rules, is_not, is_in, std::env::consts::ARCH.try_into()?)?;
     let program: BpfProgram = filter.try_into()?;
     seccompiler::apply_filter(&program)
 }
 
-/// Builds the filter and enforces it. clone3 is said to be missing: its flags lie in memory,
-/// where a filter can't read them, and without it the C library calls clone. A filter of the library
-/// has one action, so that is another filter, and of two the kernel takes the stricter action.
+/// Builds the filter and enforces it. clone3 fails with ENOSYS: its flags lie in memory, where a filter can't read
+/// them, and then the C library calls clone. The library's filters have one action each, so this is a second filter;
+/// the kernel executes the stricter action of both.
 fn load_filter(list: PrivilegeList) -> Result<(), seccompiler::Error> {
     let calls = calls_of(list);
     if calls.contains(&libc::SYS_clone3) {
@@ -158,16 +155,15 @@ fn errno_of(error: &seccompiler::Error) -> Errno {
     }
 }
 
-/// Limits the calling thread, and those that it starts, to the calls of a list. Another call
-/// ends the process by SIGSYS, behind a line on stderr that names it. Needs no_new_privs. Returns
-/// the number of calls that are allowed.
+/// Limits the calling thread, and the threads that it starts, to the calls of a list. Any other call ends the process
+/// by SIGSYS, after a line on stderr that names the call. Needs no_new_privs. Returns the number of allowed calls.
 pub fn seccomp(list: PrivilegeList) -> Result<usize, Failure> {
     let action = SigAction::new(
         SigHandler::SigAction(tell),
         SaFlags::empty(),
         SigSet::empty(),
     );
-    // SAFETY: the handler calls nothing that a signal handler must not (signal-safety(7)).
+    // SAFETY: the handler calls only functions that signal-safety(7) allows.
     unsafe { sigaction(Signal::SIGSYS, &action) }
         .map_err(|error| failure_set_start("sigaction", error))?;
     load_filter(list).map_err(|error| failure_set_start("seccomp", errno_of(&error)))?;

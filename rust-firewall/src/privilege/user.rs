@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The user that a firewall becomes if root starts it.
+//! User that a firewall changes to if root starts it.
 
 use nix::unistd::{Gid, Uid, User};
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::options::values;
 
-/// The user if root starts the firewall without --user.
+/// User that a firewall without --user changes to.
 const USER_OWN: &str = "twinwall";
 
-/// The user that root becomes.
+/// User that root changes to.
 pub struct PrivilegeUser {
     pub uid: Uid,
     pub gid: Gid,
-    /// Its name for messages.
+    /// Name of the user for messages.
     pub name: String,
 }
 
-/// The number of a user or a group.
+/// Parses the number of a user or a group.
 fn read_id(text: &str) -> Option<u32> {
     values::read_number(text.as_bytes(), u32::MAX - 1)
 }
 
-/// Parses UID or UID:GID, which need not belong to a user. Without GID it is the user's group, or
-/// the same number.
+/// Parses UID or UID:GID, which need not exist. Without GID it is the user's group, or the same number.
 fn take_numbers(text: &str) -> Option<PrivilegeUser> {
     let (uid, gid) = match text.split_once(':') {
         Some((uid, gid)) => (read_id(uid)?, read_id(gid)?),
@@ -40,8 +39,8 @@ fn take_numbers(text: &str) -> Option<PrivilegeUser> {
     })
 }
 
-/// Finds the user to become. Fails if there is none.
-/// - name: as --user; none = the default.
+/// Finds the user to change to. Fails if there is none.
+/// - name: value of --user; None = the default.
 pub fn find(name: Option<&str>) -> Result<PrivilegeUser, Failure> {
     let known = User::from_name(name.unwrap_or(USER_OWN)).ok().flatten();
     if let Some(user) = known {
