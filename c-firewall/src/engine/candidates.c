@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/// The intervals that a range holds.
+/// Intervals that a range contains.
 struct span {
     uint32_t first;
     uint32_t behind;
@@ -13,10 +13,11 @@ struct span {
 /// Working memory of candidates_make.
 struct plan {
     uint32_t bound_count;
-    policy_value *bounds; // where intervals begin, ascending; interval n ends where n + 1 begins
-    struct span *spans;   // of a range
-    uint32_t *totals;     // of an id: how many intervals it concerns
-    uint32_t *fill;       // of an interval: where its next id goes
+    // Values at which an interval begins, ascending; interval n ends where n + 1 begins.
+    policy_value *bounds;
+    struct span *spans; // intervals of each range
+    uint32_t *totals;   // number of intervals of each ID
+    uint32_t *fill;     // index at which the next ID of each interval is stored
 };
 
 static int compare_values(const void *left, const void *right) {
@@ -25,7 +26,8 @@ static int compare_values(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/// All values at which a range begins, or which follow the end of one.
+/// Finds the values at which an interval begins: all values at which a range begins, or which
+/// follow the end of a range.
 static void find_bounds(struct plan *plan, const struct lookup_range *ranges, uint32_t count) {
     uint32_t bounds = 0, kept = 0;
 
@@ -42,7 +44,7 @@ static void find_bounds(struct plan *plan, const struct lookup_range *ranges, ui
     plan->bound_count = kept;
 }
 
-/// The interval that begins at a bound.
+/// Returns the interval that begins at a bound.
 static uint32_t interval_at(const struct plan *plan, policy_value bound) {
     uint32_t from = 0, to = plan->bound_count;
 
@@ -74,7 +76,7 @@ static void leave_out(struct plan *plan, const struct lookup_range *ranges, uint
         left_out[ranges[i].value] = plan->totals[ranges[i].value] > CANDIDATES_INTERVALS_MAX;
 }
 
-/// Fills the lists: first counts, then places.
+/// Fills the lists: counts the items of each interval first, then stores them.
 static int fill_lists(struct candidates *candidates, struct plan *plan,
                       const struct lookup_range *ranges, uint32_t count, const bool *left_out) {
     uint32_t total = 0;
@@ -98,7 +100,7 @@ static int fill_lists(struct candidates *candidates, struct plan *plan,
     return 0;
 }
 
-/// Makes the lookup from the intervals that have a list, to the list's number.
+/// Creates the lookup from the intervals with a list to the lists' numbers.
 static int make_lookup(struct candidates *candidates, const struct plan *plan, uint32_t bits) {
     struct lookup_range *lists = malloc((plan->bound_count + 1ULL) * sizeof *lists);
     uint32_t count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Finds what a value may concern: rules of a chain that test one field, or elements of a set of
-// several fields. The values are divided into intervals; all values of an interval concern the
-// same.
+// Search for candidates by a value: rules of a chain that test one field, or elements of a set of
+// several fields. The values are divided into intervals; all values of an interval have the same
+// candidates.
 #ifndef ENGINE_CANDIDATES_H
 #define ENGINE_CANDIDATES_H
 
@@ -11,29 +11,30 @@
 #include "engine/lookup.h"
 
 enum {
-    CANDIDATES_INTERVALS_MAX = 32, // that one item may concern; an item that concerns more is
-                                   // left out, so that the lists stay in proportion
+    // Maximum number of intervals of one item; an item with more is left out, so that the lists'
+    // total length stays proportional to the number of items.
+    CANDIDATES_INTERVALS_MAX = 32,
 };
 
 struct candidates {
-    struct lookup lookup; // gives a list
+    struct lookup lookup; // lookup from a value to its list
     uint32_t list_count;
-    uint32_t *starts; // list n is ids[starts[n]] to ids[starts[n + 1]]
-    uint32_t *ids;    // ascending within a list
+    uint32_t *starts; // start of each list: list n is ids[starts[n]] to ids[starts[n + 1]]
+    uint32_t *ids;    // items of all lists, ascending within a list
 };
 
-/// Makes the lists.
-/// - ranges: the value of each is an id below id_count; ids must not descend, and the ranges of one
-///   id must not overlap.
-/// - left_out: of id_count; set for ids that are in no list since their ranges span too many
-///   intervals. Entries of ids without ranges are not touched.
+/// Creates the lists.
+/// - ranges: each has as value an ID below id_count; IDs must not descend, and the ranges of one ID
+///   must not overlap.
+/// - left_out: out: one per ID; set for IDs that are in no list because their ranges have too many
+///   intervals. Unchanged for IDs without ranges.
 /// - Returns 0, or -ENOMEM with *candidates zeroed.
 int candidates_make(struct candidates *candidates, uint32_t bits, const struct lookup_range *ranges,
                     uint32_t count, uint32_t id_count, bool *left_out);
 void candidates_free(struct candidates *candidates);
 
-/// How many ids a lookup is expected to give for a value that has a list: the mean of the lists'
-/// lengths, weighted with their lengths, rounded up.
+/// Returns the expected number of candidates of a value that has a list: the mean of the lists'
+/// lengths, weighted by their lengths, rounded up.
 uint32_t candidates_cost(const struct candidates *candidates);
 
 #endif

@@ -12,8 +12,8 @@
 #include "policy/value.h"
 
 enum {
-    NANOSECONDS = 1000000000, // of a second
-    IFNAME_BYTES = 16,        // IFNAMSIZ
+    NANOSECONDS = 1000000000, // number of nanoseconds in a second
+    IFNAME_BYTES = 16,        // same value as IFNAMSIZ
 };
 
 /// State of a compilation.
@@ -23,11 +23,11 @@ struct build {
     struct failure *failure;
     struct compiled *out;
     const struct policy_table *table;
-    uint32_t first_chain; // number of the table's first
+    uint32_t first_chain; // number of the table's first chain
     uint32_t first_set;   // number of the table's first named set
 };
 
-/// Adds an item to an array of compiled, which has count of them. Evaluates to 0 or -ENOMEM.
+/// Appends an item to an array of compiled, which has count of them. Evaluates to 0 or -ENOMEM.
 #define ADD(array, count, item)                                                                    \
     ({                                                                                             \
         typeof(array) grown = compiled_grow((array), (count), sizeof *(array));                    \
@@ -38,7 +38,7 @@ struct build {
         grown ? 0 : -ENOMEM;                                                                       \
     })
 
-/// Fails with a cause at a place of the text. Returns -EINVAL.
+/// Fills in a failure with its cause and its place in the text. Returns -EINVAL.
 static int refuse(const struct build *build, const struct policy_place *place, const char *token,
                   const char *cause) {
     failure_set(build->failure, LOG_EXIT_USAGE, "%s:%u:%u: \"%s\": %s",
@@ -46,7 +46,7 @@ static int refuse(const struct build *build, const struct policy_place *place, c
     return -EINVAL;
 }
 
-/// The index of an interface as a range; an empty range if the interface is missing and may be.
+/// Returns the index of an interface as a range; an empty range if it is missing and may be.
 static int resolve_interface(const struct build *build, const struct policy_place *place,
                              struct policy_range *range) {
     char name[IFNAME_BYTES + 1] = {0};
@@ -64,7 +64,7 @@ static int resolve_interface(const struct build *build, const struct policy_plac
     return 0;
 }
 
-/// A range of a type with interfaces and names of hosts resolved.
+/// Returns a range with interfaces and host names resolved.
 static int resolve_range(const struct build *build, const struct policy_place *place,
                          enum policy_type type, struct policy_range *range) {
     if (type == POLICY_IFACE_INDEX)
@@ -74,8 +74,8 @@ static int resolve_range(const struct build *build, const struct policy_place *p
     return 0;
 }
 
-/// The ranges of elements with interfaces and names of hosts resolved; to be freed. An element with
-/// an interface that is missing gets an empty first range.
+/// Allocates the ranges of elements with interfaces and host names resolved; the caller frees them.
+/// An element with a missing interface has an empty first range.
 static int resolve_elements(const struct build *build, const struct policy_elements *elements,
                             const enum policy_type *types, struct policy_range **resolved) {
     const size_t count = (size_t)elements->count * elements->fields;
@@ -99,7 +99,7 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
-/// - listed: count of them, numbers of further names of hosts.
+/// Adds a set. listed: count numbers of additional host names.
 static int add_set(struct build *build, const struct policy_elements *elements,
                    const enum policy_type *types, const uint32_t *listed, uint32_t count) {
     struct policy_range *ranges, *all;
@@ -130,7 +130,7 @@ static int add_named_set(struct build *build, const struct policy_set *set) {
     return result < 0 ? result : learning_add(build->out, build->policy, build->table, set);
 }
 
-/// Adds a wide field with what it is compared with. Returns 0 or -ENOMEM.
+/// Adds a wide field with the range that it is compared with. Returns 0 or -ENOMEM.
 static int add_wide(struct build *build, enum policy_field field, policy_value mask,
                     const struct policy_range *range) {
     const struct compile_wide wide = {
@@ -144,7 +144,7 @@ static int add_wide(struct build *build, enum policy_field field, policy_value m
     return ADD(build->out->wides, build->out->wide_count, wide);
 }
 
-/// Fills in how a key is looked up in a set, with the first field of the key masked.
+/// Fills in the lookup of a match's key in a set, with the first field of the key masked.
 static int run_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
     static const struct policy_range none = {0, 0};
     const enum policy_field field = match->key.fields[0];
@@ -166,7 +166,7 @@ static int run_set(struct build *build, const struct policy_match *match, struct
     return add_wide(build, field, mask, &none);
 }
 
-/// A match or map that looks in a set.
+/// Compiles a match or map with a set.
 static int compile_set(struct build *build, const struct policy_match *match,
                        struct compile_op *op) {
     enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
@@ -184,7 +184,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
     return add_set(build, &match->elements, types, NULL, 0);
 }
 
-/// The values that make a comparison hold; empty if there are none.
+/// Returns the values for which a comparison holds; an empty range if there are none.
 static struct policy_range fold(const struct policy_match *match, policy_value highest) {
     const policy_value value = match->range.low;
 
@@ -207,7 +207,7 @@ static struct policy_range fold(const struct policy_match *match, policy_value h
     return match->range;
 }
 
-/// A match that never holds (negated: always, if the field is there) looks in an empty set.
+/// Compiles a match that never holds (negated: holds if the field is present): an empty set.
 static int compile_never(struct build *build, const struct policy_match *match,
                          struct compile_op *op) {
     static const struct set empty = {.fields = 1};
@@ -252,7 +252,7 @@ static void want(struct build *build, const struct policy_key *key) {
         build->out->wanted |= FIELDS_BIT(key->fields[i]);
 }
 
-/// Adds the bit of a protocol of ALPN to a mask.
+/// Adds the bit of an ALPN protocol to a mask.
 static int protocol_bit(struct build *build, const struct policy_place *place,
                         policy_value protocol, uint32_t *mask) {
     const int result = hostnames_add_protocol(&build->out->hosts, protocol, mask);
@@ -265,7 +265,7 @@ static int protocol_bit(struct build *build, const struct policy_place *place,
     return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
 }
 
-/// A match of the protocols that a client offers: any of some.
+/// Compiles a match of the protocols that a client offers: at least one of a list.
 static int compile_protocols(struct build *build, const struct policy_match *match,
                              const struct policy_place *place, struct compile_op *op) {
     const bool single = match->right == POLICY_RIGHT_RANGE;
@@ -301,7 +301,7 @@ static int compile_map(struct build *build, const struct policy_match *map, enum
     return compile_set(build, map, op);
 }
 
-/// A limit in nanoseconds, as nft_limit_init makes it. parse has refused what overflows there.
+/// Compiles a limit into nanoseconds, like nft_limit_init. parse has refused values that overflow.
 static int compile_limit(struct build *build, const struct policy_limit *limit,
                          struct compile_op *op) {
     const uint64_t nsecs = limit->unit_s * NANOSECONDS;
@@ -439,14 +439,14 @@ static int compile_table(struct build *build, uint32_t number) {
     return result;
 }
 
-/// A base chain that is not sorted yet.
+/// A base chain while chains are being sorted.
 struct base {
     const struct policy_chain *chain;
     enum policy_family family;
     uint32_t number;
 };
 
-/// By ascending priority; of one priority the one declared last comes first.
+/// Orders base chains by ascending priority; of equals the chain declared last comes first.
 static int compare_bases(const void *left, const void *right) {
     const struct policy_chain *a = ((const struct base *)left)->chain;
     const struct policy_chain *b = ((const struct base *)right)->chain;
@@ -456,7 +456,7 @@ static int compare_bases(const void *left, const void *right) {
     return (a->declared < b->declared) - (a->declared > b->declared);
 }
 
-/// Adds the base chains of a hook that see a family.
+/// Adds the base chains of a hook whose tables are for a family.
 static int add_bases(struct compiled *out, const struct base *bases, uint32_t count, int hook,
                      int family) {
     const enum policy_family other = family == 0 ? POLICY_IP6 : POLICY_IP;
@@ -584,7 +584,8 @@ struct compile_place compile_rule_at(const struct compiled *compiled, uint32_t r
     uint32_t from = 0, to = compiled->chain_count;
     struct compile_place place;
 
-    // The last chain that begins at the rule or before; empty ones begin where the next does.
+    // The rule's chain is the last one that begins at the rule or before it; an empty chain begins
+    // where the next one does.
     while (to - from > 1) {
         const uint32_t middle = from + (to - from) / 2;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Compiles a policy to the form that decide walks: constants are folded, names and jumps resolved,
-// sets become lookups, and rules that test one field against constants are found by its value
-// instead of one by one. The result never changes, and all workers share it.
+// Compilation of a policy into the form that decide evaluates: constants are folded, names and
+// jumps are resolved, sets become lookups, and rules that compare one field with constants are
+// found by its value. The result never changes, and all workers share it.
 #ifndef ENGINE_COMPILE_H
 #define ENGINE_COMPILE_H
 
@@ -14,45 +14,52 @@
 #include "policy/requirement.h"
 
 struct compile_settings {
-    bool linear; // every rule is walked, as explain does; verdicts and counters are the same
-    // The index of a network interface, 0 = there is none of this name. With NULL there are none.
+    // True if every rule is evaluated, as explain does; verdicts and counters are the same.
+    bool linear;
+    // Returns the index of a network interface; 0 = there is none with this name. NULL = there are
+    // no interfaces.
     uint32_t (*interface_index)(const char *name, void *context);
     void *context;
-    bool interfaces_must_exist; // fail if there is none; else its matches never hold
+    // True if a missing interface is an error; otherwise its matches never hold.
+    bool interfaces_must_exist;
 };
 
 /// Compiles a policy that parse has checked.
 /// - The policy is not needed afterwards.
 /// - Returns 0, or -errno with failure filled in, *compiled untouched: -EINVAL (code
-///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for an interface that must exist, -ENOMEM.
+///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for a missing interface that must exist, -ENOMEM.
 int compile_policy(const struct policy *policy, const struct compile_settings *settings,
                    struct compiled **compiled, struct failure *failure);
 
-/// Frees what compile_policy made; NULL too.
+/// Frees what compile_policy has created. NULL is allowed.
 void compile_free(struct compiled *compiled);
 
 const struct requirement *compile_requirement(const struct compiled *compiled);
 
-/// How many counter statements the policy has. They are numbered in the policy's order: tables,
-/// chains, rules, statements.
+/// Returns the number of counter statements in the policy. They are numbered in the policy's order:
+/// tables, chains, rules, statements.
 uint32_t compile_counters(const struct compiled *compiled);
 
-/// Position of a counter in the policy's text. counter < compile_counters.
+/// Returns the position of a counter in the policy.
+/// - counter: less than compile_counters.
 struct compile_place compile_counter_at(const struct compiled *compiled, uint32_t counter);
 
-/// Initial value of a counter. counter < compile_counters.
+/// Returns the initial value of a counter.
+/// - counter: less than compile_counters.
 struct policy_counter compile_counter_start(const struct compiled *compiled, uint32_t counter);
 
-/// How many log statements the policy has, numbered as counters are.
+/// Returns the number of log statements in the policy. They are numbered like counters.
 uint32_t compile_logs(const struct compiled *compiled);
 
-/// Position of a log statement in the policy's text. log < compile_logs.
+/// Returns the position of a log statement in the policy.
+/// - log: less than compile_logs.
 struct compile_place compile_log_at(const struct compiled *compiled, uint32_t log);
 
-/// Position of a rule in the policy's text, with the number of decide_outcome.rule; statement is 0.
+/// Returns the position of a rule in the policy, by the number in decide_outcome.rule; statement is
+/// 0.
 struct compile_place compile_rule_at(const struct compiled *compiled, uint32_t rule);
 
-/// Position of a chain in the policy's text, with the number of decide_outcome.chain; rule and
+/// Returns the position of a chain in the policy, by the number in decide_outcome.chain; rule and
 /// statement are 0.
 struct compile_place compile_chain_at(const struct compiled *compiled, uint32_t chain);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 void *compiled_grow(void *array, uint32_t count, size_t size) {
-    // Room is doubled whenever count is a power of 2.
+    // The room doubles whenever count is a power of 2.
     if (count & (count - 1))
         return array;
     return realloc(array, (count > 0 ? 2ULL * count : 1) * size);

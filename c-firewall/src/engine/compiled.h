@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The form of a policy that decide walks. It never changes and is shared by all workers.
+// Compiled policy, which decide evaluates. It never changes, and all workers share it.
 #ifndef ENGINE_COMPILED_H
 #define ENGINE_COMPILED_H
 
@@ -16,20 +16,21 @@
 #include "policy/policy.h"
 #include "policy/requirement.h"
 
-#define FLOW_LIMIT_SIZE_MAX (INT64_MAX / 4) // nanoseconds: 73 years
+// Maximum size of a limit's bucket in nanoseconds: 73 years.
+#define FLOW_LIMIT_SIZE_MAX (INT64_MAX / 4)
 
 enum {
-    COMPILE_INDEXES_MAX = 3,    // of a chain
-    COMPILE_INDEX_GAIN_MIN = 8, // rules that an index must spare a packet
-    COMPILE_FAMILIES = 2,       // IPv4, IPv6
+    COMPILE_INDEXES_MAX = 3,    // maximum number of indexes of a chain
+    COMPILE_INDEX_GAIN_MIN = 8, // minimum number of rules that an index must save per packet
+    COMPILE_FAMILIES = 2,       // number of IP families: IPv4, IPv6
 };
 
 /// Parameters of a limit, in the terms of nft_limit.c.
 struct flow_limit {
-    uint64_t nsecs; // of its unit
-    uint64_t rate;  // a unit
-    int64_t size;   // tokens_max: nanoseconds that a full bucket is worth
-    int64_t cost;   // of a packet, in nanoseconds; not of bytes
+    uint64_t nsecs; // length of the limit's unit in nanoseconds
+    uint64_t rate;  // rate per unit
+    int64_t size;   // size of the bucket in nanoseconds (tokens_max)
+    int64_t cost;   // cost of a packet in nanoseconds; unused for limits of bytes
     bool of_bytes;
     bool over;
 };
@@ -37,41 +38,43 @@ struct flow_limit {
 /// Parameters of a quota, in the terms of nft_quota.c.
 struct flow_quota {
     uint64_t bytes;
-    uint64_t used; // to begin with
+    uint64_t used; // bytes that are used at the start
     bool over;
 };
 
-/// Compiled statement.
+/// Kind of a compiled statement.
 enum compile_kind {
-    COMPILE_NARROW,   // match: (field & mask) - low <= span
-    COMPILE_WIDE,     // match: the same with wides[index]
+    COMPILE_NARROW,   // match of a narrow field: (field & mask) - low <= span
+    COMPILE_WIDE,     // match of a wide field, by wides[index]
     COMPILE_SET,      // match in sets[index]
-    COMPILE_LEARNED,  // match with the addresses that learning[index] has; the last of the matches
-    COMPILE_COUNTER,  // counters[index]
-    COMPILE_LIMIT,    // limits[index]
-    COMPILE_QUOTA,    // quotas[index]
-    COMPILE_LOG,      // logs[index]
-    COMPILE_MARK,     // (mark & mask) ^ low
-    COMPILE_MARK_MAP, // what sets[index] gives
-    COMPILE_VERDICT,  // code: enum policy_verdict; index: the chain of jump and goto
-    COMPILE_REJECT,   // code: enum policy_reject_kind; index: its code
-    COMPILE_VMAP,     // where sets[index] leads
+    COMPILE_LEARNED,  // match with the learned addresses of learning[index]; the last kind of match
+    COMPILE_COUNTER,  // counter: counters[index]
+    COMPILE_LIMIT,    // limit: limits[index]
+    COMPILE_QUOTA,    // quota: quotas[index]
+    COMPILE_LOG,      // log: logs[index]
+    COMPILE_MARK,     // sets the mark to (mark & mask) ^ low
+    COMPILE_MARK_MAP, // sets the mark to a value of the map sets[index]
+    COMPILE_VERDICT,  // verdict; code: enum policy_verdict; index: target chain of jump and goto
+    COMPILE_REJECT,   // reject; code: enum policy_reject_kind; index: code of the ICMP error
+    COMPILE_VMAP,     // verdict of the map sets[index]
 };
 
-/// Kind of lookup in a set.
+/// Kind of key of a lookup in a set.
 enum compile_shape {
-    COMPILE_SHAPE_NARROW, // field & mask
-    COMPILE_SHAPE_WIDE,   // wides[low]: its field, masked
-    COMPILE_SHAPE_KEY,    // keys[low]
+    COMPILE_SHAPE_NARROW, // narrow field: field & mask
+    COMPILE_SHAPE_WIDE,   // wide field of wides[low], masked
+    COMPILE_SHAPE_KEY,    // several fields: keys[low]
 };
 
-/// A statement. A rule's stand side by side, in their order, so that the n-th is the n-th of the
-/// policy.
+/// Compiled statement. The statements of a rule are adjacent and in the policy's order, so that the
+/// n-th is the policy's n-th.
 struct compile_op {
     uint8_t kind;  // enum compile_kind
-    uint8_t field; // NARROW; shape NARROW
-    uint8_t code;  // of sets: enum compile_shape
-    bool negated;  // matches: holds if the comparison does not, but never without the field
+    uint8_t field; // field of kind NARROW and of shape NARROW
+    uint8_t code;  // for sets: enum compile_shape
+    // For matches: true if the match holds when its comparison does not; it never holds without the
+    // field.
+    bool negated;
     uint32_t index;
     uint32_t mask, low, span;
 };
@@ -79,54 +82,56 @@ struct compile_op {
 /// Operands of a match of a wide field.
 struct compile_wide {
     enum policy_field field;
-    uint32_t slot; // fields_wide_slot
+    uint32_t slot; // index of the field (fields_wide_slot)
     policy_value mask, low, span;
 };
 
 /// A set that learns addresses.
 struct compile_learning {
-    uint32_t set;        // of sets: its own, which is empty
-    uint64_t identity;   // what learned knows it by: the same for all sets that say the same
-    bool is_ipv6;        // its addresses are
-    struct lookup names; // the numbers of the names whose addresses it learns
+    uint32_t set;        // number of the set, which is itself empty
+    uint64_t identity;   // identity of the set in learned: equal for all sets with the same text
+    bool is_ipv6;        // true if its addresses are IPv6
+    struct lookup names; // numbers of the names whose addresses it learns
 };
 
 struct compile_rule {
-    uint32_t first; // into ops
+    uint32_t first; // index of its first statement in ops
     uint32_t count;
-    uint32_t needs; // what a packet must be before the first statement: DEPENDENCY_NEEDS_*
+    // Conditions on a packet that are checked before the first statement: DEPENDENCY_NEEDS_*.
+    uint32_t needs;
 };
 
-/// Rules of a chain that can only match if one field has certain values.
+/// Index of a chain: rules that can match only if one field has certain values.
 struct compile_index {
     enum policy_field field;
-    uint32_t slot;                // fields_wide_slot
-    struct candidates candidates; // to numbers of rules
+    uint32_t slot;                // index of the field (fields_wide_slot)
+    struct candidates candidates; // lookup from the field's value to numbers of rules
 };
 
-/// By which fields of a packet the rules of a chain are found. A field beyond the captured bytes
-/// finds none.
+/// Set of a packet's fields by which a chain's rules are found. Fields beyond the captured bytes
+/// can't be used.
 enum compile_reach {
-    COMPILE_WHOLE,       // by all
-    COMPILE_UNNAMED,     // by those that are no names
-    COMPILE_BEYOND_COPY, // by those that are neither names nor behind the IP header
-    COMPILE_NONE,        // by none: every rule is walked
+    COMPILE_WHOLE,   // all fields
+    COMPILE_UNNAMED, // all fields except names
+    // Fields of IP headers and metadata: neither names nor fields after the IP header.
+    COMPILE_BEYOND_COPY,
+    COMPILE_NONE, // no field: every rule is evaluated
     COMPILE_REACH_COUNT
 };
 
-/// How the rules of a chain are found.
+/// Finder of a chain's rules.
 struct compile_finder {
-    uint32_t first_index; // into indexes
+    uint32_t first_index; // first index in indexes
     uint32_t index_count;
-    uint32_t first_always; // into always: rules that are in no index
+    uint32_t first_always; // first entry in always: rules that are in no index
     uint32_t always_count;
 };
 
 struct compile_chain {
-    uint32_t first_rule; // rules are numbered across all chains
+    uint32_t first_rule; // number of the first rule; rules are numbered across all chains
     uint32_t rule_count;
     struct compile_finder finders[COMPILE_REACH_COUNT];
-    enum policy_verdict policy; // of a base chain
+    enum policy_verdict policy; // policy of a base chain
     struct compile_place place;
 };
 
@@ -135,17 +140,17 @@ struct compile_counter {
     struct policy_counter start;
 };
 
-/// Base chains that see a packet, in the order in which they do.
+/// Base chains for a hook and a family, in their order.
 struct compile_bases {
-    uint32_t first; // into bases
+    uint32_t first; // index of the first one in bases
     uint32_t count;
 };
 
-/// A compiled policy, for decide and flow; others ask the functions below.
+/// A compiled policy. Only decide and flow use its fields; others call the functions of compile.
 struct compiled {
     struct requirement requirement;
-    uint64_t wanted;           // FIELDS_BIT of all fields that are looked at
-    struct host_numbers hosts; // the names of hosts, and protocols of ALPN
+    uint64_t wanted;           // bits (FIELDS_BIT) of all fields that the policy reads
+    struct host_numbers hosts; // host names and ALPN protocols of the policy
     uint32_t op_count, wide_count, key_count, set_count, rule_count, chain_count, index_count;
     struct compile_op *ops;
     struct compile_wide *wides;
@@ -155,13 +160,14 @@ struct compiled {
     struct compile_chain *chains;
     struct compile_index *indexes;
     uint32_t learning_count;
-    struct compile_learning *learning; // at most 32
-    struct learned *learned;           // what they have learnt; NULL = nothing, ever
+    struct compile_learning *learning; // sets that learn, at most 32
+    // Addresses that these sets have learned; NULL if addresses can't be learned.
+    struct learned *learned;
     uint32_t always_count;
     uint32_t *always; // numbers of rules, ascending within a chain
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];
     uint32_t base_count;
-    uint32_t *bases; // numbers of chains
+    uint32_t *bases; // numbers of base chains
     uint32_t counter_count, log_count, limit_count, quota_count;
     struct compile_counter *counters;
     struct compile_place *logs;
@@ -169,8 +175,9 @@ struct compiled {
     struct flow_quota *quotas;
 };
 
-/// For compile and index: makes room for one more item, count being there. array: NULL for the
-/// first. Returns the array, or NULL with the old one untouched.
+/// Makes room in an array of count items for one more, for compile and index. Returns the array, or
+/// NULL with the old one untouched.
+/// - array: NULL for the first item.
 void *compiled_grow(void *array, uint32_t count, size_t size);
 
 #endif

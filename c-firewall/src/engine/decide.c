@@ -14,7 +14,7 @@ enum verdict decide(const struct decide_settings *settings, enum packet_status s
                                        : settings->default_verdict;
 }
 
-/// The base chains that see the packet; none if it is of neither family.
+/// Returns the base chains for a packet; none if it is neither IPv4 nor IPv6.
 static struct compile_bases bases_of(const struct compiled *compiled, uint8_t hook,
                                      uint8_t nfproto) {
     if (hook >= POLICY_HOOK_COUNT || (nfproto != FIELDS_IPV4 && nfproto != FIELDS_IPV6))
@@ -69,8 +69,7 @@ static void decide_by(const struct decide_settings *settings, const struct compi
     walk_policy(settings, compiled, flow, counters, input, bases, nfproto, recorder, outcome);
 }
 
-/// The whole walk becomes one function, also where others call its parts: a tenth fewer
-/// instructions.
+/// Flattened: the walk becomes one function, which takes a tenth fewer instructions.
 void __attribute__((flatten))
 decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
               struct flow *flow, struct flow_counters *counters, const struct decide_input *input,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Decides what happens with a packet. No system call, no allocation; all state is in flow.
+// Decision about a packet. It makes no system call and allocates nothing; its state is in flow.
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
 
@@ -10,27 +10,28 @@
 #include "engine/flow.h"
 #include "engine/types.h"
 
-/// The verdict for a packet without a policy: --default for PACKET_OK and PACKET_BEYOND_COPY, the
-/// --fail modes (accept if open, drop if closed) for malformed and truncated ones.
-/// - truncated: the netlink message did not fit its slot; status is not looked at then.
+/// Returns the verdict for a packet without a policy: --default for PACKET_OK and
+/// PACKET_BEYOND_COPY; for malformed and truncated packets the --fail modes (accept if open, drop
+/// if closed).
+/// - truncated: true if the netlink message did not fit its slot; status is ignored then.
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);
 
 /// Decides a packet.
-/// - compiled: NULL = no policy, and decide gives the verdict; flow and counters may be NULL then.
-/// - counters: of the calling thread.
-/// - Always fills in outcome. The --fail modes decide about truncated packets, malformed ones
-///   unless settings->malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule
-///   reads what is beyond the captured bytes (outcome->undecidable) or a name that can't be read;
-///   --undecided about those of which a rule reads a name that is not known yet
-///   (outcome->undecided). Rules before it have had their effects then; and where such a packet may
-///   pass, it does so only if the rules may accept it (ways.h).
+/// - compiled: NULL = no policy: the verdict is that of decide, and flow and counters may be NULL.
+/// - counters: counters of the calling thread.
+/// - outcome: out: always filled in. The --fail modes decide truncated packets; malformed packets,
+///   unless settings->malformed_by_policy is set and they are IPv4 or IPv6; and packets of which a
+///   rule reads bytes that were not captured (outcome->undecidable) or an unreadable name.
+///   --undecided decides packets of which a rule reads a name that is not known yet
+///   (outcome->undecided). Earlier rules have had their effects by then. Where such a packet may
+///   pass, it passes only if the rules may accept it (ways.h).
 void decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
                    struct flow *flow, struct flow_counters *counters,
                    const struct decide_input *input, struct decide_outcome *outcome);
 
-/// Does what decide_packet does, and reports every rule on the way. compiled: of a policy that was
-/// compiled with settings.linear, else rules that can't match are left out.
+/// Decides like decide_packet, and reports every rule on the way.
+/// - compiled: compiled with settings.linear; otherwise rules that can't match are not reported.
 void decide_trace(const struct decide_settings *settings, const struct compiled *compiled,
                   struct flow *flow, struct flow_counters *counters,
                   const struct decide_input *input, struct decide_outcome *outcome,

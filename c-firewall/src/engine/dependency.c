@@ -5,12 +5,12 @@
 
 #include "engine/fields.h"
 
-/// Properties that the table and a rule's matches imply for packets at the rule's end.
+/// Properties of packets that the table and a rule's matches imply.
 struct said {
     bool ipv4, ipv6, tcp;
 };
 
-/// Whether a match lets one value of its field through and no other.
+/// Returns true if a match holds for exactly one value of its field.
 static bool is_only(const struct policy_match *match, policy_value value) {
     const struct policy_range *ranges = &match->range;
     uint32_t count = 1;
@@ -65,7 +65,7 @@ static bool is_extension(const struct policy_statement *statement) {
            policy_field_facts(statement->match->key.fields[0])->part == POLICY_PART_EXTENSION;
 }
 
-/// The key of a match or map, or NULL.
+/// Returns the key of a match or map; NULL for other statements.
 static const struct policy_key *key_of(const struct policy_statement *statement) {
     if (statement->kind == POLICY_MATCH || statement->kind == POLICY_VMAP)
         return &statement->match->key;
@@ -83,7 +83,7 @@ static bool reads_names(const struct policy_statement *statement) {
     return false;
 }
 
-/// Dependencies of an explicit reject type.
+/// Returns the conditions of a reject's type.
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a packet must be before a rule's first statement: one that the rule's reject can answer, or
-// IPv6 if the rule looks for extension headers. nft tests that there (stmt_reject_gen_dependency,
-// exthdr_gen_dependency), unless the table or a match implies it.
+// Conditions on a packet that are checked before a rule's first statement: that the rule's reject
+// can answer it, or that it is IPv6 if the rule reads extension headers. nft checks them there, too
+// (stmt_reject_gen_dependency, exthdr_gen_dependency), unless the table or a match implies them.
 #ifndef ENGINE_DEPENDENCY_H
 #define ENGINE_DEPENDENCY_H
 
@@ -11,11 +11,11 @@ enum {
     DEPENDENCY_NEEDS_TCP = 1,
     DEPENDENCY_NEEDS_IPV4 = 2,
     DEPENDENCY_NEEDS_IPV6 = 4,
-    DEPENDENCY_READS_NAMES = 8, // beside them: the rule reads names
+    DEPENDENCY_READS_NAMES = 8, // flag next to the conditions: the rule reads names
 };
 
-/// Conditions of a table's rule that are checked first, and whether it reads names: the sum of
-/// some of the above.
+/// Returns the conditions of a rule, and the flag that it reads names, as a sum of the constants
+/// above.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

@@ -8,13 +8,13 @@
 #include "policy/value.h"
 
 enum {
-    TCP_FLAGS_OFFSET = 13, // within the TCP header
-    // Within the TCP header: its length in words of 4 bytes, in the high half of a byte.
+    TCP_FLAGS_OFFSET = 13, // offset of the flags in the TCP header
+    // Offset of the TCP header's length, in words of 4 bytes, in the high half of a byte.
     TCP_LENGTH_OFFSET = 12,
-    // Options of TCP: padding of one byte, and Multipath TCP (RFC 8684).
+    // Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
     OPTION_NOP = 1,
     OPTION_MPTCP = 30,
-    // Bytes of a transport header that are read, at most, without options.
+    // Maximum number of bytes of a transport header that are read, without options.
     TRANSPORT_READ_BYTES = TCP_FLAGS_OFFSET + 1,
 };
 
@@ -117,8 +117,8 @@ static void read_ipv6(struct fields *fields, const struct packet *packet) {
     set_wide(fields, POLICY_IP6_DADDR, be128(ip + 24));
 }
 
-/// Reads whether the packet has an extension header. It is not known if one may follow beyond the
-/// copy.
+/// Sets whether the packet has an extension header. The field is beyond the copy if the header may
+/// follow the copied bytes.
 static void read_extension(struct fields *fields, enum policy_field field,
                            const struct packet *packet, enum packet_extension extension) {
     const bool met = packet->extensions & extension;
@@ -142,7 +142,8 @@ static void read_extensions(struct fields *fields, const struct packet *packet) 
     read_extension(fields, POLICY_EXTHDR_MH, packet, PACKET_MH);
 }
 
-/// Bytes of the transport header that were captured and that the IP header claims.
+/// Returns the number of captured bytes of the transport header and its payload, within the length
+/// in the IP header.
 static uint32_t transport_bytes(const struct packet *packet) {
     const uint32_t end = packet->end < packet->captured ? packet->end : packet->captured;
 
@@ -167,7 +168,7 @@ static void read_icmp(struct fields *fields, enum policy_field type, enum policy
         set(fields, code, header[1]);
 }
 
-/// The fields of a protocol that so many bytes of a transport header hold.
+/// Returns the bits of a protocol's fields that lie within this many bytes of a transport header.
 static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes) {
     uint64_t ports = 0, others = 0;
 
@@ -189,14 +190,14 @@ static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes)
     return ports << POLICY_TH_SPORT | others;
 }
 
-/// Bytes of the transport header and what stands behind it, captured or not.
+/// Returns the length of the transport header and its payload in the packet, captured or not.
 static uint32_t transport_there(const struct packet *packet) {
     if (packet->transport_offset == 0 || packet->transport_offset > packet->end)
         return 0;
     return packet->end - packet->transport_offset;
 }
 
-/// Notes the fields of the transport header that lie beyond its captured bytes.
+/// Marks the fields of the transport header that lie beyond the captured bytes.
 static void note_beyond(struct fields *fields, uint8_t nfproto, const struct packet *packet,
                         uint32_t bytes) {
     const uint8_t protocol = packet->transport_protocol;
@@ -206,8 +207,8 @@ static void note_beyond(struct fields *fields, uint8_t nfproto, const struct pac
         fields_within(protocol, nfproto, there) & ~fields_within(protocol, nfproto, bytes);
 }
 
-/// Reads the transport header as nft_payload does, field by field: a header that is too short still
-/// has the fields that fit.
+/// Reads the transport header like nft_payload, field by field: a header that is too short has
+/// those fields that fit.
 static void read_transport(struct fields *fields, uint8_t nfproto, const struct packet *packet) {
     const uint32_t bytes = transport_bytes(packet);
     const uint8_t *header = packet->bytes + packet->transport_offset;
@@ -246,8 +247,8 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
     }
 }
 
-/// Whether a TCP header has an option, as nft_exthdr_tcp_eval looks for it: a kind of 0 does not
-/// end the options, and one without a length has one byte.
+/// Returns true if a TCP header has an option, by the search of nft_exthdr_tcp_eval: a kind of 0
+/// does not end the options, and an option without a length has one byte.
 static bool has_option(const uint8_t *header, uint32_t length, uint8_t wanted) {
     uint32_t at = PACKET_TCP_HEADER_BYTES;
 
@@ -264,7 +265,7 @@ static bool has_option(const uint8_t *header, uint32_t length, uint8_t wanted) {
     return false;
 }
 
-/// Reads whether a packet has an option of TCP. One without a whole header of TCP has none.
+/// Sets whether a packet has a TCP option. A packet without a complete TCP header has none.
 static void read_option(struct fields *fields, enum policy_field field, const struct packet *packet,
                         uint8_t wanted) {
     const uint8_t *header = packet->bytes + packet->transport_offset;
@@ -281,7 +282,7 @@ static void read_option(struct fields *fields, enum policy_field field, const st
         set(fields, field, is_whole && has_option(header, bytes, wanted));
 }
 
-/// Values from the client's TLS or QUIC hello.
+/// Reads the fields of the client's hello in TLS or QUIC.
 static void read_tls(struct fields *fields, const struct decide_input *input,
                      const struct names *names) {
     const bool is_tls = names->protocol == NAMES_TLS || names->protocol == NAMES_QUIC;
@@ -323,7 +324,7 @@ static void read_dns(struct fields *fields, const struct decide_input *input,
         set(fields, POLICY_DNS_TYPE_FIELD, names->dns_type);
 }
 
-/// Names that the client has sent.
+/// Reads the names that the client has sent.
 static void read_names(struct fields *fields, const struct decide_input *input) {
     const struct names *names = input->names;
 

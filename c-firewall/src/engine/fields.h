@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The fields of a packet as a policy sees them: read once, then matched against by all rules.
+// Fields of a packet for a policy: read once, then compared by all rules.
 #ifndef ENGINE_FIELDS_H
 #define ENGINE_FIELDS_H
 
@@ -10,26 +10,27 @@
 #include "policy/policy.h"
 
 enum {
-    FIELDS_IPV4 = 2,       // NFPROTO_IPV4 (linux/netfilter.h)
-    FIELDS_IPV6 = 10,      // NFPROTO_IPV6
-    FIELDS_WIDE_COUNT = 5, // ip6 saddr, ip6 daddr, iifname, oifname, http method
+    FIELDS_IPV4 = 2,  // value of NFPROTO_IPV4 (linux/netfilter.h)
+    FIELDS_IPV6 = 10, // value of NFPROTO_IPV6
+    // Number of wide fields: ip6 saddr, ip6 daddr, iifname, oifname, http method.
+    FIELDS_WIDE_COUNT = 5,
     FIELDS_KEY_WORDS_MAX = 2 * POLICY_KEY_FIELDS_MAX,
 };
 
-/// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
-/// no mask), beyond the captured bytes (the packet has it or may have it), or a name that is not
-/// known.
+/// Values of a packet's fields. Fields of up to 32 bits are narrow, others wide. A field is
+/// present, absent from the packet (in no mask), beyond the captured bytes (the packet has it or
+/// may have it), or an unknown name.
 struct fields {
-    uint64_t present; // bit n: field n has a value
-    uint64_t beyond;  // bit n: field n lies beyond the captured bytes
-    uint64_t unknown; // bit n: field n is not known yet, or can't be read
+    uint64_t present; // bit n is set if field n has a value
+    uint64_t beyond;  // bit n is set if field n lies beyond the captured bytes
+    uint64_t unknown; // bit n is set if field n is not known yet, or unreadable
     uint32_t narrow[POLICY_FIELD_COUNT];
-    policy_value wide[FIELDS_WIDE_COUNT]; // at fields_wide_slot
+    policy_value wide[FIELDS_WIDE_COUNT]; // values of wide fields, by fields_wide_slot
 };
 
 struct decide_input;
 
-/// The bit of a field in fields.present and fields.beyond.
+/// Bit of a field in the masks of struct fields.
 #define FIELDS_BIT(field) (1ULL << (field))
 
 static inline bool fields_is_present(const struct fields *fields, enum policy_field field) {
@@ -39,27 +40,26 @@ static inline bool fields_is_present(const struct fields *fields, enum policy_fi
 static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_BIT(POLICY_TLS_SNI),
               "the names are the last fields");
 
-/// Whether a field is a name.
+/// Returns true if a field is a name.
 static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
-/// Index of a wide field; FIELDS_WIDE_COUNT for a narrow one.
+/// Returns the index of a wide field; FIELDS_WIDE_COUNT for a narrow one.
 uint32_t fields_wide_slot(enum policy_field field);
 
 /// Reads fields. A field is absent if the packet does not have it, or has too few bytes of it.
-/// - wanted: bits of the fields that are of interest; others may stay absent.
+/// - wanted: bits of the fields to read; others may stay absent.
 /// - nfproto: FIELDS_IPV4 or FIELDS_IPV6.
 void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
                  const struct decide_input *input);
 
-/// The fields that are behind the IP header, of whatever protocol.
+/// Bits of the fields after the IP header, of all protocols.
 uint64_t fields_behind_ip(void);
 
-/// The value of a field that is present.
+/// Returns the value of a field that is present.
 policy_value fields_value(const struct fields *fields, enum policy_field field);
 
-/// Joins the values of a key's fields in the form of a lookup_hash wants them, two words for a wide
-/// one.
-/// - Returns how many words, or 0 if a field is not present.
+/// Joins the values of a key's fields in the form of a lookup_hash key, two words for a wide field.
+/// - Returns the number of words, or 0 if a field is not present.
 uint32_t fields_words(const struct fields *fields, const struct policy_key *key,
                       uint64_t words[FIELDS_KEY_WORDS_MAX]);
 

@@ -9,7 +9,7 @@ enum {
     CACHE_LINE_BYTES = 64,
 };
 
-/// Whole cache lines, so that workers' counters share none; zeroed.
+/// Allocates zeroed memory in complete cache lines, so that workers share none.
 static void *make_lines(size_t bytes) {
     const size_t lines = bytes / CACHE_LINE_BYTES + 1;
     void *made = aligned_alloc(CACHE_LINE_BYTES, lines * CACHE_LINE_BYTES);
@@ -30,7 +30,8 @@ static void words_free(struct flow_word **words, uint32_t count) {
     free(words);
 }
 
-/// Words of a user each, zeroed, a cache line apart. NULL = no memory.
+/// Allocates zeroed words with one user each, in separate cache lines. Returns NULL if there is no
+/// memory.
 static struct flow_word **words_make(uint32_t count) {
     struct flow_word **words = calloc(count + 1U, sizeof(struct flow_word *));
 
@@ -56,7 +57,7 @@ int flow_make(struct flow *flow, const struct compiled *compiled) {
         flow_free(flow);
         return -ENOMEM;
     }
-    // Empty so long ago that it is full whatever the clock says.
+    // Empty so long ago that the bucket is full at any time of the clock.
     for (uint32_t i = 0; i < flow->limits; i++)
         flow->limit[i]->empty_ns = INT64_MIN / 2;
     for (uint32_t i = 0; i < flow->quotas; i++)
@@ -96,7 +97,7 @@ void flow_counters_free(struct flow_counters *counters) {
     *counters = (struct flow_counters){0};
 }
 
-/// Adds to a number that this thread alone writes.
+/// Adds to a number that only this thread writes.
 static void add(uint64_t *number, uint64_t more) {
     __atomic_store_n(number, __atomic_load_n(number, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
@@ -117,7 +118,7 @@ uint64_t flow_logged(const struct flow_counters *counters, uint32_t log) {
     return __atomic_load_n(&counters->logged[log], __ATOMIC_RELAXED);
 }
 
-/// The nanoseconds that a packet takes out of a limit's bucket.
+/// Returns the cost of a packet in nanoseconds of a limit's bucket.
 static int64_t limit_cost(const struct flow_limit *limit, uint32_t bytes) {
     unsigned __int128 cost;
 
@@ -134,7 +135,7 @@ bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit
     int64_t *const empty_ns = &flow->limit[index]->empty_ns;
     int64_t seen = __atomic_load_n(empty_ns, __ATOMIC_RELAXED);
 
-    // Tokens are the time since the bucket was empty, up to its size.
+    // The number of tokens is the time since the bucket was empty, at most its size.
     for (;;) {
         const int64_t full = now - limit->size;
         const int64_t empty = seen > full ? seen : full;

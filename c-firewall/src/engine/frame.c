@@ -6,7 +6,7 @@ static void add_list(struct frame *frame, const uint32_t *from, uint32_t count) 
         frame->lists[frame->count++] = (struct frame_list){from, from + count};
 }
 
-/// Adds the rules that an index has for the packet.
+/// Adds the rules that an index has for the packet's value.
 static void add_candidates(struct walk *walk, const struct compile_index *index) {
     const struct candidates *candidates = &index->candidates;
     uint32_t list;
@@ -41,7 +41,7 @@ void frame_enter_newly(struct walk *walk, uint32_t chain) {
                               walk->way);
 }
 
-/// Skips the rules of a list before this one.
+/// Skips the rules of a list up to and including this one.
 static void skip(struct frame_list *list, uint32_t rule) {
     const uint32_t *from = list->at, *to = list->end;
 

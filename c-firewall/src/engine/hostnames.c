@@ -8,7 +8,7 @@
 #include "policy/value.h"
 
 enum {
-    PROTOCOLS_MAX = 32, // of ALPN in a policy, each of which has a bit
+    PROTOCOLS_MAX = 32, // maximum number of ALPN protocols in a policy; each has a bit
 };
 
 void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames) {
@@ -48,7 +48,7 @@ int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, 
     return 0;
 }
 
-/// The bits of those protocols of the policy that a client offers.
+/// Returns the bits of those protocols of the policy that a client offers.
 static uint32_t offered(const struct host_numbers *numbers, const struct names *names) {
     const uint8_t *at = names->alpn, *end = at + names->alpn_length;
     uint32_t bits = 0;
@@ -79,13 +79,14 @@ void hostnames_resolve(const struct host_numbers *numbers, const struct names *n
     *alpn_bits = offered(numbers, names);
 }
 
-/// Intervals that are being parted.
+/// State of splitting intervals.
 struct parting {
     struct lookup_range *pieces;
     uint32_t count;
 };
 
-/// Adds a piece of an interval, to the one before if it goes on with it.
+/// Adds a piece of an interval; it extends the previous piece if it continues it with the same
+/// value.
 static void add_piece(struct parting *parting, policy_value low, policy_value high,
                       uint32_t value) {
     struct lookup_range *last = parting->pieces + parting->count - 1;
@@ -109,7 +110,7 @@ static int compare_ranges(const void *left, const void *right) {
 }
 
 int hostnames_part(struct lookup_range **ranges, uint32_t *count) {
-    // An interval is cut where another begins and ends in it.
+    // An interval is cut where another one begins or ends within it.
     struct lookup_range *pieces = malloc((2ULL * *count + 1) * sizeof *pieces);
     struct lookup_range *open = malloc((*count + 1ULL) * sizeof *open);
     struct parting parting = {.pieces = pieces};

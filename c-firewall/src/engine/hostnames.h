@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a compiled policy makes of the names that clients show, so that sets, maps and rules find
-// them as they find other numbers.
+// Numbers for the names that clients show, so that sets, maps and rules find them like other
+// numbers.
 #ifndef ENGINE_HOSTNAMES_H
 #define ENGINE_HOSTNAMES_H
 
@@ -12,36 +12,36 @@
 #include "policy/hostname.h"
 #include "policy/policy.h"
 
-/// The names of a policy as the engine has them.
+/// Host names and ALPN protocols of a compiled policy.
 struct host_numbers {
-    struct hostnames *hostnames; // NULL = none
+    struct hostnames *hostnames; // host names; NULL = none
     uint32_t protocol_count;
-    policy_value *protocols; // of ALPN, as POLICY_ALPN; the n-th has bit n
+    policy_value *protocols; // ALPN protocols as POLICY_ALPN; the n-th has bit n
 };
 
-/// Stores the names of a policy, which are shared.
+/// Creates the numbers from the names of a policy, which are shared.
 void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
 void hostnames_free(struct host_numbers *numbers);
 
-/// The numbers of a name of the policy, and of all that lies in it.
+/// Returns the range of numbers of a policy's name, and of all names that it contains.
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
 
-/// The number of a client's name, as forest_find.
+/// Returns the number of a client's name, like forest_find.
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
 
-/// Adds the bit of a protocol of ALPN, which is added if it is new, to a mask. Returns 0, -ENOSPC
-/// if there is no more room, or -ENOMEM.
+/// Adds the bit of an ALPN protocol to a mask, and adds the protocol if it is new. Returns 0,
+/// -ENOSPC if there is no room, or -ENOMEM.
 int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask);
 
-/// Numbers of a client's names in a compiled policy (compiled.hosts): decide_input's
-/// host_number and alpn_bits, which stay the same as long as names and policy do.
+/// Finds the numbers of a client's names in a compiled policy (compiled.hosts): host_number and
+/// alpn_bits of decide_input. They change only with names or policy.
 void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);
 
-/// Parts intervals that lie in one another: of each number the innermost that has it is left. Those
-/// of one value that touch become one.
-/// - ranges: to be freed; others take their place.
-/// - Returns 0, or -ENOMEM with all as it was.
+/// Splits nested intervals so that each number belongs to the innermost interval that contains it.
+/// Adjacent pieces of one value are joined.
+/// - ranges: replaced by new ones, which the caller frees.
+/// - Returns 0, or -ENOMEM with everything unchanged.
 int hostnames_part(struct lookup_range **ranges, uint32_t *count);
 
 #endif

@@ -7,21 +7,22 @@
 
 #include "engine/hostnames.h"
 
-/// A chain on the way to its indexes. Rules are numbered within it.
+/// A chain whose indexes are being created. Rules are numbered within it.
 struct plan {
     const struct compiled *compiled;
     const struct policy_table *table;
     const struct policy_chain *source;
     const struct compile_chain *chain;
-    uint64_t fields; // that rules may be found by
-    bool *taken;     // of a rule: it is in an index
-    bool *tested;    // of a rule: it tests the field at hand
-    bool *left_out;  // of a rule: candidates left it out
+    uint64_t fields; // bits of the fields by which rules may be found
+    bool *taken;     // for each rule, true if it is in an index
+    bool *tested;    // for each rule, true if it tests the current field
+    bool *left_out;  // for each rule, true if candidates left it out
     uint32_t range_count;
-    struct lookup_range *ranges; // of the field at hand
+    struct lookup_range *ranges; // ranges of the current field
 };
 
-/// The elements that a match looks in, if they are few and are compared with one field as it is.
+/// Returns the elements of a match's set, if they are few and are compared with one field without a
+/// mask.
 static const struct policy_elements *few_elements(const struct plan *plan,
                                                   const struct policy_match *match) {
     const struct policy_elements *elements = match->right == POLICY_RIGHT_NAMED
@@ -34,8 +35,9 @@ static const struct policy_elements *few_elements(const struct plan *plan,
     return elements->count <= CANDIDATES_INTERVALS_MAX ? elements : NULL;
 }
 
-/// Whether a match needs its field to have some of a few values. The mark is left out: rules change
-/// it. So are interfaces: their ranges are names here; and protocols of ALPN, which are bits.
+/// Returns true if a match can hold only for a few values of its field. Excluded are the mark,
+/// because rules change it; interfaces, because their ranges are names at this point; and ALPN
+/// protocols, because they are bits.
 static bool is_indexable(const struct plan *plan, const struct compile_op *op,
                          const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
@@ -89,7 +91,7 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// The first match on a field before a rule's first effect, or NULL.
+/// Returns the first match on a field before a rule's first effect, or NULL.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
@@ -108,7 +110,7 @@ static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
     return NULL;
 }
 
-/// The bits of all fields that rules in no index could be found by.
+/// Returns the bits of all fields by which rules that are in no index could be found.
 static uint64_t leading_fields(const struct plan *plan) {
     uint64_t fields = 0;
 
@@ -129,8 +131,8 @@ static uint64_t leading_fields(const struct plan *plan) {
     return fields;
 }
 
-/// Collects the ranges of all rules in no index that test the field. Returns how many rules, or
-/// -ENOMEM.
+/// Collects the ranges of all rules that test the field and are in no index. Returns the number of
+/// these rules, or -ENOMEM.
 static int64_t collect(struct plan *plan, enum policy_field field) {
     int64_t rules = 0;
 
@@ -152,8 +154,9 @@ static int64_t collect(struct plan *plan, enum policy_field field) {
     return rules;
 }
 
-/// Makes an index by a field. candidates: zeroed. Returns how many rules it spares a packet, or
-/// -ENOMEM; at 0 there is none, and candidates is zeroed.
+/// Creates an index by a field. Returns the number of rules that it saves a packet, or -ENOMEM; if
+/// it is 0, there is no index, and candidates is zeroed.
+/// - candidates: zeroed.
 static int64_t try_field(struct plan *plan, enum policy_field field,
                          struct candidates *candidates) {
     const uint32_t bits = fields_wide_slot(field) < FIELDS_WIDE_COUNT ? 128 : 32;
@@ -173,7 +176,7 @@ static int64_t try_field(struct plan *plan, enum policy_field field,
     return 0;
 }
 
-/// Builds an index from the rules of the field that was tried last.
+/// Creates an index from the candidates of the field that was tried last.
 static int take(struct compiled *compiled, struct plan *plan, enum policy_field field,
                 struct candidates *candidates) {
     struct compile_index *indexes =
@@ -197,8 +200,8 @@ static int take(struct compiled *compiled, struct plan *plan, enum policy_field 
     return 0;
 }
 
-/// Makes the index that spares the most rules; of equal ones, that of the first field. Returns 1 if
-/// there was one to make, 0 if not, or -ENOMEM.
+/// Creates the index that saves the most rules; of equal ones, that of the first field. Returns 1
+/// if it has created one, 0 if no index is useful, or -ENOMEM.
 static int add_index(struct compiled *compiled, struct plan *plan) {
     const uint64_t fields = leading_fields(plan);
     enum policy_field best = POLICY_FIELD_COUNT, last = POLICY_FIELD_COUNT;
@@ -228,7 +231,8 @@ static int add_index(struct compiled *compiled, struct plan *plan) {
     return take(compiled, plan, best, &candidates) < 0 ? -ENOMEM : 1;
 }
 
-/// Makes the list of rules that are in no index. taken: NULL = none is.
+/// Creates the list of rules that are in no index.
+/// - taken: NULL = no rule is in an index.
 static int add_always(struct compiled *compiled, const struct compile_chain *chain,
                       const bool *taken, struct compile_finder *finder) {
     finder->first_always = compiled->always_count;
@@ -247,7 +251,7 @@ static int add_always(struct compiled *compiled, const struct compile_chain *cha
     return 0;
 }
 
-/// Makes a finder by some fields.
+/// Creates a finder by some fields.
 static int make_finder(struct compiled *compiled, struct plan *plan, uint64_t fields,
                        struct compile_finder *finder) {
     int result = 1;
@@ -261,7 +265,7 @@ static int make_finder(struct compiled *compiled, struct plan *plan, uint64_t fi
     return result < 0 ? result : add_always(compiled, plan->chain, plan->taken, finder);
 }
 
-/// The bits of the fields that a finder's indexes go by.
+/// Returns the bits of the fields that a finder's indexes use.
 static uint64_t found_by(const struct compiled *compiled, const struct compile_finder *finder) {
     uint64_t fields = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Network interfaces: index to name, kept for a second, and name to index.
+// Network interfaces: index to name, cached for a second, and name to index.
 #ifndef ENGINE_INTERFACE_H
 #define ENGINE_INTERFACE_H
 
@@ -10,38 +10,39 @@
 #include "policy/policy.h"
 
 enum {
-    INTERFACE_SLOTS = 64, // names kept; two indexes that share a slot push each other out
+    INTERFACE_SLOTS = 64, // size of the cache; two indexes with the same slot replace each other
 };
 
-#define INTERFACE_AGE_NS UINT64_C(1000000000) // a name is read again when it is older
+// Age at which a cached name is read again, in nanoseconds.
+#define INTERFACE_AGE_NS UINT64_C(1000000000)
 
-/// Reads the name of an index. Returns whether there is such an interface.
+/// Function that reads the name of an index. Returns true if there is such an interface.
 typedef bool interface_read(uint32_t index, char name[static IF_NAMESIZE]);
 
 struct interface_slot {
-    uint32_t index; // 0 = free
+    uint32_t index; // index of the interface; 0 = free slot
     uint64_t read_ns;
     policy_value name;
 };
 
-/// The names that one thread knows. A zeroed one knows none, and reads by interface_system.
+/// Cache of one thread. A zeroed cache is empty, and reads by interface_system.
 struct interfaces {
-    interface_read *read; // NULL = interface_system
+    interface_read *read; // function that reads names; NULL = interface_system
     struct interface_slot slots[INTERFACE_SLOTS];
 };
 
-/// The name of an interface as a value of POLICY_IFNAME; 0 if there is none.
+/// Returns the name of an interface as a value of POLICY_IFNAME; 0 if there is none.
 /// - index: 0 = none.
-/// - now_ns: of a clock that doesn't go back.
+/// - now_ns: time by a monotonic clock.
 policy_value interface_name(struct interfaces *interfaces, uint32_t index, uint64_t now_ns);
 
-/// The value of POLICY_IFNAME that a name is: its bytes, NUL-padded to 16, as a big-endian number.
+/// Returns a name as a value of POLICY_IFNAME: its bytes, NUL-padded to 16, as a big-endian number.
 policy_value interface_value(const char *name);
 
-/// Asks the system for the name of an index (if_indextoname).
+/// Returns the system's name of an index (if_indextoname).
 bool interface_system(uint32_t index, char name[static IF_NAMESIZE]);
 
-/// Asks the system for the index of a name, 0 if there is none. For compile_settings.
+/// Returns the system's index of a name; 0 = there is none. A callback for compile_settings.
 uint32_t interface_index(const char *name, void *context);
 
 #endif

@@ -9,30 +9,30 @@
 enum {
     BUCKET_ADDRESSES = 8,
     WORDS = 3,
-    LOOKS_MAX = 64, // how often a bucket is looked at without a lock
+    LOOKS_MAX = 64, // maximum number of attempts to read a bucket without a lock
 };
 
-/// An address of a set. All is atomic.
+/// An address of a set. All fields are atomic.
 struct entry {
-    uint64_t words[WORDS]; // the set, and the address, its higher half first
-    uint64_t end_ns;       // when it is over; 0 = there is none
+    uint64_t words[WORDS]; // identity of the set, and the address, its higher half first
+    uint64_t end_ns;       // time at which it expires; 0 = free entry
 };
 
-/// A bucket. All is atomic.
+/// A bucket. All fields are atomic.
 struct bucket {
-    uint64_t number; // odd while an address is exchanged
+    uint64_t number; // odd while an address is being exchanged
     struct entry entries[BUCKET_ADDRESSES];
 };
 
 struct learned {
-    uint32_t owners; // for the main thread only, without a lock
+    uint32_t owners; // number of owners; only the main thread reads it, without a lock
     uint32_t bucket_count;
     struct siphash_key key;
     pthread_mutex_t writer;
     struct bucket buckets[];
 };
 
-/// The words of an address of a set.
+/// Words of an address of a set.
 struct words {
     uint64_t words[WORDS];
 };
@@ -65,19 +65,19 @@ void learned_free(struct learned *learned) {
         free(learned);
 }
 
-/// The words of an address of a set.
+/// Returns the words of an address of a set.
 static struct words words_of(uint64_t set, policy_value address) {
     return (struct words){{set, (uint64_t)(address >> 64), (uint64_t)address}};
 }
 
-/// The bucket of an address.
+/// Returns the bucket of an address.
 static struct bucket *bucket_of(struct learned *learned, const struct words *words) {
     const uint64_t hash = siphash_words(&learned->key, words->words, WORDS);
 
     return &learned->buckets[(uint64_t)((unsigned __int128)hash * learned->bucket_count >> 64)];
 }
 
-/// The entry of an address, be it over or not; NULL if there is none.
+/// Returns the entry of an address, expired or not; NULL if there is none.
 static struct entry *entry_of(struct bucket *bucket, const struct words *words) {
     for (int i = 0; i < BUCKET_ADDRESSES; i++) {
         struct entry *entry = &bucket->entries[i];
@@ -91,7 +91,7 @@ static struct entry *entry_of(struct bucket *bucket, const struct words *words) 
     return NULL;
 }
 
-/// Whether a bucket has an address.
+/// Returns true if a bucket has an address that has not expired.
 static bool holds(struct bucket *bucket, const struct words *words, uint64_t now_ns) {
     const struct entry *entry = entry_of(bucket, words);
 
@@ -117,7 +117,7 @@ bool learned_find(struct learned *learned, uint64_t set, policy_value address, u
     return found;
 }
 
-/// Replaces an address, or stores one in a free place.
+/// Replaces an address, or stores one in a free entry.
 static void exchange(struct bucket *bucket, struct entry *entry, const struct words *words,
                      uint64_t end_ns) {
     const uint64_t number = get(&bucket->number);

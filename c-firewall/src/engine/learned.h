@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Addresses that sets have learnt, of all workers together.
+// Addresses that sets have learned, shared by all workers.
 //
-// Theory of operation: a table of fixed size that never allocates. An address lies in one bucket,
-// by a hash with a key that is drawn once; where it is full, the address that ends first makes
-// room. Sets are known by a hash of what they say, so that a set which says the same after a reload
-// goes on with its addresses. Who looks takes no lock: a bucket has a number that is odd while one
-// of its addresses is exchanged, and who finds it odd or changed looks again. Who writes takes a
-// lock, and so does who has looked too often, so that nobody waits for a writer that the kernel put
-// to sleep.
+// Theory of operation: a table of fixed size that never allocates. A hash with a randomly drawn key
+// gives an address its bucket; if the bucket is full, the address that expires first is evicted.
+// Sets are identified by a hash of their text, so that a set with the same text after a reload
+// retains its addresses. Readers take no lock: the number of a bucket is odd while one of its
+// addresses is being exchanged, and a reader that finds it odd or changed reads again. Writers take
+// a lock, and so does a reader after too many attempts, so that it never waits for a writer that
+// the kernel has suspended.
 #ifndef ENGINE_LEARNED_H
 #define ENGINE_LEARNED_H
 
@@ -16,44 +16,46 @@
 
 #include "policy/policy.h"
 
-/// The addresses of all sets.
+/// Addresses of all sets.
 struct learned;
 
 /// An address of a set.
 struct learned_address {
     uint64_t set;
     policy_value address;
-    uint64_t end_ns; // when it is over
+    uint64_t end_ns; // time at which it expires
 };
 
-/// Makes room for so many addresses, for one owner. NULL if there is no memory.
+/// Creates an empty table with room for this many addresses, and one owner. Returns NULL if there
+/// is no memory.
 struct learned *learned_make(uint32_t addresses);
 
-/// Adds an owner. NULL has none.
+/// Adds an owner. NULL is allowed.
 struct learned *learned_share(struct learned *learned);
 
-/// Removes an owner; the last one frees them. NULL has none.
+/// Removes an owner; the last one frees the table. NULL is allowed.
 void learned_free(struct learned *learned);
 
-/// Whether a set has an address.
+/// Returns true if a set has an address that has not expired.
 bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns);
 
-/// Has a set know an address until a time, or for longer if it does already. Returns whether
-/// another one made room before its time.
+/// Adds an address to a set until a time; a later time stays. Returns true if another address was
+/// evicted before it expired.
 bool learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
                  uint64_t now_ns);
 
-/// How many addresses there are.
+/// Returns the number of addresses that have not expired.
 uint64_t learned_count(const struct learned *learned, uint64_t now_ns);
 
-/// How many places for addresses there are.
+/// Returns the number of entries.
 uint32_t learned_places(const struct learned *learned);
 
-/// The address at a place, while nobody writes. Returns whether there is one that is not over.
+/// Returns true with *found filled in if the address in an entry has not expired. No other thread
+/// may write.
 bool learned_at(const struct learned *learned, uint32_t place, uint64_t now_ns,
                 struct learned_address *found);
 
-/// Forgets all addresses. Only before the first lookup.
+/// Removes all addresses. Allowed only before the first lookup.
 void learned_forget_all(struct learned *learned);
 
 #endif

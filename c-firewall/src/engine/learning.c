@@ -13,7 +13,7 @@
 #define IDENTITY_BASIS UINT64_C(0xcbf29ce484222325)
 #define IDENTITY_PRIME UINT64_C(0x100000001b3)
 
-/// A hash with bytes, and a 0 behind them.
+/// Adds bytes and a final 0 to a hash.
 static uint64_t hash(uint64_t hash, const void *bytes, size_t count) {
     const uint8_t *byte = bytes;
 
@@ -22,7 +22,7 @@ static uint64_t hash(uint64_t hash, const void *bytes, size_t count) {
     return hash * IDENTITY_PRIME;
 }
 
-/// Key of the learned addresses of a set: a hash of the table, the set and the names
+/// Returns the identity of a set's learned addresses: a hash of the table, the set and the names
 /// that it learns.
 static uint64_t identify(const struct policy *policy, const struct policy_table *table,
                          const struct policy_set *set) {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The sets of a policy that learn, as they are compiled.
+// Compilation of a policy's sets that learn.
 #ifndef ENGINE_LEARNING_H
 #define ENGINE_LEARNING_H
 
 #include "engine/compiled.h"
 #include "policy/policy.h"
 
-/// Notes that the set that was added last learns, if it does.
-/// - table: its own.
+/// Adds the last added set to the sets that learn, if it learns.
+/// - table: table of the set.
 /// - Returns 0 or -ENOMEM.
 int learning_add(struct compiled *out, const struct policy *policy,
                  const struct policy_table *table, const struct policy_set *set);
 
-/// Has a match in a set that learns look at what is learnt. Others are left as they are.
+/// Changes a match in a set that learns into one with learned addresses. Other matches stay
+/// unchanged.
 void learning_find(const struct compiled *out, struct compile_op *op);
 
-/// Frees the sets that learn, and what they have learnt unless others have it, too.
+/// Frees the sets that learn, and their addresses unless another policy shares them.
 void learning_free(struct compiled *compiled);
 
 #endif

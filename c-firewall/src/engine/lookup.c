@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/// Orders by where ranges begin, then by value.
+/// Orders ranges by their start, then by result.
 static int compare_ranges(const void *left, const void *right) {
     const struct lookup_range *a = left, *b = right;
 
@@ -52,7 +52,7 @@ static int make_exact(struct lookup *lookup, const struct lookup_range *ranges, 
     return result;
 }
 
-/// Makes about as many buckets as there are ranges.
+/// Creates about as many buckets as there are ranges.
 static int make_buckets(struct lookup *lookup, const struct lookup_range *ranges, uint32_t count) {
     const policy_value span = ranges[count - 1].low - ranges[0].low;
     uint32_t at = 0, most = 1;
@@ -147,7 +147,7 @@ void lookup_free(struct lookup *lookup) {
     *lookup = (struct lookup){.kind = LOOKUP_EMPTY};
 }
 
-/// The bucket that a value falls into, which is not below the base.
+/// Returns the bucket of a value, which is not below the base.
 static uint32_t bucket_of(const struct lookup *lookup, policy_value value) {
     const policy_value bucket = (value - lookup->base) >> lookup->bucket_shift;
 
@@ -164,7 +164,8 @@ static uint32_t find_interval(const struct lookup *lookup, uint32_t value) {
     bucket = offset >> lookup->bucket_shift;
     if (bucket >= lookup->bucket_count)
         bucket = lookup->bucket_count - 1;
-    // The first that begins behind the value; the one before it is the only one that can hold.
+    // Finds the first interval that begins after the value; only the one before it can contain the
+    // value.
     from = lookup->buckets[bucket];
     to = lookup->buckets[bucket + 1];
     while (from < to) {
@@ -175,7 +176,7 @@ static uint32_t find_interval(const struct lookup *lookup, uint32_t value) {
         else
             to = middle;
     }
-    // Not 0: the first begins at the base.
+    // Not 0: the first interval begins at the base.
     return value <= lookup->intervals[from - 1].high ? lookup->intervals[from - 1].value
                                                      : LOOKUP_NONE;
 }

@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-    EMPTY_BYTE = 0xff, // of which LOOKUP_NONE, and so an empty slot, consists
+    EMPTY_BYTE = 0xff, // every byte of LOOKUP_NONE, and so of an empty slot
 };
 
-/// The base 2 logarithm of the smallest power of 2 that is at least twice the count, and at
-/// least 2.
+/// Returns the base 2 logarithm of the number of slots: the smallest power of 2 that is at least
+/// twice the count, and at least 2.
 static uint32_t slots_log2(uint32_t count) {
     uint32_t log2 = 1;
 
@@ -20,7 +20,7 @@ static uint32_t slots_log2(uint32_t count) {
     return log2;
 }
 
-/// Empty slots, and a key. Returns 0, or -ENOMEM with *table zeroed.
+/// Creates empty slots, and draws a key. Returns 0, or -ENOMEM with *table zeroed.
 static int make_slots(struct lookup_table *table, uint32_t log2) {
     const size_t bytes = sizeof *table->slots << log2;
 
@@ -34,11 +34,11 @@ static int make_slots(struct lookup_table *table, uint32_t log2) {
     return 0;
 }
 
-/// Whether no run of used slots is longer than allowed. The last slot is next to the first.
+/// Returns true if no run of used slots is too long. The first slot follows the last.
 static bool is_bounded(const struct lookup_table *table) {
     uint32_t used = 0;
 
-    // Ends: half of the slots are empty.
+    // The loop ends, because half of the slots are empty.
     for (uint64_t i = 0; i <= table->mask || used > 0; i++) {
         used = table->slots[i & table->mask].value == LOOKUP_NONE ? 0 : used + 1;
         if (used > LOOKUP_PROBES_MAX)
@@ -47,7 +47,7 @@ static bool is_bounded(const struct lookup_table *table) {
     return true;
 }
 
-/// The slot that has the value, or the empty one where it would be.
+/// Returns the slot with the value, or the empty slot where it would be.
 static struct lookup_slot *table_slot(const struct lookup_table *table, uint32_t value) {
     uint32_t slot = (uint32_t)siphash_narrow(&table->key, value) & table->mask;
 
@@ -83,7 +83,7 @@ uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value) {
     return table_slot(table, value)->value;
 }
 
-/// The slot that has the key, or the empty one where it would be.
+/// Returns the slot with the key, or the empty slot where it would be.
 static struct lookup_slot *hash_slot(const struct lookup_hash *hash, const uint64_t *key,
                                      uint32_t words, uint64_t hashed) {
     uint32_t slot = (uint32_t)hashed & hash->table.mask;

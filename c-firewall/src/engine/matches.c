@@ -9,8 +9,8 @@ static enum match found_element(uint32_t element) {
     return matches_found_if(element != LOOKUP_NONE);
 }
 
-/// The outcome for a key of which a field is not present. A field that the packet does not have
-/// decides, wherever it stands in the key.
+/// Returns the result for a key of which a field is not present. A field that the packet does not
+/// have decides, wherever it is in the key.
 static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
     uint64_t open = 0;
 
@@ -94,7 +94,7 @@ enum match matches_learned(const struct compiled *compiled, const struct fields 
                                           address, now_ns)) != op->negated);
 }
 
-/// The key of a match or map; empty for other statements.
+/// Returns the key of a match or map; empty for other statements.
 static struct policy_key key_of(const struct compiled *compiled, const struct compile_op *op) {
     switch ((enum compile_kind)op->kind) {
     case COMPILE_NARROW:

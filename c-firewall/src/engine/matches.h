@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Matches of a rule: whether they hold for the fields of a packet, and why not.
+// Matches of a rule: whether they hold for a packet's fields, and the reason if they don't.
 #ifndef ENGINE_MATCHES_H
 #define ENGINE_MATCHES_H
 
@@ -15,14 +15,14 @@ enum match { MATCH_BEYOND, MATCH_UNKNOWN, MATCH_MISSING, MATCH_NOT, MATCH_FOUND 
 
 static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }
 
-/// The outcome for a field that is not present.
+/// Returns the result for a field that is not present.
 static inline enum match matches_not_present(const struct fields *fields, enum policy_field field) {
     if (fields->beyond & FIELDS_BIT(field))
         return MATCH_BEYOND;
     return (fields->unknown & FIELDS_BIT(field)) ? MATCH_UNKNOWN : MATCH_MISSING;
 }
 
-/// Evaluates a match of a narrow field. Inline, since a call would cost more than the comparison.
+/// Evaluates a match of a narrow field. Inline, because a call would cost more than the comparison.
 static inline enum match matches_narrow(const struct fields *fields, const struct compile_op *op) {
     if (!fields_is_present(fields, op->field))
         return matches_not_present(fields, op->field);
@@ -30,7 +30,7 @@ static inline enum match matches_narrow(const struct fields *fields, const struc
                             op->negated);
 }
 
-/// Evaluates a match of a wide field; inline likewise.
+/// Evaluates a match of a wide field; inline for the same reason.
 static inline enum match matches_wide(const struct compiled *compiled, const struct fields *fields,
                                       const struct compile_op *op) {
     const struct compile_wide *wide = &compiled->wides[op->index];
@@ -41,9 +41,9 @@ static inline enum match matches_wide(const struct compiled *compiled, const str
                             op->negated);
 }
 
-/// Looks up a key in a set.
+/// Searches a key in a set.
 /// - op: a match in a set, or a map.
-/// - element: its number, if found.
+/// - element: out: number of the element, if found.
 enum match matches_find(const struct compiled *compiled, const struct fields *fields,
                         const struct compile_op *op, uint32_t *element);
 
@@ -51,12 +51,12 @@ enum match matches_find(const struct compiled *compiled, const struct fields *fi
 enum match matches_set(const struct compiled *compiled, const struct fields *fields,
                        const struct compile_op *op);
 
-/// Reports whether learning[op->index] has an address.
+/// Evaluates a match with the learned addresses of learning[op->index].
 __attribute__((cold)) enum match matches_learned(const struct compiled *compiled,
                                                  const struct fields *fields,
                                                  const struct compile_op *op, uint64_t now_ns);
 
-/// Why a match did not hold; DECIDE_HELD if it did.
+/// Returns the reason why a match did not hold; DECIDE_HELD if it did.
 static inline enum decide_why matches_why_not(enum match found) {
     switch (found) {
     case MATCH_FOUND:
@@ -73,11 +73,11 @@ static inline enum decide_why matches_why_not(enum match found) {
     return DECIDE_BEYOND;
 }
 
-/// The bits of the fields that a match or map looks at.
+/// Returns the bits of the fields that a match or map reads.
 uint64_t matches_looks_at(const struct compiled *compiled, const struct compile_op *op);
 
-/// Notes the values that a match or map did not hold for, or the first that is missing, beyond or
-/// unknown, as step->why says. Other statements have none.
+/// Stores in step the values for which a match or map did not hold, or the first field that is
+/// missing, beyond the copy or unknown, as step->why says. Does nothing for other statements.
 void matches_note_values(const struct compiled *compiled, const struct fields *fields,
                          const struct compile_op *op, struct decide_step *step);
 

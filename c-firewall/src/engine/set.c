@@ -18,12 +18,13 @@ static bool is_exact(const struct policy_range *element, uint32_t fields) {
     return true;
 }
 
-/// Whether values of a type are wide.
+/// Returns true if values of a type are wide.
 static bool is_wide(enum policy_type type) {
     return type == POLICY_IPV6_ADDR || type == POLICY_IFNAME || type == POLICY_HTTP_METHOD;
 }
 
-/// is_map: which element is found matters.
+/// Creates the lookup of a key with one field.
+/// - is_map: true if it matters which element is found.
 static int make_single(struct set *set, enum policy_type type, const struct policy_range *ranges,
                        uint32_t count, bool is_map) {
     struct lookup_range *all = malloc((count + 1ULL) * sizeof *all);
@@ -45,14 +46,14 @@ static int make_single(struct set *set, enum policy_type type, const struct poli
     return result;
 }
 
-/// Sort key of elements.
+/// Sort key of elements that can be nested.
 struct nested {
     uint32_t fields;
     const enum policy_type *types;
     const struct policy_range *ranges;
 };
 
-/// How many numbers the names of hosts of an element stand for.
+/// Returns how many numbers the host names of an element represent.
 static policy_value width(const struct nested *nested, uint32_t number) {
     const struct policy_range *element = &nested->ranges[(size_t)number * nested->fields];
     policy_value sum = 0;
@@ -72,7 +73,7 @@ static int compare_widths(const void *left, const void *right, void *context) {
     return (a > b) - (a < b);
 }
 
-/// Sorts elements with ranges: those whose names of hosts stand for less come first.
+/// Sorts elements with ranges by the width of their host names, the most specific first.
 static void sort_nested(struct set *set, const enum policy_type *types,
                         const struct policy_range *ranges) {
     struct nested nested = {set->fields, types, ranges};
@@ -81,7 +82,8 @@ static void sort_nested(struct set *set, const enum policy_type *types,
         qsort_r(set->ranged, set->ranged_count, sizeof *set->ranged, compare_widths, &nested);
 }
 
-/// Parts elements into those of exact values, which become rows of words, and those with ranges.
+/// Divides the elements into those with exact values, which become rows of words, and those with
+/// ranges.
 static int make_exact(struct set *set, const bool *wide, const struct policy_range *ranges,
                       uint32_t count) {
     const uint32_t fields = set->fields;
@@ -117,7 +119,7 @@ static int make_exact(struct set *set, const bool *wide, const struct policy_ran
     return lookup_hash_make(&set->exact, words, rows, exact);
 }
 
-/// Candidates by one field of the key. Returns 0 or -ENOMEM.
+/// Creates candidates by one field of the key. Returns 0 or -ENOMEM.
 static int make_by(const struct set *set, uint32_t by, bool wide, struct candidates *candidates,
                    bool *left_out) {
     struct lookup_range *all = malloc((set->ranged_count + 1ULL) * sizeof *all);
@@ -136,7 +138,7 @@ static int make_by(const struct set *set, uint32_t by, bool wide, struct candida
     return result;
 }
 
-/// How many elements have to be looked at with these candidates.
+/// Returns the expected number of elements to compare with these candidates.
 static uint64_t cost(const struct candidates *candidates, uint32_t count, const bool *left_out) {
     uint64_t always = 0;
 
@@ -281,7 +283,7 @@ static bool element_holds(const struct set *set, uint32_t ranged, const policy_v
     return true;
 }
 
-/// The first of a list that holds: its place in ranged, or LOOKUP_NONE.
+/// Returns the index in ranged of a list's first element that contains the values, or LOOKUP_NONE.
 static uint32_t find_ranged(const struct set *set, const uint32_t *list, uint32_t count,
                             const policy_value *values) {
     for (uint32_t i = 0; i < count; i++)

@@ -33,7 +33,7 @@ static enum match vmap(const struct walk *walk, const struct compile_op *op,
     return found;
 }
 
-/// Counts a log statement that was passed, and notes it.
+/// Counts a packet that a log statement has seen, and adds the statement to the outcome.
 static void take_log(struct walk *walk, uint32_t log) {
     struct decide_outcome *outcome = walk->outcome;
 
@@ -129,7 +129,8 @@ void statement_record(const struct walk *walk, uint32_t rule, uint32_t statement
         .may = may,
         .has_verdict = why == DECIDE_HELD && target->verdict != POLICY_CONTINUE,
         .verdict = target->verdict,
-        .missing = POLICY_META_L4PROTO, // which is asked for before the first statement
+        // Field of the conditions that are checked before the first statement.
+        .missing = POLICY_META_L4PROTO,
     };
 
     step.place.rule = rule - walk->compiled->chains[walk->frame.chain].first_rule;

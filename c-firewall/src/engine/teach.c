@@ -12,12 +12,12 @@
 #include "names/cursor.h"
 
 enum {
-    DNS_PORT = 53,    // whose servers are asked by DNS
-    LENGTH_BYTES = 2, // of a message over TCP: its length
-    TCP_LENGTH = 12,  // where a header of TCP has its length
-    UDP_LENGTH = 4,   // and one of UDP that of all
-    TCP_SEQUENCE = 4, // where a header of TCP has its sequence number
-    TCP_FLAGS = 13,   // and its flags (RFC 9293, section 3.1)
+    DNS_PORT = 53,    // port of DNS servers
+    LENGTH_BYTES = 2, // length of a TCP message's length field
+    TCP_LENGTH = 12,  // offset of the header's length in TCP
+    UDP_LENGTH = 4,   // offset of the datagram's length in UDP
+    TCP_SEQUENCE = 4, // offset of the sequence number in TCP
+    TCP_FLAGS = 13,   // offset of the flags in TCP (RFC 9293, section 3.1)
     SYN = 0x02,
     ACK = 0x10,
 };
@@ -32,8 +32,8 @@ static void count(uint64_t results[TEACH_RESULT_COUNT], enum teach_result result
     results[result]++;
 }
 
-/// The data of a packet with ports. Returns false if they are not all there, or a checksum that
-/// nobody has looked at is wrong.
+/// Fills in the payload of a packet with ports. Returns false if not all of it was captured, or if
+/// a checksum that the kernel has not verified is wrong.
 static bool data_of(const struct packet *packet, const struct connection_input *how,
                     struct names_cursor *data) {
     const bool is_tcp = packet->protocol == IPPROTO_TCP;
@@ -58,7 +58,7 @@ static bool data_of(const struct packet *packet, const struct connection_input *
     return true;
 }
 
-/// The sets that learn what a message asks for, as bits.
+/// Returns the bits of the sets that learn the name in a message.
 static uint32_t sets_of(const struct compiled *compiled, const struct answer *message) {
     const bool is_ipv6 = message->dns_type == NAMES_ANSWER_TYPE_AAAA;
     uint32_t number, sets = 0;
@@ -75,7 +75,7 @@ static uint32_t sets_of(const struct compiled *compiled, const struct answer *me
     return sets;
 }
 
-/// Has sets know the addresses of an answer.
+/// Adds the addresses of an answer to sets.
 static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
                   uint64_t now_ns) {
     uint64_t end_ns = now_ns + TEACH_TTL_MIN * SECOND_NS;
@@ -96,7 +96,7 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
     }
 }
 
-/// Reads a DNS message and counts the result if it is an answer.
+/// Reads a DNS message, and counts the result if it is an answer.
 static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                  const struct names_cursor *message, const struct connection_input *how,
                  uint64_t results[TEACH_RESULT_COUNT]) {
@@ -128,8 +128,8 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
     }
 }
 
-/// Reads the messages of a TCP segment, each preceded by its length. Returns whether the last one
-/// lies whole in it.
+/// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment
+/// contains the last one completely.
 static bool take_stream(struct asked *asked, const struct compiled *compiled,
                         const struct packet *packet, struct names_cursor data,
                         const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
@@ -143,8 +143,8 @@ static bool take_stream(struct asked *asked, const struct compiled *compiled,
     return true;
 }
 
-/// Reads a server's bytes after a sequence number, from a message border on.
-/// Returns whether each that begins there lies whole in it.
+/// Reads a server's bytes from a sequence number on, at which a message begins. Returns true if the
+/// packet contains all of the messages that begin in it.
 static bool take_answers(struct asked *asked, const struct compiled *compiled,
                          const struct packet *packet, uint32_t sequence, struct names_cursor data,
                          const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What accepted packets of DNS teach the sets of a policy.
+// Learning of addresses from accepted DNS packets.
 //
-// Theory of operation: a query for a name that a set learns is noted; the answer to it, from where
-// it was sent, to who sent it, teaches its addresses. Both must be accepted first, so only a server
-// that the policy lets a client ask can teach. A message is read where it lies whole in one packet;
-// over TCP, where the one before it ends.
+// Theory of operation: a query for a name that a set learns is stored. The answer to it, sent from
+// the query's destination to its source, adds addresses to the set. Both packets must be accepted
+// first, so only a server that the policy lets a client query can add addresses. A message is read
+// if one packet contains all of it; over TCP, from the end of the previous message.
 #ifndef ENGINE_TEACH_H
 #define ENGINE_TEACH_H
 
@@ -16,25 +16,24 @@
 #include "packet/packet.h"
 
 enum {
-    // Seconds that an address is known for at least: as long as clients keep an answer whatever it
-    // says (libcurl, browsers),
-    // and a SYN is sent again.
+    // Minimum lifetime of an address in seconds: as long as clients cache an answer whatever its
+    // lifetime is (libcurl, browsers), and resend a SYN.
     TEACH_TTL_MIN = 60,
-    TEACH_TTL_MAX = 86400, // seconds that an address is known for at most: a day
+    TEACH_TTL_MAX = 86400, // maximum lifetime of an address in seconds: a day
 };
 
 /// Result of reading an answer.
 enum teach_result {
-    TEACH_LEARNED,    // addresses were learnt
-    TEACH_EMPTY,      // it has none
+    TEACH_LEARNED,    // addresses were added
+    TEACH_EMPTY,      // the answer has no address
     TEACH_OTHER,      // no set learns its name
-    TEACH_UNASKED,    // nobody waits for it
-    TEACH_UNREADABLE, // it can't be read, or does not lie whole in its packet
+    TEACH_UNASKED,    // no stored query matches it
+    TEACH_UNREADABLE, // it is malformed, or its packet does not contain all of it
     TEACH_RESULT_COUNT,
 };
 
 /// Reads an accepted packet.
-/// - results: get what became of its answers, by enum teach_result.
+/// - results: the results of its answers are added, by enum teach_result.
 void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                   const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]);
 

@@ -12,13 +12,13 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
                                uint32_t *statement, enum decide_why why, struct set_target *target)
     __attribute__((cold, noinline));
 
-/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, to find
-/// a match that does not hold whatever that field is, as long as nothing has an effect.
-/// - statement: that reads it; becomes the one that does not hold.
+/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, up to its
+/// first statement with an effect: a match may fail whatever the unknown value is.
+/// - statement: the statement with the unknown value; changed to the one that fails.
 /// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.
-/// - target: becomes POLICY_DROP if all that can be told holds.
-/// - Returns why that one does not; or why, and says in outcome what the rule reads, and in
-///   walk->stuck where.
+/// - target: changed to POLICY_DROP if no match fails.
+/// - Returns the reason why a match fails. Otherwise returns why, and sets in outcome what the rule
+///   reads, and in walk->stuck the statement.
 static enum decide_why look_on(struct walk *walk, const struct compile_rule *rule,
                                uint32_t *statement, enum decide_why why,
                                struct set_target *target) {
@@ -42,8 +42,8 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     return why;
 }
 
-/// Notes whether a rule came to a statement that looks at names, as none has before.
-/// - statement: the last that was looked at.
+/// Sets outcome.read_names if a rule has reached a statement that reads names, and names are known.
+/// - statement: last statement that was evaluated.
 __attribute__((cold, noinline)) static void
 note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
     const struct compile_op *ops = statement_ops(walk, rule);
@@ -55,8 +55,8 @@ note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statemen
             walk->outcome->read_names = true;
 }
 
-/// Walks a rule. Gives where it leads: POLICY_CONTINUE if nowhere, POLICY_DROP if it can't be
-/// decided, as outcome->undecidable or outcome->undecided say then.
+/// Evaluates a rule. Returns its target: POLICY_CONTINUE if it has none; POLICY_DROP if the result
+/// is unknown, with outcome->undecidable or outcome->undecided set.
 static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];
     const struct compile_op *ops = statement_ops(walk, walked);
@@ -78,7 +78,7 @@ static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     return target;
 }
 
-/// Walks a base chain and all that it leads to. Returns POLICY_ACCEPT or POLICY_DROP.
+/// Evaluates a base chain with all chains that it leads to. Returns POLICY_ACCEPT or POLICY_DROP.
 static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
     walk->depth = 0;
     walk->way = 0;
@@ -89,7 +89,7 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
 
         if (rule != FRAME_NO_RULE)
             target = walk_rule(walk, rule);
-        // As after most rules: a comparison costs less than a jump by a table.
+        // The most frequent case comes first: a comparison costs less than a jump by a table.
         if (target.verdict == POLICY_CONTINUE)
             continue;
         switch (target.verdict) {
@@ -115,8 +115,8 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
     }
 }
 
-/// By which fields rules are found where some are beyond the captured bytes, or names are not
-/// known.
+/// Returns the fields by which rules are found, if some fields are beyond the captured bytes or
+/// names are unknown.
 static enum compile_reach reach_of(uint64_t beyond, uint64_t unknown) {
     if (beyond == 0)
         return unknown == 0 ? COMPILE_WHOLE : COMPILE_UNNAMED;

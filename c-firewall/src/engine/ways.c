@@ -13,36 +13,37 @@ enum holds {
     HOLDS_NO,
     HOLDS_MAY,
     HOLDS_YES,
-    HOLDS_CLOSED, // it may, and what it reads is not let through
+    HOLDS_CLOSED, // the rule may hold, but a packet with these unknown values must not pass
 };
 
-/// Unknown part of a packet that decides whether rules hold.
+/// Kinds of unknown values that decide whether rules hold.
 struct read {
-    bool beyond; // fields beyond the captured bytes
+    bool beyond; // true for fields beyond the captured bytes
     bool names;
 };
 
-/// A walk along several ways.
+/// State of a walk along several ways.
 struct ways {
     struct walk *walk;
-    // Whether a packet may pass where a rule reads a field beyond the captured bytes, or a name
-    // that is not known.
+    // Whether a packet may pass where a rule reads a field beyond the captured bytes, or an unknown
+    // name.
     bool truncated_open;
     bool unknown_open;
-    bool waits;         // the names may still come
-    uint32_t base;      // the base chain at hand
-    bool accepts;       // a way through it is accepted
-    bool returns;       // a way comes to its end
-    bool aside;         // a way that may be accepted is elsewhere, until the chain at hand ends
-    struct read read;   // by the rules so far
-    uint32_t statement; // the rule at hand: where it can be told no more
+    bool waits;    // true if the names may still arrive
+    uint32_t base; // current base chain
+    bool accepts;  // true if a way through the base chain accepts the packet
+    bool returns;  // true if a way reaches the end of the base chain
+    bool aside; // true until the current chain ends, if the packet may be accepted on another way
+    struct read read; // unknown values that the rules so far have read
+    // First statement of the current rule whose result is unknown, and the reason.
+    uint32_t statement;
     enum decide_why why;
 };
 
-/// Whether what is done now is done on some ways only.
+/// Returns true if the current effects would happen on some ways only.
 static bool is_aside(const struct ways *ways) { return ways->aside || ways->accepts; }
 
-/// Ends by what the settings say of what was read.
+/// Ends the evaluation by the settings for the unknown values that were read.
 static void end_open(struct ways *ways, struct read read, bool open) {
     const bool by_names = ways->waits && read.names && (!read.beyond || ways->truncated_open);
     struct decide_outcome *outcome = ways->walk->outcome;
@@ -54,7 +55,7 @@ static void end_open(struct ways *ways, struct read read, bool open) {
     outcome->by = by_names ? DECIDE_BY_UNDECIDED : DECIDE_BY_FAIL;
 }
 
-/// Forgets how the way before has ended.
+/// Resets the outcome of the previous way.
 static void clear_end(struct ways *ways) {
     struct decide_outcome *outcome = ways->walk->outcome;
 
@@ -64,22 +65,22 @@ static void clear_end(struct ways *ways) {
     outcome->undecided = false;
 }
 
-/// Whether a packet may pass a rule that reads this.
+/// Returns true if a packet may pass a rule that reads these unknown values.
 static bool is_open(const struct ways *ways, struct read read) {
     return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
 }
 
-/// A rule sets the mark on some ways only.
+/// Makes the mark unknown: a rule sets it on some ways only.
 static void forget_mark(struct ways *ways) {
     ways->walk->fields.present &= ~FIELDS_BIT(POLICY_META_MARK);
     ways->walk->fields.unknown |= FIELDS_BIT(POLICY_META_MARK);
 }
 
-/// Notes that the rule at hand may hold or not, by one of its statements.
+/// Records that it is unknown whether the current rule holds, because of one of its statements.
 static void note_open(struct ways *ways, struct read *read, uint32_t statement, enum decide_why why,
                       uint64_t fields) {
     const struct fields *known = &ways->walk->fields;
-    // A mark that is not known is the work of a rule that was passed.
+    // An unknown mark was set by a rule on some ways; it is no unknown name.
     const uint64_t names = known->unknown & ~known->present & ~FIELDS_BIT(POLICY_META_MARK);
 
     if (ways->why == DECIDE_HELD) {
@@ -90,7 +91,8 @@ static void note_open(struct ways *ways, struct read *read, uint32_t statement, 
     read->names |= (fields & names) != 0;
 }
 
-/// A map sets the mark on some ways only. Returns why the rule ends there.
+/// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends
+/// there.
 static enum decide_why mark_map(struct ways *ways, const struct compile_op *op) {
     uint32_t element;
     const enum match found = matches_find(ways->walk->compiled, &ways->walk->fields, op, &element);
@@ -100,9 +102,8 @@ static enum decide_why mark_map(struct ways *ways, const struct compile_op *op) 
     return matches_why_not(found);
 }
 
-/// Does what a statement does that is no verdict. Returns why the rule ends there.
-/// - may: the rule may hold; becomes true by a limit or quota that may let the packet through or
-///   not.
+/// Executes a statement that is no verdict. Returns the reason why the rule ends there.
+/// - may: true if the rule may hold; set by a limit or quota that may hold or not.
 static enum decide_why walk_statement(struct ways *ways, const struct compile_op *op, bool *may) {
     const bool aside = *may || is_aside(ways);
     struct set_target none = NOWHERE;
@@ -133,8 +134,8 @@ static enum decide_why walk_statement(struct ways *ways, const struct compile_op
     }
 }
 
-/// Whether a rule holds, from a statement on, whose effects it has.
-/// - read: becomes what decides that.
+/// Returns whether a rule holds from a statement on; executes its effects.
+/// - read: out: unknown values that decide it.
 static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, uint32_t from,
                            struct read *read) {
     const struct compile_op *ops = statement_ops(ways->walk, rule);
@@ -170,7 +171,7 @@ static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, u
     return may ? HOLDS_MAY : HOLDS_YES;
 }
 
-/// Target of a rule that holds; none for a vmap whose key is unknown.
+/// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown.
 static struct set_target target(struct ways *ways, const struct compile_rule *rule) {
     const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
     struct set_target target = NOWHERE;
@@ -184,7 +185,7 @@ static struct set_target target(struct ways *ways, const struct compile_rule *ru
     return target;
 }
 
-/// The set of a rule's vmap if its key is not known; else NULL.
+/// Returns the set of a rule's verdict map if its key is unknown; otherwise NULL.
 static const struct set *leads(const struct ways *ways, const struct compile_rule *rule) {
     const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
     enum match found;
@@ -197,7 +198,7 @@ static const struct set *leads(const struct ways *ways, const struct compile_rul
                                                            : NULL;
 }
 
-/// A way comes to the end of the chain at hand before the others do.
+/// Records that a way reaches the end of the current chain before the others do.
 static void note_return(struct ways *ways) {
     for (uint32_t i = ways->walk->depth; i > 0; i--) {
         struct frame_fork *fork = &ways->walk->stack[i - 1].fork;
@@ -210,9 +211,9 @@ static void note_return(struct ways *ways) {
     ways->returns = true;
 }
 
-/// Notes one of the places that a rule may lead to. Returns whether it is a chain, which is
-/// entered.
-/// - next: of the places where its vmap may lead, to be noted behind that chain; 0 = none.
+/// Records a possible target of a rule. Returns true if it is a chain, which is entered.
+/// - next: index of the verdict map's next possible target, to be recorded after that chain; 0 =
+///   none.
 static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, uint32_t next) {
     switch (lead.verdict) {
     case POLICY_ACCEPT:
@@ -240,7 +241,7 @@ static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, 
     return true;
 }
 
-/// Notes where the vmap of a rule may lead, from the n-th place on.
+/// Records the possible targets of a rule's verdict map, from the n-th on.
 static void note_leads(struct ways *ways, uint32_t number, const struct compile_rule *rule,
                        uint32_t n) {
     const struct set *set = leads(ways, rule);
@@ -250,8 +251,8 @@ static void note_leads(struct ways *ways, uint32_t number, const struct compile_
             return;
 }
 
-/// Goes on after a rule that led to another chain.
-/// - came: a way comes to the end of that chain.
+/// Returns to the chain of a rule that led to another chain.
+/// - came: true if a way reaches the end of that other chain.
 static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
     const bool passes = came && waiting.fork.is_goto;
 
@@ -264,13 +265,13 @@ static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
                    waiting.fork.next);
 }
 
-/// Notes that a way has come to the end of the base chain.
+/// Records that a way has reached the end of the base chain.
 static void note_policy(struct ways *ways) {
     clear_end(ways);
     ways->accepts |= frame_end_by_policy(ways->walk, ways->base) == POLICY_ACCEPT;
 }
 
-/// A way comes to the end of the chain at hand. Returns false if the base chain has been walked.
+/// Ends a way at the end of the current chain. Returns false if the base chain is finished.
 static bool end_chain(struct ways *ways) {
     if (ways->walk->depth == 0) {
         note_policy(ways);
@@ -280,8 +281,8 @@ static bool end_chain(struct ways *ways) {
     return true;
 }
 
-/// A way has ended in the chain at hand. Goes on where another one does; returns false if none
-/// does.
+/// Ends a way within the current chain, and continues with another one. Returns false if there is
+/// none.
 static bool end_way(struct ways *ways) {
     while (ways->walk->depth > 0) {
         const struct frame_waiting waiting = ways->walk->stack[--ways->walk->depth];
@@ -296,7 +297,7 @@ static bool end_way(struct ways *ways) {
     return false;
 }
 
-/// Ends a way by the verdict of a rule. Returns false if the base chain has been walked.
+/// Ends a way by the verdict of a rule. Returns false if the base chain is finished.
 static bool end_by(struct ways *ways, uint32_t number, const struct compile_rule *rule,
                    enum policy_verdict verdict) {
     const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
@@ -310,7 +311,7 @@ static bool end_by(struct ways *ways, uint32_t number, const struct compile_rule
     return end_way(ways);
 }
 
-/// Goes where a rule leads that holds. Returns false if the base chain has been walked.
+/// Continues at the target of a rule that holds. Returns false if the base chain is finished.
 static bool follow(struct ways *ways, uint32_t number, const struct compile_rule *rule) {
     const struct set_target leads_to = target(ways, rule);
 
@@ -333,7 +334,8 @@ static bool follow(struct ways *ways, uint32_t number, const struct compile_rule
     return true;
 }
 
-/// Reports the rule at hand. may: it is reached on some ways only.
+/// Reports the current rule.
+/// - may: true if it is reached on some ways only.
 static void record(struct ways *ways, uint32_t number, const struct compile_rule *rule,
                    enum holds holds, bool may) {
     const struct set_target leads_to = target(ways, rule);
@@ -342,8 +344,8 @@ static void record(struct ways *ways, uint32_t number, const struct compile_rule
                      holds != HOLDS_NO && (may || holds != HOLDS_YES));
 }
 
-/// Walks a rule from a statement on. Returns false if the base chain has been walked.
-/// - is_new: it has not been reported.
+/// Evaluates a rule from a statement on. Returns false if the base chain is finished.
+/// - is_new: true if it has not been reported.
 static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is_new) {
     const struct compile_rule *rule = &ways->walk->compiled->rules[number];
     const bool aside = is_aside(ways);
@@ -370,8 +372,8 @@ static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is
     return true;
 }
 
-/// Walks a base chain, or the rest of it. Returns whether it may accept.
-/// - stuck: the rule that the walk has come to; FRAME_NO_RULE = the chain is entered.
+/// Evaluates a base chain, or the rest of it. Returns true if it may accept.
+/// - stuck: rule at which the previous walk has ended; FRAME_NO_RULE = the chain is entered.
 static bool walk_base(struct ways *ways, uint32_t base, uint32_t stuck) {
     bool goes_on = true;
 

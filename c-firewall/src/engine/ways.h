@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ways of a packet of which a policy reads what is not known: a match that reads it may hold or
-// not, and both are walked.
+// Evaluation of a packet if a policy reads unknown values: a match that reads one may hold or not,
+// and both ways are evaluated.
 //
-// The walk takes one way after the other, without keeping more than the jumps to return from. Where
-// a rule may lead to a verdict, that verdict is noted and the walk goes on as if the rule did not
-// hold; a chain that it may lead to is walked first. A way of which another one is noted to pass by
-// ("aside") has no effects: what is counted, limited and marked is what happens however the packet
-// is accepted.
+// The walk follows one way after another, and stores only the places to return to. Where a rule may
+// lead to a verdict, the verdict is stored, and the walk continues as if the rule did not hold; a
+// chain to which the rule may lead is evaluated first. Rules have no effects on a way while the
+// packet may be accepted on another way past it ("aside"): only what happens however the packet is
+// accepted is counted, limited or marked.
 #ifndef ENGINE_WAYS_H
 #define ENGINE_WAYS_H
 
@@ -14,12 +14,12 @@
 #include "engine/frame.h"
 #include "engine/types.h"
 
-/// Goes on from a rule of which a walk could not tell whether it holds, to the end of the base
-/// chains: fills in walk->outcome.
-/// - bases: the base chain at hand, and those behind it.
-/// - A way is dropped at a rule that reads what the settings do not let pass. The packet is
-/// accepted
-///   if a way through each base chain is; else dropped by what the last way ended with.
+/// Continues from a rule of which it is unknown whether it holds, to the end of the base chains,
+/// and fills in walk->outcome.
+/// - bases: current base chain and the later ones.
+/// - A way ends with drop at a rule that reads unknown values with which the settings let no packet
+///   pass. The packet is accepted if each base chain has a way that accepts it; otherwise it is
+///   dropped with the outcome of the last way.
 __attribute__((cold, noinline)) void
 ways_go_on(struct walk *walk, const struct decide_settings *settings, struct compile_bases bases);
 

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds what a value may concern: rules of a chain that test one field, or elements of a set of
-//! several fields. The values are divided into intervals; all values of an interval concern the
-//! same.
+//! Search for candidates by a value: rules of a chain that test one field, or elements of a set of several fields. The
+//! values are divided into intervals; all values of an interval have the same candidates.
 
 use crate::engine::lookup::{self, Lookup, LookupRange};
 
-/// Intervals that one item may span. An item that spans more is left out, so that the lists stay in
-/// proportion to what is in them.
+/// Maximum number of intervals of one item. An item with more is left out, so that the lists' total length stays
+/// proportional to the number of items.
 pub const INTERVALS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
-    /// Gives a list.
+    /// Lookup from a value to its list.
     pub lookup: Lookup,
-    /// List n is ids[starts[n]] to ids[starts[n + 1]].
+    /// Start of each list: list n is ids[starts[n]] to ids[starts[n + 1]].
     pub starts: Vec<u32>,
-    /// Ascending within a list.
+    /// Items of all lists, ascending within a list.
     pub ids: Vec<u32>,
 }
 
-/// Numbers of intervals.
+/// Range of interval numbers.
 type Span = std::ops::Range<usize>;
 
-/// All values at which a range begins, or which follow the end of one: where intervals begin,
-/// ascending; interval n ends where n + 1 begins.
+/// Returns the values at which an interval begins, ascending: all values at which a range begins, or which follow the
+/// end of a range. Interval n ends where n + 1 begins.
 fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
     let lows = ranges.iter().map(|range| range.low);
     let behind = ranges.iter().filter_map(|range| range.high.checked_add(1));
@@ -33,12 +32,12 @@ fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
     bounds
 }
 
-/// The interval that begins at a bound.
+/// Returns the interval that begins at a bound.
 fn interval_at(bounds: &[u128], bound: u128) -> usize {
     bounds.partition_point(|&other| other < bound)
 }
 
-/// The intervals that a range holds.
+/// Returns the intervals that a range contains.
 fn span(bounds: &[u128], range: &LookupRange) -> Span {
     let behind = range.high.checked_add(1);
     interval_at(bounds, range.low)..behind.map_or(bounds.len(), |high| interval_at(bounds, high))
@@ -54,7 +53,7 @@ fn leave_out(spans: &[Span], ranges: &[LookupRange], left_out: &mut [bool]) {
     }
 }
 
-/// Fills the lists: first counts, then places.
+/// Fills the lists: counts the items of each interval first, then stores them.
 fn fill_lists(
     intervals: usize,
     spans: &[Span],
@@ -85,7 +84,7 @@ fn fill_lists(
     (starts, ids)
 }
 
-/// Makes the lookup from the intervals that have a list, to the list's number.
+/// Creates the lookup from the intervals with a list to the lists' numbers.
 fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
     let mut lists = Vec::with_capacity(bounds.len());
     for (at, &low) in bounds.iter().enumerate() {
@@ -98,11 +97,11 @@ fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
     lookup::make(bits, &mut lists)
 }
 
-/// Makes the lists.
-/// - ranges: the value of each is an id below left_out.len(); ids must not descend, and the ranges
-///   of one id must not overlap.
-/// - left_out: one an id; set for ids that are in no list since their ranges span too many
-///   intervals. Those of ids without ranges are not touched.
+/// Creates the lists.
+/// - ranges: each has as value an ID below left_out.len(); IDs must not descend, and the ranges of one ID must not
+///   overlap.
+/// - left_out: out: one per ID; set for IDs that are in no list because their ranges have too many intervals. Unchanged
+///   for IDs without ranges.
 pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candidates {
     let bounds = find_bounds(ranges);
     let spans: Vec<Span> = ranges.iter().map(|range| span(&bounds, range)).collect();
@@ -115,8 +114,8 @@ pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candida
     }
 }
 
-/// How many ids a lookup is expected to give for a value that has a list: the mean of the lists'
-/// lengths, weighted with their lengths, rounded up.
+/// Returns the expected number of candidates of a value that has a list: the mean of the lists' lengths, weighted by
+/// their lengths, rounded up.
 pub fn cost(candidates: &Candidates) -> u32 {
     let (mut total, mut weighted) = (0, 0);
     for pair in candidates.starts.windows(2) {
@@ -130,7 +129,7 @@ pub fn cost(candidates: &Candidates) -> u32 {
     }
 }
 
-/// The ids of a list.
+/// Returns the IDs of a list.
 pub fn list(candidates: &Candidates, list: u32) -> &[u32] {
     let at = |n: usize| candidates.starts.get(n).map(|&start| start as usize);
     let (Some(start), Some(end)) = (at(list as usize), at(list as usize + 1)) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compiles a policy to the form that decide walks: constants are folded, names and jumps resolved,
-//! sets become lookups, and rules that test one field against constants are found by its value
-//! instead of one by one. The result never changes, and all workers share it.
+//! Compilation of a policy into the form that decide evaluates: constants are folded, names and jumps are resolved,
+//! sets become lookups, and rules that compare one field with constants are found by its value. The result never
+//! changes, and all workers share it.
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{
@@ -23,15 +23,15 @@ use crate::policy::{
     Type, Verdict,
 };
 
-/// Nanoseconds of a second.
+/// Number of nanoseconds in a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
 pub struct CompileSettings<'a> {
-    /// Every rule is walked, as explain does; verdicts and counters are the same.
+    /// True if every rule is evaluated, as explain does; verdicts and counters are the same.
     pub linear: bool,
-    /// The index of a network interface, 0 = there is none of this name.
+    /// Returns the index of a network interface; 0 = there is none with this name.
     pub interface_index: &'a dyn Fn(&str) -> u32,
-    /// Fail if there is none; else its matches never hold.
+    /// True if a missing interface is an error; otherwise its matches never hold.
     pub interfaces_must_exist: bool,
 }
 
@@ -41,19 +41,19 @@ struct Build<'a> {
     settings: &'a CompileSettings<'a>,
     out: Compiled,
     table: &'a Table,
-    /// Number of the table's first.
+    /// Number of the table's first chain.
     first_chain: u32,
     /// Number of the table's first named set.
     first_set: u32,
 }
 
-/// Adds an item. Gives its number.
+/// Appends an item. Returns its number.
 fn add<T>(array: &mut Vec<T>, item: T) -> u32 {
     array.push(item);
     array.len() as u32 - 1
 }
 
-/// A failure with a cause at a place of the text.
+/// Returns a failure with its cause and its place in the text.
 fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
     let file = &build.policy.files[place.file as usize];
     let (line, column) = (place.line, place.column);
@@ -63,7 +63,7 @@ fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
     )
 }
 
-/// The index of an interface as a range; an empty range if the interface is missing and may be.
+/// Returns the index of an interface as a range; an empty range if it is missing and may be.
 fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Range, Failure> {
     let bytes = range.low.to_be_bytes();
     let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -87,7 +87,7 @@ fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Rang
     })
 }
 
-/// A range of a type with interfaces and names of hosts resolved.
+/// Returns a range with interfaces and host names resolved.
 fn resolve_range(
     build: &Build,
     place: &Place,
@@ -101,8 +101,8 @@ fn resolve_range(
     }
 }
 
-/// The ranges of elements with interfaces and names of hosts resolved. An element with an interface that is
-/// missing gets an empty first range.
+/// Returns the ranges of elements with interfaces and host names resolved. An element with a missing interface has an
+/// empty first range.
 fn resolve_elements(
     build: &Build,
     elements: &Elements,
@@ -123,7 +123,7 @@ fn resolve_elements(
     Ok(ranges)
 }
 
-/// listed: numbers of further names of hosts.
+/// Adds a set. listed: numbers of additional host names.
 fn add_set(
     build: &mut Build,
     elements: &Elements,
@@ -143,7 +143,7 @@ fn add_named_set(build: &mut Build, set: &policy::Set) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a set is asked for, with the first field of the key masked.
+/// Returns the lookup of a match's key in a set, with the first field of the key masked.
 fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     let field = matched.key.fields[0];
     let mask = matched.mask.unwrap_or(u128::MAX);
@@ -164,19 +164,19 @@ fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     CompileAsk::Wide(add(&mut build.out.wides, wide))
 }
 
-/// A match or map that looks in a set.
+/// Compiles a match or map with a set.
 fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), Failure> {
     let ask = run_set(build, matched);
     let set = match &matched.right {
         Right::Named { set, .. } => build.first_set + set,
         Right::Literal(elements) => add_set(build, elements, &key_types(&matched.key), &[])?,
-        // The comparison never holds.
+        // The comparison never holds: its set is empty.
         Right::Range(_) => add(&mut build.out.sets, Set::default()),
     };
     Ok((set, ask))
 }
 
-/// The values that make a comparison hold; none if there are none.
+/// Returns the values for which a comparison holds; None if there are none.
 fn fold(op: Op, range: &Range, highest: u128) -> Option<Range> {
     let value = range.low;
     let (low, high) = match op {
@@ -240,7 +240,7 @@ fn want(build: &mut Build, key: &Key) {
     }
 }
 
-/// The bit of a protocol of ALPN.
+/// Returns the bit of an ALPN protocol.
 fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32, Failure> {
     hostnames::add_protocol(&mut build.out.hosts, protocol).ok_or_else(|| {
         let mut token = print::value(Type::Alpn, protocol);
@@ -250,7 +250,7 @@ fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32,
     })
 }
 
-/// A match of the protocols that a client offers: any of some.
+/// Compiles a match of the protocols that a client offers: at least one of a list.
 fn compile_protocols(
     build: &mut Build,
     matched: &Match,
@@ -299,7 +299,7 @@ fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Fail
     compile_set(build, map)
 }
 
-/// A limit in nanoseconds, as nft_limit_init makes it. `parse` has refused what overflows there.
+/// Compiles a limit into nanoseconds, like nft_limit_init. `parse` has refused values that overflow.
 fn compile_limit(build: &mut Build, limit: &Limit) -> CompileOp {
     let nsecs = limit.unit_s * NANOSECONDS;
     let size = if limit.of_bytes {
@@ -420,8 +420,7 @@ fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds the base chains to the hooks that they see: by ascending priority; of one priority the one
-/// declared last comes first.
+/// Adds the base chains to their hooks, by ascending priority; of equals the chain declared last comes first.
 fn compile_bases(policy: &Policy, out: &mut Compiled) {
     let chains = policy
         .tables
@@ -449,8 +448,8 @@ fn compile_requirements(policy: &Policy, out: &mut Compiled) {
     }
 }
 
-/// Compiles a policy that `parse` has checked.
-/// Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for an interface that must exist.
+/// Compiles a policy that `parse` has checked. Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for a missing
+/// interface that must exist.
 pub fn policy(policy: &Policy, settings: &CompileSettings) -> Result<Compiled, Failure> {
     let mut out = Compiled {
         hosts: hostnames::make(&policy.hostnames),
@@ -477,40 +476,44 @@ pub fn requirement(compiled: &Compiled) -> &Requirement {
     &compiled.requirement
 }
 
-/// How many counter statements the policy has. They are numbered in the policy's order: tables,
-/// chains, rules, statements.
+/// Returns the number of counter statements in the policy. They are numbered in the policy's order: tables, chains,
+/// rules, statements.
 pub fn counters(compiled: &Compiled) -> u32 {
     compiled.counters.len() as u32
 }
 
-/// Position of a counter in the policy's text. counter < `counters`.
+/// Returns the position of a counter in the policy.
+/// - counter: less than `counters`.
 pub fn counter_at(compiled: &Compiled, counter: u32) -> CompilePlace {
     compiled.counters[counter as usize].place
 }
 
-/// Initial value of a counter. counter < `counters`.
+/// Returns the initial value of a counter.
+/// - counter: less than `counters`.
 pub fn counter_start(compiled: &Compiled, counter: u32) -> Counter {
     compiled.counters[counter as usize].start
 }
 
-/// How many log statements the policy has, numbered as counters are.
+/// Returns the number of log statements in the policy. They are numbered like counters.
 pub fn logs(compiled: &Compiled) -> u32 {
     compiled.logs.len() as u32
 }
 
-/// Position of a log statement in the policy's text. log < `logs`.
+/// Returns the position of a log statement in the policy.
+/// - log: less than `logs`.
 pub fn log_at(compiled: &Compiled, log: u32) -> CompilePlace {
     compiled.logs[log as usize]
 }
 
-/// Position of a chain in the policy's text, with the number of `DecideOutcome::chain`; rule and statement are 0.
+/// Returns the position of a chain in the policy, by the number in `DecideOutcome::chain`; rule and statement are 0.
 pub fn chain_at(compiled: &Compiled, chain: u32) -> CompilePlace {
     compiled.chains[chain as usize].place
 }
 
-/// Position of a rule in the policy's text, with the number of `DecideOutcome::rule`; statement is 0.
+/// Returns the position of a rule in the policy, by the number in `DecideOutcome::rule`; statement is 0.
 pub fn rule_at(compiled: &Compiled, rule: u32) -> CompilePlace {
-    // The last chain that begins at the rule or before; empty ones begin where the next does.
+    // The rule's chain is the last one that begins at the rule or before it; an empty chain begins where the next one
+    // does.
     let behind = compiled
         .chains
         .partition_point(|chain| chain.first_rule <= rule);

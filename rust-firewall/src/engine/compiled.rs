@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The form of a policy that decide walks. It never changes and is shared by all workers.
+//! Compiled policy, which decide evaluates. It never changes, and all workers share it.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::engine::types::CompilePlace;
 use crate::policy::requirement::Requirement;
 use crate::policy::{Counter, Field, Key, Reject, Verdict, HOOK_COUNT};
 
-/// Nanoseconds: 73 years.
+/// Maximum size of a limit's bucket in nanoseconds: 73 years.
 pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
 
-/// Indexes of a chain, at most.
+/// Maximum number of indexes of a chain.
 pub const INDEXES_MAX: usize = 3;
-/// Rules that an index must spare a packet.
+/// Minimum number of rules that an index must save per packet.
 pub const INDEX_GAIN_MIN: i64 = 8;
-/// IPv4, IPv6.
+/// Number of IP families: IPv4, IPv6.
 pub const FAMILIES: usize = 2;
 
 /// Parameters of a limit, in the terms of nft_limit.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowLimit {
-    /// Nanoseconds of its unit.
+    /// Length of the limit's unit in nanoseconds.
     pub nsecs: u64,
-    /// A unit.
+    /// Rate per unit.
     pub rate: u64,
-    /// tokens_max: nanoseconds that a full bucket is worth.
+    /// Size of the bucket in nanoseconds (tokens_max).
     pub size: i64,
-    /// Nanoseconds that a packet costs; unused for limits of bytes.
+    /// Cost of a packet in nanoseconds; unused for limits of bytes.
     pub cost: i64,
     pub of_bytes: bool,
     pub over: bool,
@@ -41,27 +41,27 @@ pub struct FlowLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowQuota {
     pub bytes: u64,
-    /// To begin with.
+    /// Bytes that are used at the start.
     pub used: u64,
     pub over: bool,
 }
 
-/// Kind of lookup in a set.
+/// Kind of key of a lookup in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileAsk {
-    /// field & mask
+    /// Narrow field: field & mask.
     Narrow { field: Field, mask: u32 },
-    /// wides[n]: its field, masked
+    /// Wide field of wides[n], masked.
     Wide(u32),
-    /// keys[n]
+    /// Several fields: keys[n].
     Key(u32),
 }
 
-/// Compiled statement. A rule's stand side by side, in their order, so that the n-th is
-/// the n-th of the policy. negated: holds if the comparison does not, but never without the field.
+/// Compiled statement. The statements of a rule are adjacent and in the policy's order, so that the n-th is the
+/// policy's n-th. negated: the match holds if its comparison does not; but never without the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOp {
-    /// Match: (field & mask) - low <= span
+    /// Match of a narrow field: (field & mask) - low <= span.
     Narrow {
         field: Field,
         negated: bool,
@@ -69,48 +69,48 @@ pub enum CompileOp {
         low: u32,
         span: u32,
     },
-    /// Match: the same with wides[wide]
+    /// Match of a wide field, by wides[wide].
     Wide {
         wide: u32,
         negated: bool,
     },
-    /// Match in sets[set]
+    /// Match in sets[set].
     Set {
         set: u32,
         ask: CompileAsk,
         negated: bool,
     },
-    /// Match with the addresses that learning[n] has
+    /// Match with the learned addresses of learning[n].
     Learned {
         learning: u32,
         ask: CompileAsk,
         negated: bool,
     },
-    /// counters[n]
+    /// Counter: counters[n].
     Counter(u32),
-    /// limits[n]
+    /// Limit: limits[n].
     Limit(u32),
-    /// quotas[n]
+    /// Quota: quotas[n].
     Quota(u32),
-    /// logs[n]
+    /// Log: logs[n].
     Log(u32),
-    /// (mark & keep) ^ toggle
+    /// Sets the mark to (mark & keep) ^ toggle.
     Mark {
         keep: u32,
         toggle: u32,
     },
-    /// What sets[set] gives
+    /// Sets the mark to a value of the map sets[set].
     MarkMap {
         set: u32,
         ask: CompileAsk,
     },
-    /// chain: of jump and goto
+    /// Verdict; chain is the target of jump and goto.
     Verdict {
         verdict: Verdict,
         chain: u32,
     },
     Reject(Reject),
-    /// Where sets[set] leads
+    /// Verdict of the map sets[set].
     Vmap {
         set: u32,
         ask: CompileAsk,
@@ -118,7 +118,7 @@ pub enum CompileOp {
 }
 
 impl CompileOp {
-    /// Whether it has no effect: it only holds or does not.
+    /// Returns true if the statement is a match, which has no effect.
     pub fn is_match(&self) -> bool {
         matches!(
             self,
@@ -129,7 +129,7 @@ impl CompileOp {
         )
     }
 
-    /// Whether it is a match that is negated.
+    /// Returns true if the statement is a negated match.
     pub fn negated(&self) -> bool {
         match *self {
             CompileOp::Narrow { negated, .. }
@@ -145,7 +145,7 @@ impl CompileOp {
 #[derive(Clone, Copy, Debug)]
 pub struct CompileWide {
     pub field: Field,
-    /// `fields::wide_slot`
+    /// Index of the field (`fields::wide_slot`).
     pub slot: usize,
     pub mask: u128,
     pub low: u128,
@@ -155,70 +155,68 @@ pub struct CompileWide {
 /// A set that learns addresses.
 #[derive(Clone, Debug)]
 pub struct CompileLearning {
-    /// Of sets: its own, which is empty.
+    /// Number of the set, which is itself empty.
     pub set: u32,
-    /// What `learned` knows it by: the same for all sets that say the same.
+    /// Identity of the set in `learned`: equal for all sets with the same text.
     pub identity: u64,
     pub is_ipv6: bool,
-    /// The numbers of the names whose addresses it learns.
+    /// Numbers of the names whose addresses it learns.
     pub names: Lookup,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct CompileRule {
-    /// Into ops.
+    /// Index of its first statement in ops.
     pub first: u32,
     pub count: u32,
-    /// What a packet must be before the first statement is looked at: `dependency::NEEDS_TCP` and
-    /// so on.
+    /// Conditions on a packet that are checked before the first statement: `dependency::NEEDS_TCP` etc.
     pub needs: u32,
 }
 
-/// Rules of a chain that can only match if one field has certain values.
+/// Index of a chain: rules that can match only if one field has certain values.
 #[derive(Clone, Debug)]
 pub struct CompileIndex {
     pub field: Field,
-    /// `fields::wide_slot`
+    /// Index of the field (`fields::wide_slot`), if it is wide.
     pub slot: Option<usize>,
-    /// To numbers of rules.
+    /// Lookup from the field's value to numbers of rules.
     pub candidates: Candidates,
 }
 
-/// By which fields of a packet the rules of a chain are found. A field beyond the captured bytes
-/// finds none.
+/// Set of a packet's fields by which a chain's rules are found. Fields beyond the captured bytes can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileReach {
-    /// By all.
+    /// All fields.
     Whole,
-    /// By those that are no names.
+    /// All fields except names.
     Unnamed,
-    /// By those that are neither names nor behind the IP header.
+    /// Fields of IP headers and metadata: neither names nor fields after the IP header.
     BeyondCopy,
-    /// By none: every rule is walked.
+    /// No field: every rule is evaluated.
     None,
 }
 
 pub const REACH_COUNT: usize = CompileReach::None as usize + 1;
 
-/// How the rules of a chain are found.
+/// Finder of a chain's rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompileFinder {
-    /// Into indexes.
+    /// First index in indexes.
     pub first_index: u32,
     pub index_count: u32,
-    /// Into always: rules that are in no index.
+    /// First entry in always: rules that are in no index.
     pub first_always: u32,
     pub always_count: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct CompileChain {
-    /// Rules are numbered across all chains.
+    /// Number of the first rule; rules are numbered across all chains.
     pub first_rule: u32,
     pub rule_count: u32,
-    /// By `CompileReach`.
+    /// Finders by `CompileReach`.
     pub finders: [CompileFinder; REACH_COUNT],
-    /// The policy of a base chain.
+    /// Policy of a base chain.
     pub policy: Verdict,
     pub place: CompilePlace,
 }
@@ -229,28 +227,28 @@ pub struct CompileCounter {
     pub start: Counter,
 }
 
-/// A compiled policy, for decide and flow; others ask the functions below.
+/// A compiled policy. Only decide and flow use its fields; others call the functions of compile.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
     pub(crate) requirement: Requirement,
-    /// `fields::bit` of all fields that are looked at.
+    /// Bits (`fields::bit`) of all fields that the policy reads.
     pub(crate) wanted: u64,
-    /// The names of hosts, and protocols of ALPN.
+    /// Host names and ALPN protocols of the policy.
     pub hosts: HostNumbers,
     pub(crate) ops: Vec<CompileOp>,
     pub(crate) wides: Vec<CompileWide>,
     pub(crate) keys: Vec<Key>,
     pub(crate) sets: Vec<Set>,
-    /// At most 32.
+    /// Sets that learn, at most 32.
     pub(crate) learning: Vec<CompileLearning>,
-    /// What they have learnt; none = nothing, ever.
+    /// Addresses that these sets have learned; None if addresses can't be learned.
     pub learned: Option<Arc<Learned>>,
     pub(crate) rules: Vec<CompileRule>,
     pub(crate) chains: Vec<CompileChain>,
     pub(crate) indexes: Vec<CompileIndex>,
     /// Numbers of rules, ascending within a chain.
     pub(crate) always: Vec<u32>,
-    /// Numbers of the base chains that see a packet, in the order in which they do.
+    /// Numbers of the base chains for a hook and a family, in their order.
     pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],
     pub(crate) counters: Vec<CompileCounter>,
     pub(crate) logs: Vec<CompilePlace>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decides what happens with a packet. No system call, no allocation, no panic; all state is in
-//! flow.
+//! Decision about a packet. It makes no system call, allocates nothing and does not panic; its state is in flow.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{Compiled, FAMILIES};
@@ -14,7 +13,7 @@ use crate::engine::walk;
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, PacketStatus};
 
-/// Records nothing.
+/// Recorder that records nothing.
 struct Deaf;
 
 impl DecideRecorder for Deaf {
@@ -31,9 +30,9 @@ fn verdict_of(open: bool) -> Verdict {
     }
 }
 
-/// The verdict for a packet without a policy: --default for `Ok` and `BeyondCopy`, the --fail modes (accept
-/// if open, drop if closed) for malformed and truncated ones.
-/// truncated: the netlink message did not fit its slot; status is not looked at then.
+/// Returns the verdict for a packet without a policy: --default for `Ok` and `BeyondCopy`; for malformed and truncated
+/// packets the --fail modes (accept if open, drop if closed).
+/// - truncated: true if the netlink message did not fit its slot; status is ignored then.
 pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) -> Verdict {
     if truncated {
         return verdict_of(settings.truncated_open);
@@ -44,7 +43,7 @@ pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) 
     }
 }
 
-/// The base chains that see the packet; none if it is of neither family.
+/// Returns the base chains for a packet; none if it is neither IPv4 nor IPv6.
 fn bases_of(compiled: &Compiled, hook: u8, nfproto: u8) -> &[u32] {
     let family = match nfproto {
         IPV4 => 0,
@@ -70,7 +69,7 @@ fn fail(open: bool, outcome: &mut DecideOutcome) {
     outcome.by = DecideBy::Fail;
 }
 
-/// The outcome before anything is decided.
+/// Returns the outcome with its initial values.
 #[inline]
 fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     DecideOutcome {
@@ -89,8 +88,7 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Not inlined into its callers, which are inlined themselves: so the outcome is written where it
-/// will stay.
+/// Not inlined into its callers, which are inlined themselves: so the outcome is written to its final place.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,
@@ -125,12 +123,11 @@ fn decide_by<R: DecideRecorder>(
 }
 
 /// Decides a packet.
-/// - policy: none = `decide` holds.
-/// - The --fail modes decide about truncated packets, malformed ones unless
-///   settings.malformed_by_policy and they are of IPv4 or IPv6, and those of which a rule reads what
-///   is beyond the captured bytes (undecidable) or a name that can't be read; --undecided about those of
-///   which a rule reads a name that is not known yet (undecided): rules before it have had their effects
-///   then.
+/// - policy: None = as `decide`.
+/// - The --fail modes decide truncated packets; malformed packets, unless settings.malformed_by_policy is set and they
+///   are IPv4 or IPv6; and packets of which a rule reads bytes that were not captured (undecidable) or an unreadable
+///   name. --undecided decides packets of which a rule reads a name that is not known yet (undecided). Earlier rules
+///   have had their effects by then.
 #[inline]
 pub fn packet(
     settings: &DecideSettings,
@@ -142,8 +139,8 @@ pub fn packet(
     outcome
 }
 
-/// Does what `packet` does, and reports every rule on the way. policy: compiled with
-/// settings.linear, else rules that can't match are left out.
+/// Decides like `packet`, and reports every rule on the way.
+/// - policy: compiled with settings.linear; otherwise rules that can't match are not reported.
 pub fn trace(
     settings: &DecideSettings,
     policy: Option<&DecidePolicy>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet must be before a rule's first statement: one that the rule's reject can answer, or
-//! IPv6 if the rule looks for extension headers. nft tests that there (stmt_reject_gen_dependency,
-//! exthdr_gen_dependency), unless the table or a match implies it.
+//! Conditions on a packet that are checked before a rule's first statement: that the rule's reject can answer it, or
+//! that it is IPv6 if the rule reads extension headers. nft checks them there, too (stmt_reject_gen_dependency,
+//! exthdr_gen_dependency), unless the table or a match implies them.
 
 use crate::engine::fields::{IPV4, IPV6};
 use crate::policy::{
@@ -14,17 +14,17 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 pub const NEEDS_TCP: u32 = 1;
 pub const NEEDS_IPV4: u32 = 2;
 pub const NEEDS_IPV6: u32 = 4;
-/// Beside them: the rule reads names.
+/// Flag next to the conditions: the rule reads names.
 pub const READS_NAMES: u32 = 8;
 
-/// Properties that the table and a rule's matches imply for packets at the rule's end.
+/// Properties of packets that the table and a rule's matches imply.
 struct Said {
     ipv4: bool,
     ipv6: bool,
     tcp: bool,
 }
 
-/// Whether a match lets one value of its field through and no other.
+/// Returns true if a match holds for exactly one value of its field.
 fn is_only(found: &Match, value: u128) -> bool {
     let ranges = match &found.right {
         Right::Named { .. } => return false,
@@ -84,7 +84,7 @@ fn is_extension(statement: &Statement) -> bool {
     field_facts(found.key.fields[0]).part == Part::Extension
 }
 
-/// The key of a match or map.
+/// Returns the key of a match or map.
 fn key_of(statement: &Statement) -> Option<&Key> {
     match &statement.kind {
         StatementKind::Match(found) | StatementKind::Vmap(found) => Some(&found.key),
@@ -103,7 +103,7 @@ fn reads_names(statement: &Statement) -> bool {
         .any(|&field| field_facts(field).part == Part::Names)
 }
 
-/// Dependencies of an explicit reject type.
+/// Returns the conditions of a reject's type.
 fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     match kind {
         RejectKind::TcpReset if !said.tcp => NEEDS_TCP,
@@ -113,8 +113,7 @@ fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     }
 }
 
-/// Conditions of a table's rule that are checked first, and whether it reads names: the sum of some of
-/// the above.
+/// Returns the conditions of a rule, and the flag that it reads names, as a sum of the constants above.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,

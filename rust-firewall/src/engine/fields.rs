@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fields of a packet as a policy sees them: read once, then matched against by all rules.
+//! Fields of a packet for a policy: read once, then compared by all rules.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::types::DecideInput;
@@ -11,11 +11,11 @@ use crate::policy::{
     FIELDS_OF_PROTOCOL, FIELDS_OF_TCP_OPTION, FIELDS_OF_TRANSPORT, FIELD_COUNT, KEY_FIELDS_MAX,
 };
 
-/// NFPROTO_IPV4 (linux/netfilter.h).
+/// Value of NFPROTO_IPV4 (linux/netfilter.h).
 pub const IPV4: u8 = 2;
-/// NFPROTO_IPV6.
+/// Value of NFPROTO_IPV6.
 pub const IPV6: u8 = 10;
-/// ip6 saddr, ip6 daddr, iifname, oifname, http method.
+/// Number of wide fields: ip6 saddr, ip6 daddr, iifname, oifname, http method.
 pub const WIDE_COUNT: usize = 5;
 pub const KEY_WORDS_MAX: usize = 2 * KEY_FIELDS_MAX;
 
@@ -23,33 +23,33 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
-/// Within the TCP header.
+/// Offset of the flags in the TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
-/// Within the TCP header: its length in words of 4 bytes, in the high half of a byte.
+/// Offset of the TCP header's length, in words of 4 bytes, in the high half of a byte.
 const TCP_LENGTH_OFFSET: usize = 12;
-/// Options of TCP: padding of one byte, and Multipath TCP (RFC 8684).
+/// Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
 const OPTION_NOP: u8 = 1;
 const OPTION_MPTCP: u8 = 30;
-/// Bytes of a transport header that are read, at most, without options.
+/// Maximum number of bytes of a transport header that are read, without options.
 const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
 
-/// Fields of up to 32 bits are narrow, others wide. A field is present, absent from the packet (in
-/// no mask), beyond the captured bytes (the packet has it or may have it), or a name that is not known.
+/// Values of a packet's fields. Fields of up to 32 bits are narrow, others wide. A field is present, absent from the
+/// packet (in no mask), beyond the captured bytes (the packet has it or may have it), or an unknown name.
 #[derive(Clone, Debug)]
 pub struct Fields {
-    /// Bit n: field n has a value.
+    /// Bit n is set if field n has a value.
     pub present: u64,
-    /// Bit n: field n lies beyond the captured bytes.
+    /// Bit n is set if field n lies beyond the captured bytes.
     pub beyond: u64,
-    /// Bit n: field n is not known yet, or can't be read.
+    /// Bit n is set if field n is not known yet, or unreadable.
     pub unknown: u64,
     narrow: [u32; FIELD_COUNT],
-    /// At `wide_slot`.
+    /// Values of wide fields, by `wide_slot`.
     wide: [u128; WIDE_COUNT],
 }
 
-/// Nothing but the names of the interfaces. They stand between the zeros, which are short enough so to be
-/// written in place: the compiler clears more than 256 bytes in a row by a call.
+/// Fields that hold only the names of the interfaces. The names split the zeros into parts that are short enough to be
+/// written inline: the compiler clears more than 256 bytes in a row by a call.
 impl From<&DecideInput<'_>> for Fields {
     #[inline(always)]
     fn from(input: &DecideInput) -> Self {
@@ -63,7 +63,7 @@ impl From<&DecideInput<'_>> for Fields {
     }
 }
 
-/// The bit of a field in `Fields::present` and `Fields::beyond`.
+/// Returns the bit of a field in the masks of `Fields`.
 pub const fn bit(field: Field) -> u64 {
     1 << field as u64
 }
@@ -74,10 +74,10 @@ const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
 
 const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
 
-/// The fields that are behind the IP header, of whatever protocol.
+/// Bits of the fields after the IP header, of all protocols.
 pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | FIELDS_OF_EXTENSION | FIELDS_OF_TCP_OPTION;
 
-/// Whether a field has a value.
+/// Returns true if a field has a value.
 pub fn is_present(fields: &Fields, field: Field) -> bool {
     fields.present & bit(field) != 0
 }
@@ -87,17 +87,17 @@ const _: () = assert!(
     "the names are the last fields"
 );
 
-/// Whether a field is a name.
+/// Returns true if a field is a name.
 pub fn is_name(field: Field) -> bool {
     field as u64 >= Field::TlsSni as u64
 }
 
-/// The value of a narrow field that is present.
+/// Returns the value of a narrow field that is present.
 pub fn narrow(fields: &Fields, field: Field) -> u32 {
     fields.narrow.get(field as usize).map_or(0, |&value| value)
 }
 
-/// The value of a wide field that is present.
+/// Returns the value of a wide field that is present.
 pub fn wide(fields: &Fields, slot: usize) -> u128 {
     fields.wide.get(slot).map_or(0, |&value| value)
 }
@@ -123,7 +123,7 @@ pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
     }
 }
 
-/// Index of a wide field; none for a narrow one.
+/// Returns the index of a wide field; None for a narrow one.
 pub fn wide_slot(field: Field) -> Option<usize> {
     match field {
         Field::Ip6Saddr => Some(0),
@@ -200,8 +200,8 @@ fn read_ipv6(fields: &mut Fields, packet: &Packet) {
     }
 }
 
-/// Reads whether the packet has an extension header. It is not known if one may follow beyond the
-/// copy.
+/// Sets whether the packet has an extension header. The field is beyond the copy if the header may follow the copied
+/// bytes.
 fn read_extension(fields: &mut Fields, field: Field, packet: &Packet, extension: u8) {
     let met = packet.extensions & extension != 0;
     if packet.headers_beyond && !met {
@@ -226,7 +226,7 @@ fn read_extensions(fields: &mut Fields, packet: &Packet) {
     read_extension(fields, Field::ExthdrMh, packet, packet::EXTENSION_MH);
 }
 
-/// The transport header as far as it was captured and as the IP header claims it.
+/// Returns the captured bytes of the transport header and its payload, within the length in the IP header.
 fn transport_bytes<'a>(packet: &Packet<'a>) -> &'a [u8] {
     let end = packet.bytes.len().min(packet.end as usize);
     if packet.transport_offset == 0 {
@@ -250,7 +250,7 @@ fn read_icmp(fields: &mut Fields, kind: Field, code: Field, header: &[u8]) {
     set_if(fields, code, header.get(1).map(|&byte| byte.into()));
 }
 
-/// The fields of a protocol that so many bytes of a transport header hold.
+/// Returns the bits of a protocol's fields that lie within this many bytes of a transport header.
 fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
     let within = |field: Field, end: usize| if bytes >= end { bit(field) } else { 0 };
     let ports = |source, destination| within(source, 2) | within(destination, 4);
@@ -266,7 +266,7 @@ fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
     ports(Field::ThSport, Field::ThDport) | others
 }
 
-/// Bytes of the transport header and what stands behind it, captured or not.
+/// Returns the length of the transport header and its payload in the packet, captured or not.
 fn transport_there(packet: &Packet) -> usize {
     match packet.transport_offset {
         0 => 0,
@@ -274,7 +274,7 @@ fn transport_there(packet: &Packet) -> usize {
     }
 }
 
-/// Notes the fields of the transport header that lie beyond its captured bytes.
+/// Marks the fields of the transport header that lie beyond the captured bytes.
 fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) {
     let protocol = packet.transport_protocol;
     let there = transport_there(packet);
@@ -282,8 +282,7 @@ fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) 
         fields_within(protocol, nfproto, there) & !fields_within(protocol, nfproto, bytes);
 }
 
-/// Reads the transport header as nft_payload does, field by field: a header that is too short still
-/// has the fields that fit.
+/// Reads the transport header like nft_payload, field by field: a header that is too short has those fields that fit.
 fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     if !packet.has_transport {
         if packet.headers_beyond {
@@ -318,8 +317,8 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     }
 }
 
-/// Whether a TCP header has an option, as nft_exthdr_tcp_eval looks for it: a kind of 0 does not end the options, and one without a length
-/// has one byte.
+/// Returns true if a TCP header has an option, by the search of nft_exthdr_tcp_eval: a kind of 0 does not end the
+/// options, and an option without a length has one byte.
 fn has_option(header: &[u8], wanted: u8) -> bool {
     let mut left = header
         .get(packet::TCP_HEADER_BYTES as usize..)
@@ -340,7 +339,7 @@ fn has_option(header: &[u8], wanted: u8) -> bool {
     false
 }
 
-/// Reads whether a packet has an option of TCP. One without a whole header of TCP has none.
+/// Sets whether a packet has a TCP option. A packet without a complete TCP header has none.
 fn read_option(fields: &mut Fields, field: Field, packet: &Packet, wanted: u8) {
     let header = transport_bytes(packet);
     let there = match packet.has_transport && packet.transport_protocol == TCP {
@@ -361,7 +360,7 @@ fn read_option(fields: &mut Fields, field: Field, packet: &Packet, wanted: u8) {
     set(fields, field, has.into());
 }
 
-/// Values from the client's TLS or QUIC hello.
+/// Reads the fields of the client's hello in TLS or QUIC.
 fn read_tls(fields: &mut Fields, input: &DecideInput, names: &Names) {
     let is_tls = matches!(names.protocol, NamesProtocol::Tls | NamesProtocol::Quic);
     let has_name = is_tls && names.host_length > 0;
@@ -405,7 +404,7 @@ fn read_dns(fields: &mut Fields, input: &DecideInput, names: &Names) {
     }
 }
 
-/// Names that the client has sent.
+/// Reads the names that the client has sent.
 fn read_names(fields: &mut Fields, input: &DecideInput) {
     let Some(names) = input.names else {
         return;
@@ -421,8 +420,9 @@ fn read_names(fields: &mut Fields, input: &DecideInput) {
     }
 }
 
-/// Reads the other fields. Absent is what the packet does not have, or too few bytes of.
-/// - wanted: bits of the fields that are of interest; others may stay absent.
+/// Reads the fields except for interface names. A field is absent if the packet does not have it, or has too few bytes
+/// of it.
+/// - wanted: bits of the fields to read; others may stay absent.
 /// - nfproto: IPV4 or IPV6.
 #[inline(always)]
 pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) {
@@ -449,7 +449,7 @@ pub fn read(fields: &mut Fields, wanted: u64, nfproto: u8, input: &DecideInput) 
     }
 }
 
-/// The value of a field that is present.
+/// Returns the value of a field that is present.
 pub fn value(fields: &Fields, field: Field) -> u128 {
     match wide_slot(field) {
         Some(slot) => wide(fields, slot),
@@ -457,8 +457,8 @@ pub fn value(fields: &Fields, field: Field) -> u128 {
     }
 }
 
-/// Joins the values of a key's fields in the form of a `LookupHash` wants them, two words for a wide
-/// one. Gives how many words, or none if a field is not present.
+/// Joins the values of a key's fields in the form of a `LookupHash` key, two words for a wide field. Returns the number
+/// of words, or None if a field is not present.
 pub fn words(fields: &Fields, key: &[Field], words: &mut [u64; KEY_WORDS_MAX]) -> Option<usize> {
     let mut count = 0;
     for &field in key {

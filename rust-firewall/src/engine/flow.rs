@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What outlives one packet: limits and quotas, which all workers share (one atomic word each, no
-//! lock), and counters, which each worker has for itself.
+//! State that outlives a packet: limits and quotas, which all workers share (one atomic word each, no lock), and
+//! counters, of which each worker has its own.
 #![deny(clippy::indexing_slicing)]
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,24 +8,23 @@ use std::sync::Arc;
 
 use crate::engine::compiled::{Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX};
 
-/// Counters that share a cache line.
+/// Number of counters per cache line.
 const LINE_COUNTERS: usize = 4;
-/// Numbers of log statements that do.
+/// Number of log statements' counters per cache line.
 const LINE_LOGS: usize = 8;
 
-/// The state of a limit or a quota, a cache line apart from others. A rule that stays when a new
-/// policy replaces the old one has the same word in both, so that no packet is forgotten while
-/// workers change over.
+/// State of a limit or a quota, in a cache line of its own. A rule that both the old and the new policy have uses the
+/// same word in both, so that no packet is lost while workers change policies.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct FlowWord<Atomic>(pub Atomic);
 
-/// The state of limits and quotas.
+/// State of limits and quotas.
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// Since when its bucket has been filling.
+    /// Times since which the limits' buckets have been filling.
     pub limits: Vec<Arc<FlowWord<AtomicI64>>>,
-    /// Bytes so far.
+    /// Numbers of bytes that the quotas have used.
     pub quotas: Vec<Arc<FlowWord<AtomicU64>>>,
 }
 
@@ -49,28 +48,27 @@ struct CounterLine([LiveCounter; LINE_COUNTERS]);
 #[repr(align(64))]
 struct LogLine([AtomicU64; LINE_LOGS]);
 
-/// The counters of one worker: written by its thread alone, read by any. Numbered as `compile`
-/// numbers them.
+/// Counters of one worker: written by its thread only, read by any. Numbered as by `compile`.
 #[derive(Debug, Default)]
 pub struct FlowCounters {
-    /// Whole cache lines, so that workers' counters share none.
+    /// Counters in complete cache lines, so that workers share none.
     counters: Vec<CounterLine>,
-    /// Packets.
+    /// Numbers of logged packets.
     logged: Vec<LogLine>,
 }
 
-/// A policy with what outlives a packet.
+/// A policy with its state that outlives a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct DecidePolicy<'a> {
     pub compiled: &'a Compiled,
     pub flow: &'a Flow,
-    /// The counters of the calling thread.
+    /// Counters of the calling thread.
     pub counters: &'a FlowCounters,
 }
 
-/// Makes the state of a policy: full buckets, and quotas of which as much is used as the text says.
+/// Creates the state of a policy: full buckets, and quotas with the used bytes in its text.
 pub fn make(compiled: &Compiled) -> Flow {
-    // Empty so long ago that it is full whatever the clock says.
+    // Empty so long ago that the bucket is full at any time of the clock.
     let full = |_| Arc::new(FlowWord(AtomicI64::new(i64::MIN / 2)));
     let used = |quota: &FlowQuota| Arc::new(FlowWord(AtomicU64::new(quota.used)));
     Flow {
@@ -79,7 +77,7 @@ pub fn make(compiled: &Compiled) -> Flow {
     }
 }
 
-/// Makes counters that stand at 0: what the text gives them comes on top once, see `sum`.
+/// Creates counters at 0; `sum` does not include the initial values of the text.
 pub fn counters_make(compiled: &Compiled) -> FlowCounters {
     let counters = compiled.counters.len().div_ceil(LINE_COUNTERS);
     let logs = compiled.logs.len().div_ceil(LINE_LOGS);
@@ -89,7 +87,7 @@ pub fn counters_make(compiled: &Compiled) -> FlowCounters {
     }
 }
 
-/// Adds to a number that this thread alone writes.
+/// Adds to a number that only this thread writes.
 fn add(number: &AtomicU64, more: u64) {
     number.store(
         number.load(Ordering::Relaxed).wrapping_add(more),
@@ -108,7 +106,7 @@ fn log_at(counters: &FlowCounters, log: u32) -> Option<&AtomicU64> {
     counters.logged.get(log / LINE_LOGS)?.0.get(log % LINE_LOGS)
 }
 
-/// Adds a packet to a counter of the worker's own.
+/// Counts a packet in a counter of the calling worker.
 pub fn count(counters: &FlowCounters, counter: u32, bytes: u32) {
     if let Some(counter) = counter_at(counters, counter) {
         add(&counter.packets, 1);
@@ -116,14 +114,14 @@ pub fn count(counters: &FlowCounters, counter: u32, bytes: u32) {
     }
 }
 
-/// Adds a packet to a log statement's.
+/// Counts a packet in a log statement's counter.
 pub fn log(counters: &FlowCounters, log: u32) {
     if let Some(logged) = log_at(counters, log) {
         add(logged, 1);
     }
 }
 
-/// Adds the worker's counter to sum. Any thread may.
+/// Adds the worker's counter to sum. Any thread may call it.
 pub fn sum(counters: &FlowCounters, counter: u32, sum: &mut FlowCounter) {
     if let Some(counter) = counter_at(counters, counter) {
         sum.packets = sum
@@ -135,12 +133,12 @@ pub fn sum(counters: &FlowCounters, counter: u32, sum: &mut FlowCounter) {
     }
 }
 
-/// The worker's packets of a log statement. Any thread may.
+/// Returns the number of packets that a worker has counted for a log statement. Any thread may call it.
 pub fn logged(counters: &FlowCounters, log: u32) -> u64 {
     log_at(counters, log).map_or(0, |logged| logged.load(Ordering::Relaxed))
 }
 
-/// The nanoseconds that a packet takes out of a limit's bucket.
+/// Returns the cost of a packet in nanoseconds of a limit's bucket.
 fn limit_cost(limit: &FlowLimit, bytes: u32) -> i64 {
     if !limit.of_bytes {
         return limit.cost;
@@ -150,7 +148,7 @@ fn limit_cost(limit: &FlowLimit, bytes: u32) -> i64 {
     i64::try_from(cost).map_or(LIMIT_SIZE_MAX, |cost| cost.min(LIMIT_SIZE_MAX))
 }
 
-/// Whether a limit statement lets a packet through, which takes its tokens.
+/// Evaluates a limit, which takes the packet's tokens. Returns true if the statement holds.
 pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_ns: u64) -> bool {
     let Some(FlowWord(empty_ns)) = flow.limits.get(index as usize).map(Arc::as_ref) else {
         return false;
@@ -158,7 +156,7 @@ pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_n
     let cost = limit_cost(limit, bytes);
     let now = (now_ns & i64::MAX as u64) as i64;
     let mut seen = empty_ns.load(Ordering::Relaxed);
-    // Tokens are the time since the bucket was empty, up to its size.
+    // The number of tokens is the time since the bucket was empty, at most its size.
     loop {
         let empty = seen.max(now.wrapping_sub(limit.size));
         if now.wrapping_sub(empty) < cost {
@@ -172,15 +170,15 @@ pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_n
     }
 }
 
-/// How full the bucket of a limit is: from 0 to its size.
+/// Returns the number of tokens in a limit's bucket: from 0 to its size.
 pub fn limit_tokens(word: &FlowWord<AtomicI64>, limit: &FlowLimit, now_ns: u64) -> i64 {
     let now = (now_ns & i64::MAX as u64) as i64;
     let since = now.wrapping_sub(word.0.load(Ordering::Relaxed));
     since.min(limit.size).max(0)
 }
 
-/// Fills the bucket of a limit to the same part of its size as another's.
-/// - tokens: the other's, from 0 to size.
+/// Fills the bucket of a limit to the same fraction of its size as another bucket.
+/// - tokens: tokens of the other bucket, from 0 to size.
 pub fn limit_fill(
     word: &FlowWord<AtomicI64>,
     limit: &FlowLimit,
@@ -197,7 +195,7 @@ pub fn limit_fill(
     word.0.store(now.wrapping_sub(tokens), Ordering::Relaxed);
 }
 
-/// Whether a quota statement lets a packet through; its bytes count in any case.
+/// Evaluates a quota; the packet's bytes are counted in any case. Returns true if the statement holds.
 pub fn quota_holds(flow: &Flow, index: u32, quota: &FlowQuota, bytes: u32) -> bool {
     let Some(FlowWord(used)) = flow.quotas.get(index as usize).map(Arc::as_ref) else {
         return false;

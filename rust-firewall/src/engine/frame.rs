@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A packet on its way through a policy: the chain at hand, its rules in their order, and where to go on after it.
+//! Position of a packet in a policy: the current chain, its rules in their order, and the rules to return to.
 #![deny(clippy::indexing_slicing)]
 
 use arrayvec::ArrayVec;
@@ -12,36 +12,36 @@ use crate::engine::lookup;
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideRecorder};
 use crate::policy::{Verdict as Leads, WAY_MAX};
 
-/// Lists of rules to be walked in one chain.
+/// Maximum number of lists of rules to evaluate in one chain.
 const LISTS_MAX: usize = INDEXES_MAX + 1;
 
-/// A chain that is being walked: its next rule is the lowest of all lists' next.
+/// A chain that is being evaluated: its next rule is the lowest next rule of all lists.
 pub struct Frame<'a> {
     pub chain: u32,
     pub lists: ArrayVec<&'a [u32], LISTS_MAX>,
 }
 
-/// Return address of a walk: the rule after the one that led to another chain.
+/// Place to return to: the rule after the one that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     pub chain: u32,
-    /// That led there.
+    /// Rule that led to the other chain.
     pub rule: u32,
     pub way: u32,
-    /// For `ways` alone.
+    /// State for `ways`.
     pub fork: Fork,
 }
 
-/// State of a walk along several ways for a rule that led to another chain.
+/// State of a walk along several ways, for a rule that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Fork {
-    /// A way goes on behind the rule, however those through the chain end.
+    /// True if a way continues after the rule, however the ways through the other chain end.
     pub joins: bool,
-    /// The rule only may lead there, and the chain's end is that of the rule's chain, too.
+    /// True if the rule may lead there by goto: then the end of the other chain is also the end of the rule's chain.
     pub is_goto: bool,
-    /// Behind the rule a way that may be accepted is elsewhere.
+    /// True if, after the rule, the packet may be accepted on another way.
     pub aside: bool,
-    /// Next possible target of its vmap; 0 = none.
+    /// Index of the next possible target of the rule's verdict map; 0 = none.
     pub next: u32,
 }
 
@@ -53,32 +53,32 @@ pub const NO_FORK: Fork = Fork {
     next: 0,
 };
 
-/// A packet on its way through the policy.
+/// State of a packet's evaluation by the policy.
 pub struct Walk<'a, R> {
     pub policy: DecidePolicy<'a>,
     pub input: &'a DecideInput<'a>,
     pub recorder: &'a mut R,
     pub outcome: &'a mut DecideOutcome,
     pub fields: Fields,
-    /// The chain at hand.
+    /// Current chain.
     pub frame: Frame<'a>,
     pub reach: CompileReach,
-    /// Jumps and gotos taken on the way there.
+    /// Number of jumps and gotos on the way to the current chain.
     pub way: u32,
-    /// The statement that could not be told, where a walk has ended by it.
+    /// Statement whose result is unknown, if a walk has ended there.
     pub stuck: u32,
-    /// Jumps to return from.
+    /// Places to return to.
     pub stack: ArrayVec<Waiting, WAY_MAX>,
 }
 
 fn add_list<'a>(frame: &mut Frame<'a>, list: &'a [u32]) {
     if !list.is_empty() {
-        // There is room for all lists that a chain has.
+        // There is room for all lists of a chain.
         let _ = frame.lists.try_push(list);
     }
 }
 
-/// Adds the rules that an index has for the packet.
+/// Adds the rules that an index has for the packet's value.
 fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
     let lookup = &index.candidates.lookup;
     if !fields::is_present(&walk.fields, index.field) {
@@ -120,7 +120,7 @@ pub fn enter<R>(walk: &mut Walk<R>, chain: u32) {
     }
 }
 
-/// Enters a chain from another one, or as the first.
+/// Enters a chain at its first rule, and reports it.
 pub fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
     enter(walk, chain);
     if R::LISTENS {
@@ -130,13 +130,13 @@ pub fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
     }
 }
 
-/// Skips the rules of a list before this one.
+/// Skips the rules of a list up to and including this one.
 fn skip(list: &mut &[u32], rule: u32) {
     let passed = list.partition_point(|&other| other <= rule);
     *list = list.get(passed..).unwrap_or_default();
 }
 
-/// The next rule of the chain at hand.
+/// Removes and returns the next rule of the current chain.
 #[inline]
 pub fn next_rule(frame: &mut Frame) -> Option<u32> {
     let (first, others) = frame.lists.split_first_mut()?;
@@ -153,7 +153,7 @@ pub fn next_rule(frame: &mut Frame) -> Option<u32> {
     Some(rule)
 }
 
-/// Goes on after a rule that led to another chain.
+/// Returns to the chain of a rule that led to another one, after that rule.
 pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
     walk.way = waiting.way;
     enter(walk, waiting.chain);
@@ -162,7 +162,7 @@ pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
     }
 }
 
-/// Goes on after the rule that jumped here. Returns false if there is none.
+/// Returns to the rule after the last jump. Returns false if there was no jump.
 pub fn leave<R>(walk: &mut Walk<R>) -> bool {
     let Some(waiting) = walk.stack.pop() else {
         return false;
@@ -171,8 +171,7 @@ pub fn leave<R>(walk: &mut Walk<R>) -> bool {
     true
 }
 
-/// Notes where to go on after a return. There is room: `parse` refuses ways of more than WAY_MAX
-/// chains.
+/// Stores the place to return to. There is room: `parse` refuses paths of more than WAY_MAX chains.
 pub fn remember<R>(walk: &mut Walk<R>, rule: u32, fork: Fork) {
     let _ = walk.stack.try_push(Waiting {
         chain: walk.frame.chain,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a compiled policy makes of the names that clients show, so that sets, maps and rules find them as they find
-//! other numbers.
+//! Numbers for the names that clients show, so that sets, maps and rules find them like other numbers.
 #![deny(clippy::indexing_slicing)]
 
 use std::sync::Arc;
@@ -12,18 +11,18 @@ use crate::policy::hostname::{self, HostInterval, Hostnames};
 use crate::policy::value::{self, SHORT_BYTES};
 use crate::policy::Range;
 
-/// Protocols of ALPN in a policy, each of which has a bit.
+/// Maximum number of ALPN protocols in a policy; each has a bit.
 const PROTOCOLS_MAX: usize = 32;
 
-/// The names of a policy as the engine has them.
+/// Host names and ALPN protocols of a compiled policy.
 #[derive(Clone, Debug, Default)]
 pub struct HostNumbers {
     hostnames: Arc<Hostnames>,
-    /// Protocols of ALPN as values of `Type::Alpn`; the n-th has bit n.
+    /// ALPN protocols as values of `Type::Alpn`; the n-th has bit n.
     protocols: Vec<u128>,
 }
 
-/// Stores the names of a policy, which are shared.
+/// Creates the numbers from the names of a policy, which are shared.
 pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
     HostNumbers {
         hostnames: Arc::clone(hostnames),
@@ -31,7 +30,7 @@ pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
     }
 }
 
-/// The numbers of a name of the policy, and of all that lies in it.
+/// Returns the range of numbers of a policy's name, and of all names that it contains.
 pub fn interval(numbers: &HostNumbers, id: u32) -> Range {
     let HostInterval { own, last } = hostname::interval(&numbers.hostnames, id);
     Range {
@@ -40,12 +39,12 @@ pub fn interval(numbers: &HostNumbers, id: u32) -> Range {
     }
 }
 
-/// The number of a client's name, as `forest::find`.
+/// Returns the number of a client's name, like `forest::find`.
 pub fn find(numbers: &HostNumbers, name: &[u8]) -> u32 {
     forest::find(&numbers.hostnames, name)
 }
 
-/// The bit of a protocol of ALPN, which is added if it is new; none if there is no more room.
+/// Returns the bit of an ALPN protocol, and adds the protocol if it is new. None if there is no room.
 pub fn add_protocol(numbers: &mut HostNumbers, protocol: u128) -> Option<u32> {
     let protocols = &mut numbers.protocols;
     let known = protocols.iter().position(|known| *known == protocol);
@@ -59,7 +58,7 @@ pub fn add_protocol(numbers: &mut HostNumbers, protocol: u128) -> Option<u32> {
     Some(1 << bit)
 }
 
-/// The bits of those protocols of the policy that a client offers.
+/// Returns the bits of those protocols of the policy that a client offers.
 fn offered(protocols: &[u128], names: &Names) -> u32 {
     let mut bits = 0;
     let mut rest = names
@@ -81,8 +80,8 @@ fn offered(protocols: &[u128], names: &Names) -> u32 {
     bits
 }
 
-/// Numbers of a client's names in a compiled policy (`Compiled::hosts`): `DecideInput::host_number` and `alpn_bits`, which stay the same as
-/// long as names and policy do.
+/// Returns the numbers of a client's names in a compiled policy (`Compiled::hosts`): `DecideInput::host_number` and
+/// `alpn_bits`. They change only with names or policy.
 pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     if names.state != NamesState::Known {
         return (0, 0);
@@ -95,7 +94,7 @@ pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     (number, offered(&numbers.protocols, names))
 }
 
-/// Adds a piece of an interval, to the one before if it goes on with it.
+/// Adds a piece of an interval; it extends the previous piece if it continues it with the same value.
 fn add_piece(pieces: &mut Vec<LookupRange>, low: u128, high: u128, value: u32) {
     if low > high {
         return;
@@ -106,8 +105,8 @@ fn add_piece(pieces: &mut Vec<LookupRange>, low: u128, high: u128, value: u32) {
     }
 }
 
-/// Parts intervals that lie in one another: of each number the innermost that has it is left. Those of one
-/// value that touch become one.
+/// Splits nested intervals so that each number belongs to the innermost interval that contains it. Adjacent pieces of
+/// one value are joined.
 pub fn part(ranges: &mut Vec<LookupRange>) {
     ranges.sort_unstable_by_key(|range| (range.low, std::cmp::Reverse(range.high), range.value));
     let mut pieces = Vec::new();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds the rules of a chain that may match a packet by the values of its fields, where that
-//! spares walking over the others. Verdicts and effects stay the same: a rule is left out only if
-//! one of its matches, before its first effect, does not hold, whatever else the rule reads. Rules
-//! are found by fields that are not beyond the captured bytes.
+//! Indexes of a chain's rules by the values of fields, where an index saves evaluating many rules. Verdicts and effects
+//! stay the same: a rule is skipped only if one of its matches, before its first effect, does not hold, whatever else
+//! the rule reads. Only fields within the captured bytes are used.
 
 use crate::engine::candidates::{self, Candidates};
 use crate::engine::compiled::{
@@ -17,25 +16,25 @@ use crate::policy::{
     FIELDS_OF_NAMES,
 };
 
-/// A chain whose indexes are being made. Rules are numbered within it.
+/// A chain whose indexes are being created. Rules are numbered within it.
 struct Plan<'a> {
     compiled: &'a Compiled,
     table: &'a Table,
     source: &'a Chain,
     chain: &'a CompileChain,
-    /// That rules may be found by.
+    /// Bits of the fields by which rules may be found.
     fields: u64,
-    /// Whether a rule is in an index.
+    /// For each rule, true if it is in an index.
     taken: Vec<bool>,
-    /// Whether a rule tests the field at hand.
+    /// For each rule, true if it tests the current field.
     tested: Vec<bool>,
-    /// Whether candidates left a rule out.
+    /// For each rule, true if candidates left it out.
     left_out: Vec<bool>,
-    /// The ranges of the field at hand.
+    /// Ranges of the current field.
     ranges: Vec<LookupRange>,
 }
 
-/// The elements that a match looks in, if they are few and are compared with one field as it is.
+/// Returns the elements of a match's set, if they are few and are compared with one field without a mask.
 fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements> {
     let elements = match &matched.right {
         Right::Range(_) => return None,
@@ -49,8 +48,8 @@ fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements>
     (few && matched.key.fields.len() == 1).then_some(elements)
 }
 
-/// Whether a match needs its field to have some of a few values. The mark is left out: rules change
-/// it. So are interfaces: their ranges are names here; and protocols of ALPN, which are bits.
+/// Returns true if a match can hold only for a few values of its field. Excluded are the mark, because rules change it;
+/// interfaces, because their ranges are names at this point; and ALPN protocols, because they are bits.
 fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
     let unfit = [
         Field::MetaMark,
@@ -104,7 +103,7 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// The matches of a rule before its first effect.
+/// Returns the matches of a rule before its first effect.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;
@@ -118,7 +117,7 @@ fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a Compil
         })
 }
 
-/// The bits of all fields that rules in no index could be found by.
+/// Returns the bits of all fields by which rules that are in no index could be found.
 fn leading_fields(plan: &Plan) -> u64 {
     let rules = (0..plan.taken.len()).filter(|&rule| !plan.taken[rule]);
     rules
@@ -129,7 +128,7 @@ fn leading_fields(plan: &Plan) -> u64 {
         })
 }
 
-/// Collects the ranges of all rules in no index that test the field. Gives how many rules.
+/// Collects the ranges of all rules that test the field and are in no index. Returns the number of these rules.
 fn collect(plan: &mut Plan, field: Field) -> i64 {
     let mut rules = 0;
     plan.ranges.clear();
@@ -149,7 +148,7 @@ fn collect(plan: &mut Plan, field: Field) -> i64 {
     rules
 }
 
-/// Makes an index by a field. Gives how many rules it spares a packet.
+/// Creates an index by a field. Returns it with the number of rules that it saves a packet.
 fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     let bits = if fields::wide_slot(field).is_some() {
         128
@@ -166,7 +165,7 @@ fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     (gain >= INDEX_GAIN_MIN).then_some((gain, candidates))
 }
 
-/// Builds an index from the rules of the field that was tried last.
+/// Creates an index from the candidates of the field that was tried last.
 fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileIndex {
     for id in &mut candidates.ids {
         *id += plan.chain.first_rule;
@@ -181,7 +180,7 @@ fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileInd
     }
 }
 
-/// Makes the index that spares the most rules; of equal ones, that of the first field.
+/// Creates the index that saves the most rules; of equal ones, that of the first field.
 fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     let wanted = leading_fields(plan);
     let mut most = 0;
@@ -208,7 +207,8 @@ fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     Some(take(plan, best, candidates))
 }
 
-/// Makes the list of rules that are in no index. taken: empty = none is.
+/// Creates the list of rules that are in no index.
+/// - taken: empty = no rule is in an index.
 fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &mut CompileFinder) {
     let chain = &compiled.chains[number];
     finder.first_always = compiled.always.len() as u32;
@@ -220,7 +220,7 @@ fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &m
     finder.always_count = compiled.always.len() as u32 - finder.first_always;
 }
 
-/// Makes a finder by some fields.
+/// Creates a finder by some fields.
 fn make_finder(
     compiled: &mut Compiled,
     table: &Table,
@@ -257,7 +257,7 @@ fn make_finder(
     finder
 }
 
-/// The bits of the fields that a finder's indexes go by.
+/// Returns the bits of the fields that a finder's indexes use.
 fn found_by(compiled: &Compiled, finder: &CompileFinder) -> u64 {
     let first = finder.first_index as usize;
     let indexes = &compiled.indexes[first..first + finder.index_count as usize];
@@ -266,8 +266,8 @@ fn found_by(compiled: &Compiled, finder: &CompileFinder) -> u64 {
         .fold(0, |bits, index| bits | fields::bit(index.field))
 }
 
-/// Makes the finders of a chain: indexes, and lists of the rules that are in none.
-/// - table, chain: what compiled.chains[number] was compiled from.
+/// Creates the finders of a chain: indexes, and lists of the rules that are in none.
+/// - table, chain: source of compiled.chains[number].
 pub fn chain(compiled: &mut Compiled, table: &Table, chain: &Chain, number: usize) {
     let whole = make_finder(compiled, table, chain, number, u64::MAX);
     let unnamed = match found_by(compiled, &whole) & FIELDS_OF_NAMES {
@@ -286,7 +286,7 @@ pub fn chain(compiled: &mut Compiled, table: &Table, chain: &Chain, number: usiz
     compiled.chains[number].finders = [whole, unnamed, cut, none];
 }
 
-/// Makes finders of no index, which list all rules.
+/// Creates finders without indexes, which list all rules.
 pub fn none(compiled: &mut Compiled, number: usize) {
     let mut whole = CompileFinder::default();
     add_always(compiled, number, &[], &mut whole);

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: socket ioctl close
-//! Network interfaces: index to name, kept for a second, and name to index.
+//! Network interfaces: index to name, cached for a second, and name to index.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use nix::net::if_::{if_indextoname, if_nametoindex};
 
-/// Names kept; two indexes that share a slot push each other out.
+/// Size of the cache; two indexes with the same slot replace each other.
 pub const SLOTS: usize = 64;
-/// A name is read again when it is older.
+/// Age at which a cached name is read again, in nanoseconds.
 pub const AGE_NS: u64 = 1_000_000_000;
-/// Bytes of a name with its final NUL.
+/// Maximum size of a name with its final NUL.
 const NAME_BYTES: usize = libc::IF_NAMESIZE;
 
-/// Reads the name of an index.
+/// Function that reads the name of an index.
 pub type InterfaceRead = fn(u32) -> Option<Vec<u8>>;
 
 #[derive(Clone, Copy, Default)]
 struct InterfaceSlot {
-    /// 0 = free.
+    /// Index of the interface; 0 = free slot.
     index: u32,
     read_ns: u64,
     name: u128,
 }
 
-/// The names that one thread knows; none at first.
+/// Cache of one thread; empty at first.
 pub struct Interfaces {
     read: InterfaceRead,
     slots: [InterfaceSlot; SLOTS],
 }
 
-/// Knows no name. read: `system`, but in tests.
+/// Returns an empty cache.
+/// - read: `system`, except in tests.
 pub fn init(read: InterfaceRead) -> Interfaces {
     Interfaces {
         read,
@@ -39,19 +40,19 @@ pub fn init(read: InterfaceRead) -> Interfaces {
     }
 }
 
-/// Asks the system for the name of an index (if_indextoname).
+/// Returns the system's name of an index (if_indextoname).
 pub fn system(index: u32) -> Option<Vec<u8>> {
     let name = if_indextoname(index).ok()?.into_bytes();
-    // nix 0.31 takes the null of an index without interface for a success.
+    // nix 0.31 returns an empty name for an index without interface.
     (!name.is_empty()).then_some(name)
 }
 
-/// Asks the system for the index of a name, 0 if there is none.
+/// Returns the system's index of a name; 0 = there is none.
 pub fn index(name: &[u8]) -> u32 {
     if_nametoindex(OsStr::from_bytes(name)).unwrap_or(0)
 }
 
-/// The value of `Type::Ifname` that a name is: its bytes, NUL-padded to 16, as a big-endian number.
+/// Returns a name as a value of `Type::Ifname`: its bytes, NUL-padded to 16, as a big-endian number.
 pub fn value(name: &[u8]) -> u128 {
     let mut bytes = [0; NAME_BYTES];
     for (to, from) in bytes.iter_mut().zip(name) {
@@ -60,12 +61,12 @@ pub fn value(name: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The name of an interface as a value of `Type::Ifname`; 0 if there is none.
+/// Returns the name of an interface as a value of `Type::Ifname`; 0 if there is none.
 /// - index: 0 = none.
-/// - now_ns: of a clock that doesn't go back.
+/// - now_ns: time by a monotonic clock.
 pub fn name(interfaces: &mut Interfaces, index: u32, now_ns: u64) -> u128 {
     let Some(slot) = interfaces.slots.get_mut(index as usize % SLOTS) else {
-        return 0; // can't be
+        return 0; // not reached: the slot exists
     };
     if index == 0 {
         return 0;

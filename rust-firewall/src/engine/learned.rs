@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Addresses that sets have learnt, of all workers together.
+//! Addresses that sets have learned, shared by all workers.
 //!
-//! Theory of operation: a table of fixed size that never allocates. An address lies in one bucket, by a hash with a key that
-//! is drawn once; where it is full, the address that ends first makes room. Sets are known by a hash of what they say, so
-//! that a set which says the same after a reload goes on with its addresses. Who looks takes no lock: a bucket has a
-//! number that is odd while one of its addresses is exchanged, and who finds it odd or changed looks again. Who writes
-//! takes a lock, and so does who has looked too often, so that nobody waits for a writer that the kernel put to sleep.
+//! Theory of operation: a table of fixed size that never allocates. A hash with a randomly drawn key gives an address
+//! its bucket; if the bucket is full, the address that expires first is evicted. Sets are identified by a hash of their
+//! text, so that a set with the same text after a reload retains its addresses. Readers take no lock: the number of a
+//! bucket is odd while one of its addresses is being exchanged, and a reader that finds it odd or changed reads again.
+//! Writers take a lock, and so does a reader after too many attempts, so that it never waits for a writer that the
+//! kernel has suspended.
 #![deny(clippy::indexing_slicing)]
 
 use std::hint;
@@ -15,9 +16,9 @@ use std::sync::Mutex;
 use crate::base::lock;
 use crate::base::siphash::{self, SiphashKey};
 
-/// Addresses of a bucket.
+/// Number of addresses in a bucket.
 const BUCKET_ADDRESSES: usize = 8;
-/// How often a bucket is looked at without a lock.
+/// Maximum number of attempts to read a bucket without a lock.
 const LOOKS_MAX: u32 = 64;
 
 /// An address of a set.
@@ -26,27 +27,27 @@ struct Entry {
     set: AtomicU64,
     high: AtomicU64,
     low: AtomicU64,
-    /// When it is over; 0 = there is none.
+    /// Time at which it expires; 0 = free entry.
     end_ns: AtomicU64,
 }
 
-/// A bucket. Its number is odd while an address is exchanged.
+/// A bucket. Its number is odd while an address is being exchanged.
 #[derive(Debug, Default)]
 struct Bucket {
     number: AtomicU64,
     entries: [Entry; BUCKET_ADDRESSES],
 }
 
-/// An address of a set, as it is told.
+/// An address of a set, for an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnedAddress {
     pub set: u64,
     pub address: u128,
-    /// When it is over.
+    /// Time at which it expires.
     pub end_ns: u64,
 }
 
-/// The addresses of all sets.
+/// Addresses of all sets.
 #[derive(Debug)]
 pub struct Learned {
     key: SiphashKey,
@@ -54,7 +55,7 @@ pub struct Learned {
     writer: Mutex<()>,
 }
 
-/// Makes room for so many addresses.
+/// Creates an empty table with room for this many addresses.
 pub fn make(addresses: u32) -> Learned {
     let buckets = (addresses as usize).div_ceil(BUCKET_ADDRESSES).max(1);
     Learned {
@@ -64,19 +65,19 @@ pub fn make(addresses: u32) -> Learned {
     }
 }
 
-/// The words of an address of a set.
+/// Returns the words of an address of a set.
 fn words_of(set: u64, address: u128) -> [u64; 3] {
     [set, (address >> 64) as u64, address as u64]
 }
 
-/// The bucket of an address.
+/// Returns the bucket of an address.
 fn bucket_of<'a>(learned: &'a Learned, words: &[u64; 3]) -> Option<&'a Bucket> {
     let hash = siphash::words(&learned.key, words);
     let place = u128::from(hash) * learned.buckets.len() as u128 >> 64;
     learned.buckets.get(place as usize)
 }
 
-/// The entry of an address, be it over or not.
+/// Returns the entry of an address, expired or not.
 fn entry_of<'a>(bucket: &'a Bucket, words: &[u64; 3]) -> Option<&'a Entry> {
     let [set, high, low] = words;
     bucket.entries.iter().find(|entry| {
@@ -86,13 +87,13 @@ fn entry_of<'a>(bucket: &'a Bucket, words: &[u64; 3]) -> Option<&'a Entry> {
     })
 }
 
-/// Whether a bucket has an address.
+/// Returns true if a bucket has an address that has not expired.
 fn holds(bucket: &Bucket, words: &[u64; 3], now_ns: u64) -> bool {
     let entry = entry_of(bucket, words);
     entry.is_some_and(|entry| entry.end_ns.load(Ordering::Relaxed) > now_ns)
 }
 
-/// Whether a set has an address.
+/// Returns true if a set has an address that has not expired.
 pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
     let words = words_of(set, address);
     let Some(bucket) = bucket_of(learned, &words) else {
@@ -111,7 +112,7 @@ pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
     holds(bucket, &words, now_ns)
 }
 
-/// Replaces an address, or stores one in a free place.
+/// Replaces an address, or stores one in a free entry.
 fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     let [set, high, low] = words;
     let number = bucket.number.load(Ordering::Relaxed);
@@ -124,8 +125,8 @@ fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     bucket.number.store(number + 2, Ordering::Release);
 }
 
-/// Has a set know an address until a time, or for longer if it does already. Returns whether another one made room before
-/// its time.
+/// Adds an address to a set until a time; a later time stays. Returns true if another address was evicted before it
+/// expired.
 pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64) -> bool {
     let words = words_of(set, address);
     let _writer = lock::lock(&learned.writer);
@@ -146,19 +147,19 @@ pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64)
     evicts
 }
 
-/// How many addresses there are.
+/// Returns the number of addresses that have not expired.
 pub fn count(learned: &Learned, now_ns: u64) -> u64 {
     let entries = learned.buckets.iter().flat_map(|bucket| &bucket.entries);
     let are = entries.filter(|entry| entry.end_ns.load(Ordering::Relaxed) > now_ns);
     are.count() as u64
 }
 
-/// How many places for addresses there are.
+/// Returns the number of entries.
 pub fn places(learned: &Learned) -> u32 {
     (learned.buckets.len() * BUCKET_ADDRESSES) as u32
 }
 
-/// The address at a place that is not over, while nobody writes.
+/// Returns the address in an entry, unless it has expired. No other thread may write.
 pub fn at(learned: &Learned, place: u32, now_ns: u64) -> Option<LearnedAddress> {
     let place = place as usize;
     let bucket = learned.buckets.get(place / BUCKET_ADDRESSES)?;
@@ -172,7 +173,7 @@ pub fn at(learned: &Learned, place: u32, now_ns: u64) -> Option<LearnedAddress> 
     Some(found).filter(|found| found.end_ns > now_ns)
 }
 
-/// Forgets all addresses. Only before the first lookup.
+/// Removes all addresses. Allowed only before the first lookup.
 pub fn forget_all(learned: &Learned) {
     for entry in learned.buckets.iter().flat_map(|bucket| &bucket.entries) {
         entry.end_ns.store(0, Ordering::Relaxed);

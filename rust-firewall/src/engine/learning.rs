@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The sets of a policy that learn, as they are compiled.
+//! Compilation of a policy's sets that learn.
 
 use crate::engine::compiled::{CompileLearning, Compiled};
 use crate::engine::hostnames;
@@ -11,7 +11,7 @@ use crate::policy::{self, Elements, Policy, Range, Set, Table, Type};
 const IDENTITY_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const IDENTITY_PRIME: u64 = 0x100_0000_01b3;
 
-/// A hash with bytes, and a 0 behind them.
+/// Adds bytes and a final 0 to a hash.
 fn hash(mut hash: u64, bytes: &[u8]) -> u64 {
     for byte in bytes {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(IDENTITY_PRIME);
@@ -19,7 +19,7 @@ fn hash(mut hash: u64, bytes: &[u8]) -> u64 {
     hash.wrapping_mul(IDENTITY_PRIME)
 }
 
-/// Key of the learned addresses of a set: a hash of the table, the set and the names that it learns.
+/// Returns the identity of a set's learned addresses: a hash of the table, the set and the names that it learns.
 fn identify(policy: &Policy, table: &Table, set: &Set) -> u64 {
     let words = [
         policy::family_name(table.family),
@@ -39,7 +39,8 @@ fn identify(policy: &Policy, table: &Table, set: &Set) -> u64 {
     identity
 }
 
-/// Notes that the set that was added last learns, if it does. table: its own.
+/// Adds the last added set to the sets that learn, if it learns.
+/// - table: table of the set.
 pub fn add(out: &mut Compiled, policy: &Policy, table: &Table, set: &Set) {
     if !policy::set_learns(set) {
         return;
@@ -55,7 +56,7 @@ pub fn add(out: &mut Compiled, policy: &Policy, table: &Table, set: &Set) {
     });
 }
 
-/// The number in learning of a set that learns.
+/// Returns the index in learning of a set that learns.
 pub fn find(out: &Compiled, set: u32) -> Option<u32> {
     let mut all = (0..).zip(&out.learning);
     let found = all.find(|(_, learning)| learning.set == set);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds what was stored for a value: hash tables for exact values, sorted intervals for ranges.
-//! Made once, then only read.
+//! Lookup of a value: hash tables for exact values, sorted intervals for ranges. Created once, then only read.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::lookup_hash::{self, LookupHash, LookupSlot, LookupTable};
 
-/// Values of up to so many bits are narrow, others wide.
+/// Maximum number of bits of a narrow value; others are wide.
 pub const NARROW_BITS: u32 = 32;
-/// Buckets of intervals, at most.
+/// Maximum number of buckets of intervals.
 pub const BUCKETS_MAX: usize = 1 << 17;
 
-/// Interval: the content stored for all values from low to high.
+/// Interval: the result for all values from low to high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupRange {
     /// At most high.
@@ -19,7 +18,7 @@ pub struct LookupRange {
     pub value: u32,
 }
 
-/// An interval. They ascend and do not overlap.
+/// An interval. Intervals ascend and do not overlap.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     low: u32,
@@ -34,14 +33,13 @@ struct WideInterval {
     value: u32,
 }
 
-/// Search index: for the values with the same (value - base) >> shift, the intervals that begin
-/// there are starts[n] to starts[n + 1].
+/// Search index: the intervals that begin at values with (value - base) >> shift = n are starts[n] to starts[n + 1].
 #[derive(Clone, Debug)]
 struct Buckets {
-    /// The lowest value of all.
+    /// Lowest value of all intervals.
     base: u128,
     shift: u32,
-    /// One more than there are buckets.
+    /// Start of each bucket; one more than there are buckets.
     starts: Vec<u32>,
 }
 
@@ -49,16 +47,16 @@ struct Buckets {
 enum Kind {
     #[default]
     Empty,
-    /// Narrow, every range is one value.
+    /// Narrow values, every range is one value.
     Exact(LookupTable),
-    /// Narrow.
+    /// Narrow values.
     Intervals {
         buckets: Buckets,
         intervals: Vec<Interval>,
     },
-    /// Wide, every range is one value.
+    /// Wide values, every range is one value.
     WideExact(LookupHash),
-    /// Wide.
+    /// Wide values.
     WideIntervals {
         buckets: Buckets,
         intervals: Vec<WideInterval>,
@@ -70,8 +68,8 @@ pub struct Lookup {
     kind: Kind,
 }
 
-/// Sorts ranges and ends overlaps: the range that begins first keeps what two share; of two that
-/// begin at one place, the one with the lower value. Removes those of which nothing is left.
+/// Sorts ranges and removes overlaps: a value in two ranges belongs to the one that begins first; of two that begin
+/// together, to the one with the lower result. Removes ranges that become empty.
 pub fn part(ranges: &mut Vec<LookupRange>) {
     ranges.sort_unstable_by_key(|range| (range.low, range.value));
     let mut last: Option<u128> = None;
@@ -99,7 +97,7 @@ fn make_exact(ranges: &[LookupRange]) -> Kind {
     Kind::Exact(lookup_hash::table_make(&entries.collect::<Vec<_>>()))
 }
 
-/// Makes about as many buckets as there are ranges.
+/// Creates about as many buckets as there are ranges.
 fn make_buckets(ranges: &[LookupRange]) -> Buckets {
     let base = ranges.first().map_or(0, |range| range.low);
     let span = ranges.last().map_or(0, |range| range.low) - base;
@@ -165,8 +163,8 @@ fn make_wide_exact(ranges: &[LookupRange]) -> Kind {
     Kind::WideExact(lookup_hash::hash_make(2, rows.collect()))
 }
 
-/// Makes a lookup of values of so many bits.
-/// - ranges: parted as `part` does; what is not left is cut off.
+/// Creates a lookup of values with this many bits.
+/// - ranges: changed as by `part`.
 pub fn make(bits: u32, ranges: &mut Vec<LookupRange>) -> Lookup {
     let narrow = bits <= NARROW_BITS;
     part(ranges);
@@ -186,7 +184,7 @@ fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Optio
     let bucket = ((offset >> buckets.shift) as usize).min(last);
     let mut from = *buckets.starts.get(bucket)?;
     let mut to = *buckets.starts.get(bucket + 1)?;
-    // The first that begins behind the value; the one before it is the only one that can hold.
+    // Finds the first interval that begins after the value; only the one before it can contain the value.
     while from < to {
         let middle = from + (to - from) / 2;
         if intervals.get(middle as usize)?.low <= value {
@@ -195,12 +193,12 @@ fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Optio
             to = middle;
         }
     }
-    // Not 0: the first begins at the base.
+    // Not 0: the first interval begins at the base.
     let interval = intervals.get(from.checked_sub(1)? as usize)?;
     (value <= interval.high).then_some(interval.value)
 }
 
-/// Content stored for a value. The lookup must be of narrow values.
+/// Returns the result for a value. The lookup must be of narrow values.
 #[inline(always)]
 pub fn find(lookup: &Lookup, value: u32) -> Option<u32> {
     match &lookup.kind {
@@ -228,7 +226,7 @@ fn find_wide_interval(buckets: &Buckets, intervals: &[WideInterval], value: u128
     (value <= interval.high).then_some(interval.value)
 }
 
-/// Content stored for a value. The lookup must be of wide values.
+/// Returns the result for a value. The lookup must be of wide values.
 pub fn find_wide(lookup: &Lookup, value: u128) -> Option<u32> {
     match &lookup.kind {
         Kind::WideExact(hash) => {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hash tables of exact values. Made once, then only read.
+//! Hash tables of exact values. Created once, then only read.
 //!
-//! Theory of operation: who chooses the elements of a set (a blocklist from elsewhere) or the
-//! packets must not choose how long a search takes. A slot is found by SipHash with a key that each
-//! table draws for itself, so values meet in one table as rarely as random ones, whoever chose
-//! them. It does not rest on luck alone, either: a table in which a search could look at more than
-//! `PROBES_MAX` slots is thrown away and made with another key and twice the slots.
+//! Theory of operation: neither the author of a set's elements (a blocklist from elsewhere) nor the sender of packets
+//! must be able to slow down searches. A slot is found by SipHash with a key that each table draws for itself, so
+//! chosen values collide as rarely as random ones. In addition, a table in which a search could examine more than
+//! `PROBES_MAX` slots is discarded, and created again with another key and twice the slots.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
 
-/// Slots that are used side by side at most, so that a search looks at one more at most. At half of
-/// the slots used, random values reach it in one of 10^9 tables of 10,000 and one of 10^6 of ten
-/// million (a run of n is as likely as (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+/// Maximum number of adjacent used slots; a search examines at most one more. With half of the slots used, random
+/// values exceed it in one of 10^9 tables of 10,000, and in one of 10^6 of ten million (a run of n is as likely as
+/// (e^-0.193)^n, Knuth's 6.4 with load 1/2).
 pub const PROBES_MAX: usize = 128;
 
-/// In a slot: it is empty. Never stored as a value.
+/// Value of an empty slot; never stored as a result.
 pub const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 pub struct LookupSlot {
     /// The value itself, or the upper half of a key's hash.
     pub tag: u32,
-    /// Content, or index of the key's row; NONE = empty.
+    /// Result, or index of the key's row; NONE = empty slot.
     pub value: u32,
 }
 
@@ -31,26 +30,27 @@ const EMPTY: LookupSlot = LookupSlot {
     value: NONE,
 };
 
-/// Slots. A search goes from the one that the hash says to the first empty one.
+/// Table of slots. A search starts at the slot given by the hash, and ends at the first empty one.
 #[derive(Clone, Debug, Default)]
 pub struct LookupTable {
     key: SiphashKey,
-    /// Slots - 1; they are a power of 2 and at least twice as many as are used.
+    /// Number of slots - 1. The number is a power of 2, and at least twice the number of used slots.
     mask: u32,
     pub slots: Vec<LookupSlot>,
 }
 
-/// A hash table of keys of so many words each.
+/// A hash table whose keys have this number of words.
 #[derive(Clone, Debug, Default)]
 pub struct LookupHash {
     words: usize,
     count: usize,
     pub table: LookupTable,
-    /// count of them: the words of the key, then the value.
+    /// Rows, count of them: the words of the key, then the result.
     rows: Vec<u64>,
 }
 
-/// The base 2 logarithm of the smallest power of 2 that is at least twice the count, and at least 2.
+/// Returns the base 2 logarithm of the number of slots: the smallest power of 2 that is at least twice the count, and
+/// at least 2.
 fn slots_log2(count: usize) -> u32 {
     let mut log2 = 1;
     while (1_u64 << log2) < 2 * count as u64 {
@@ -59,7 +59,7 @@ fn slots_log2(count: usize) -> u32 {
     log2
 }
 
-/// Empty slots, and a key.
+/// Creates empty slots, and draws a key.
 fn make_slots(log2: u32) -> LookupTable {
     let count = 1_u64 << log2;
     LookupTable {
@@ -69,10 +69,10 @@ fn make_slots(log2: u32) -> LookupTable {
     }
 }
 
-/// Whether no run of used slots is longer than allowed. The last slot is next to the first.
+/// Returns true if no run of used slots is too long. The first slot follows the last.
 fn is_bounded(table: &LookupTable) -> bool {
     let mut used = 0;
-    // Half of the slots are empty, so those at the end and the beginning are not all of them.
+    // The slots are examined twice, so that a run from the end to the beginning is counted as one.
     for slot in table.slots.iter().chain(&table.slots) {
         used = if slot.value == NONE { 0 } else { used + 1 };
         if used > PROBES_MAX {
@@ -82,7 +82,7 @@ fn is_bounded(table: &LookupTable) -> bool {
     true
 }
 
-/// The number of the slot that has the value, or of the empty one where it would be.
+/// Returns the index of the slot with the value, or of the empty slot where it would be.
 fn table_slot(table: &LookupTable, value: u32) -> Option<usize> {
     let mut slot = siphash::narrow(&table.key, value) as u32 & table.mask;
     loop {
@@ -94,8 +94,8 @@ fn table_slot(table: &LookupTable, value: u32) -> Option<usize> {
     }
 }
 
-/// Makes a table of narrow values.
-/// - entries: no tag twice.
+/// Creates a table of narrow values.
+/// - entries: all tags differ.
 pub fn table_make(entries: &[LookupSlot]) -> LookupTable {
     let mut log2 = slots_log2(entries.len());
     loop {
@@ -113,13 +113,13 @@ pub fn table_make(entries: &[LookupSlot]) -> LookupTable {
     }
 }
 
-/// Content stored for a value.
+/// Returns the result for a value.
 pub fn table_find(table: &LookupTable, value: u32) -> Option<u32> {
     let found = table.slots.get(table_slot(table, value)?)?.value;
     (found != NONE).then_some(found)
 }
 
-/// The number of the slot that has the key, or of the empty one where it would be.
+/// Returns the index of the slot with the key, or of the empty slot where it would be.
 fn hash_slot(hash: &LookupHash, key: &[u64], hashed: u64) -> Option<usize> {
     let mut slot = hashed as u32 & hash.table.mask;
     loop {
@@ -149,8 +149,8 @@ fn fill(hash: &mut LookupHash) {
     }
 }
 
-/// Makes a hash table.
-/// - rows: words + 1 each, as in `LookupHash`. Of equal keys the first counts.
+/// Creates a hash table.
+/// - rows: words + 1 numbers each, as in `LookupHash`. Of equal keys the first one applies.
 pub fn hash_make(words: usize, rows: Vec<u64>) -> LookupHash {
     let count = rows.len() / (words + 1);
     let mut log2 = slots_log2(count);
@@ -170,7 +170,7 @@ pub fn hash_make(words: usize, rows: Vec<u64>) -> LookupHash {
     }
 }
 
-/// Content stored for a key of as many words as the table's keys.
+/// Returns the result for a key with as many words as the table's keys.
 pub fn hash_find(hash: &LookupHash, key: &[u64]) -> Option<u32> {
     if hash.count == 0 {
         return None;

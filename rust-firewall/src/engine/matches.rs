@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Matches of a rule: whether they hold for the fields of a packet, and why not.
+//! Matches of a rule: whether they hold for a packet's fields, and the reason if they don't.
 #![deny(clippy::indexing_slicing)]
 
 use std::slice;
@@ -12,7 +12,7 @@ use crate::engine::set::{self, Set};
 use crate::engine::types::{DecideStep, DecideWhy};
 use crate::policy::Field;
 
-/// The outcome of a match. Found: the element's number, of a set.
+/// Result of a match. Found: number of the set's element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     Beyond,
@@ -30,7 +30,7 @@ fn found_if(holds: bool) -> Match {
     }
 }
 
-/// The outcome for a field that is not present.
+/// Returns the result for a field that is not present.
 fn not_present(fields: &Fields, field: Field) -> Match {
     if fields.beyond & fields::bit(field) != 0 {
         Match::Beyond
@@ -75,8 +75,8 @@ fn found_element(element: Option<u32>) -> Match {
     element.map_or(Match::Not, Match::Found)
 }
 
-/// The outcome for a key of which a field is not present. A field that the packet does not have
-/// decides, wherever it stands in the key.
+/// Returns the result for a key of which a field is not present. A field that the packet does not have decides,
+/// wherever it is in the key.
 fn key_not_present(fields: &Fields, key: &[Field]) -> Match {
     let bits = key.iter().fold(0, |bits, &field| bits | fields::bit(field));
     match bits & !fields.present {
@@ -112,7 +112,7 @@ fn find_narrow(fields: &Fields, set: &Set, field: Field, mask: u32) -> Match {
     found_element(lookup::find(&set.single, value))
 }
 
-/// Looks up a key in sets[set].
+/// Searches a key in sets[set].
 #[inline(always)]
 pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> Match {
     let Some(set) = compiled.sets.get(set as usize) else {
@@ -148,7 +148,7 @@ pub fn set(
     }
 }
 
-/// Reports whether learning[learning] has an address.
+/// Evaluates a match with the learned addresses of learning[learning].
 #[cold]
 #[inline(never)]
 pub fn learned(
@@ -180,7 +180,7 @@ pub fn learned(
     found_if(found != negated)
 }
 
-/// Why a match did not hold; `Held` if it did.
+/// Returns the reason why a match did not hold; `Held` if it did.
 pub fn why_not(found: Match) -> DecideWhy {
     match found {
         Match::Found(_) => DecideWhy::Held,
@@ -191,7 +191,7 @@ pub fn why_not(found: Match) -> DecideWhy {
     }
 }
 
-/// The key of a match or map; empty for other statements.
+/// Returns the key of a match or map; empty for other statements.
 fn key_of<'a>(compiled: &'a Compiled, op: &'a CompileOp) -> &'a [Field] {
     let of_wide = |wide: u32| {
         let wide = compiled.wides.get(wide as usize);
@@ -215,14 +215,14 @@ fn key_of<'a>(compiled: &'a Compiled, op: &'a CompileOp) -> &'a [Field] {
     }
 }
 
-/// The bits of the fields that a match or map looks at.
+/// Returns the bits of the fields that a match or map reads.
 pub fn looks_at(compiled: &Compiled, op: &CompileOp) -> u64 {
     let key = key_of(compiled, op).iter();
     key.fold(0, |bits, &field| bits | fields::bit(field))
 }
 
-/// Notes the values that a match or map did not hold for, or the first that is missing, beyond or unknown, as
-/// step.why says. Other statements have none.
+/// Stores in step the values for which a match or map did not hold, or the first field that is missing, beyond the copy
+/// or unknown, as step.why says. Does nothing for other statements.
 pub fn note_values(compiled: &Compiled, fields: &Fields, op: &CompileOp, step: &mut DecideStep) {
     for &field in key_of(compiled, op) {
         if !fields::is_present(fields, field) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compiles a policy and decides by it.
+//! Compilation of a policy, and decisions by it.
 
 pub mod candidates;
 pub mod compile;

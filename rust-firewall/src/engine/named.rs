@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The names of a packet's connection, for deciding: what its client has shown, and what the policy makes of it.
+//! Names of a packet's connection for a decision: the names that its client has shown, and their numbers in the policy.
 
 use crate::connection::follow;
 use crate::connection::{ConnectionInput, Connections, Followed, FollowedKind, PROTOCOL_COUNT};
@@ -11,26 +11,26 @@ use crate::packet::verdict::Verdict;
 use crate::packet::Packet;
 use crate::policy::{Reject, RejectKind};
 
-/// Counters of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
+/// Number of counters of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
 pub const RESULT_COUNT: usize = PROTOCOL_COUNT + 5;
 
-/// A RST.
+/// Reject by a RST.
 pub const RST: Reject = Reject {
     kind: RejectKind::TcpReset,
     code: 0,
 };
 
-/// Connection data that a decision reads.
+/// Data of a connection for a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     pub followed: Followed,
     pub host_number: u32,
     pub alpn_bits: u32,
-    /// The policy has not been asked about these names before.
+    /// True if the policy has not decided by these names before.
     pub is_new: bool,
 }
 
-/// Names of a connection as the policy numbers them.
+/// Fills in the numbers of a connection's names in the policy.
 fn resolve(
     connections: &mut Connections,
     compiled: &Compiled,
@@ -56,8 +56,8 @@ fn resolve(
     }
 }
 
-/// Adds a packet to its connection and returns the connection's names as the policy numbers them.
-/// how.generation: of the policy.
+/// Follows a packet's connection and returns its names with their numbers in the policy.
+/// - how.generation: generation of the policy.
 pub fn follow(
     connections: &mut Connections,
     compiled: &Compiled,
@@ -68,9 +68,9 @@ pub fn follow(
     resolve(connections, compiled, followed, how.generation)
 }
 
-/// Goes on with a packet that the policy accepts by its names so far, to those of the next query of
-/// DNS in it. Returns whether there is one: then the policy is asked again.
-/// - generation: of the policy.
+/// Advances from a packet's names that the policy accepts to those of the next DNS query or HTTP request in it. Returns
+/// true if there is one: then the policy must decide again.
+/// - generation: generation of the policy.
 pub fn next(
     connections: &mut Connections,
     compiled: &Compiled,
@@ -84,7 +84,8 @@ pub fn next(
     true
 }
 
-/// Fills in the names of a packet for the policy. names: those that its client has sent.
+/// Adds the names of a packet to the policy's input.
+/// - names: names that the client has sent.
 pub fn tell<'a>(named: &Named, names: &'a Names, input: &mut DecideInput<'a>) {
     match named.followed.kind {
         FollowedKind::None => {}
@@ -97,14 +98,14 @@ pub fn tell<'a>(named: &Named, names: &'a Names, input: &mut DecideInput<'a>) {
     }
 }
 
-/// Whether the policy refuses the names that a connection's packet has just shown: then it refuses the connection.
+/// Returns true if the policy refuses names that the packet has just shown: then it refuses the connection.
 pub fn refuses(named: &Named, outcome: &DecideOutcome) -> bool {
     named.is_new && outcome.read_names && !outcome.undecided && outcome.verdict != Verdict::Accept
 }
 
-/// Has the ends of a refused connection of TCP reset, if its rule has `reject` of any kind: an ICMP error ends no connection that
-/// stands (RFC 5461 section 3). Who sends a packet gets a RST, then and for each one later. Returns the sequence number of a RST to
-/// the end that the packet was sent to; None if none is due.
+/// Resets both ends of a refused TCP connection, if its rule has `reject` of any kind: an ICMP error does not end an
+/// established connection (RFC 5461 section 3). The sender of this packet and of each later one gets a RST. Returns the
+/// sequence number of a RST to the packet's destination; None if none is due.
 pub fn reset(
     connections: &Connections,
     named: &Named,
@@ -126,7 +127,7 @@ pub fn reset(
     expected.filter(|_| is_new)
 }
 
-/// Counters of connections since their creation.
+/// Returns the counters of connections since their creation.
 pub fn results(connections: &Connections) -> [u64; RESULT_COUNT] {
     let counts = follow::counts(connections);
     let [other, tls, quic, http, dns] = counts.decided;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets and maps, named or not, in the form that is looked up.
+//! Sets and maps, named or not, in the form for lookups.
 
 use crate::engine::candidates::{self, Candidates};
 use crate::engine::fields::{self, Fields};
@@ -8,40 +8,39 @@ use crate::engine::lookup::{self, Lookup, LookupRange};
 use crate::engine::lookup_hash::{self, LookupHash};
 use crate::policy::{Elements, Field, Range, Type, Verdict, KEY_FIELDS_MAX};
 
-/// Target chain of a verdict.
+/// Target of a verdict map's element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetTarget {
     pub verdict: Verdict,
-    /// The chain of jump and goto, as `compile` numbers chains.
+    /// Target chain of jump and goto, numbered as by `compile`.
     pub chain: u32,
 }
 
-/// A set or map. Elements are numbered in the order written; what a map gives is found by that
-/// number.
+/// A set or map. Elements are numbered in the order of the text; values of a map are indexed by that number.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
-    /// Fields of a key.
+    /// Number of fields of a key.
     fields: usize,
-    /// If fields is 1.
+    /// Lookup of a key with one field.
     pub single: Lookup,
-    /// Otherwise: elements of exact values by their hash; the others by candidates of one field and
-    /// then one by one.
+    /// For several fields: elements with exact values are found by their hash; others by the candidates of one field,
+    /// which are then compared.
     exact: LookupHash,
     /// Numbers of the elements with ranges.
     ranged: Vec<u32>,
-    /// The ranges of those elements, `fields` each.
+    /// Ranges of those elements, `fields` each.
     ranges: Vec<Range>,
-    /// Place in the key of the field that candidates goes by.
+    /// Index in the key of the field that candidates uses.
     by: usize,
     candidates: Candidates,
-    /// Those that candidates left out, into ranged.
+    /// Elements that candidates left out, as indexes into ranged.
     always: Vec<u32>,
-    /// Elements lie in one another: the one that stands first in ranged is found.
+    /// True if elements can be nested: then the one that comes first in ranged is found.
     nested: bool,
-    /// Values of a map, one an element; else empty.
+    /// Values of a map, one per element; else empty.
     pub marks: Vec<u32>,
     pub targets: Vec<SetTarget>,
-    /// The targets, each once.
+    /// All different targets.
     pub leads: Vec<SetTarget>,
 }
 
@@ -61,12 +60,13 @@ fn is_exact(element: &[Range]) -> bool {
     element.iter().all(|range| range.low == range.high)
 }
 
-/// Whether values of a type are wide.
+/// Returns true if values of a type are wide.
 fn is_wide(kind: Type) -> bool {
     matches!(kind, Type::Ipv6Addr | Type::Ifname | Type::HttpMethod)
 }
 
-/// is_map: which element is found matters.
+/// Creates the lookup of a key with one field.
+/// - is_map: true if it matters which element is found.
 fn make_single(kind: Type, ranges: &[Range], is_map: bool) -> Lookup {
     let mut all: Vec<LookupRange> = (0..)
         .zip(ranges)
@@ -82,13 +82,13 @@ fn make_single(kind: Type, ranges: &[Range], is_map: bool) -> Lookup {
     lookup::make(bits(is_wide(kind)), &mut all)
 }
 
-/// Sort key of elements.
+/// Sort key of elements that can be nested.
 struct Nested<'a> {
     types: &'a [Type],
     ranges: &'a [Range],
 }
 
-/// How many numbers the names of hosts of an element stand for.
+/// Returns how many numbers the host names of an element represent.
 fn width(nested: &Nested, number: u32) -> u128 {
     let fields = nested.types.len();
     let first = number as usize * fields;
@@ -99,13 +99,13 @@ fn width(nested: &Nested, number: u32) -> u128 {
         .fold(0, |sum, (range, _)| sum + (range.high - range.low))
 }
 
-/// Sorts elements with ranges: those whose names of hosts stand for less come first.
+/// Sorts elements with ranges by the width of their host names, the most specific first.
 fn sort_nested(set: &mut Set, types: &[Type], ranges: &[Range]) {
     let nested = Nested { types, ranges };
     set.ranged.sort_by_key(|&number| width(&nested, number));
 }
 
-/// Divides elements into those of exact values, which become rows of words, and those with ranges.
+/// Divides the elements into those with exact values, which become rows of words, and those with ranges.
 fn make_exact(set: &mut Set, wide: &[bool], ranges: &[Range]) {
     let words = wide.iter().map(|&wide| if wide { 2 } else { 1 }).sum();
     let mut rows = Vec::new();
@@ -128,7 +128,7 @@ fn make_exact(set: &mut Set, wide: &[bool], ranges: &[Range]) {
     set.exact = lookup_hash::hash_make(words, rows);
 }
 
-/// Candidates by one field of the key.
+/// Creates candidates by one field of the key.
 fn make_by(set: &Set, by: usize, wide: bool, left_out: &mut [bool]) -> Candidates {
     let all: Vec<LookupRange> = (0..)
         .zip(set.ranges.iter().skip(by).step_by(set.fields))
@@ -137,7 +137,7 @@ fn make_by(set: &Set, by: usize, wide: bool, left_out: &mut [bool]) -> Candidate
     candidates::make(bits(wide), &all, left_out)
 }
 
-/// How many elements have to be looked at with these candidates.
+/// Returns the expected number of elements to compare with these candidates.
 fn cost(candidates: &Candidates, left_out: &[bool]) -> u64 {
     let always = left_out.iter().filter(|&&left_out| left_out).count();
     always as u64 + u64::from(candidates::cost(candidates))
@@ -189,12 +189,12 @@ fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
     make_leads(set);
 }
 
-/// Makes a set.
-/// - types: of the fields of the key.
-/// - ranges: of all elements, elements.fields each; instead of elements.ranges, since names of
-///   interfaces have become indices, and those of hosts numbers. An element whose first range is empty
-///   (low > high) is left out. More elements of a set of one field may follow. Names of hosts may lie in one another: the innermost is found.
-/// - first_chain: the number of the table's first chain.
+/// Creates a set.
+/// - types: types of the key's fields.
+/// - ranges: ranges of all elements, elements.fields each. They replace elements.ranges, because names of interfaces
+///   have become indexes, and host names numbers. An element whose first range is empty (low > high) is left out. A set
+///   of one field may have additional elements. Host names may be nested: the innermost is found.
+/// - first_chain: number of the table's first chain.
 pub fn make(types: &[Type], elements: &Elements, ranges: &[Range], first_chain: u32) -> Set {
     let mut set = Set {
         fields: types.len(),
@@ -230,15 +230,15 @@ fn element_holds(set: &Set, ranged: u32, values: &[u128]) -> bool {
     })
 }
 
-/// The first of a list that holds: its place in ranged.
+/// Returns the index in ranged of a list's first element that contains the values.
 #[deny(clippy::indexing_slicing)]
 fn find_ranged(set: &Set, list: &[u32], values: &[u128]) -> Option<u32> {
     let mut list = list.iter().copied();
     list.find(|&ranged| element_holds(set, ranged, values))
 }
 
-/// The number of the element that holds the values of a key of several fields.
-/// - words: of the key, as `fields::words` put them together.
+/// Returns the number of the element that contains the values of a key with several fields.
+/// - words: words of the key, from `fields::words`.
 #[deny(clippy::indexing_slicing)]
 pub fn find(set: &Set, fields: &Fields, key: &[Field], words: &[u64]) -> Option<u32> {
     let found = lookup_hash::hash_find(&set.exact, words);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The statements of a rule: whether they hold for a packet, and what they do.
+//! Statements of a rule: whether they hold for a packet, and their effects.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
@@ -41,7 +41,7 @@ fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) ->
     found
 }
 
-/// Counts a log statement that was passed, and notes it.
+/// Counts a packet that a log statement has seen, and adds the statement to the outcome.
 fn take_log<R>(walk: &mut Walk<R>, log: u32) {
     let outcome = &mut walk.outcome;
     flow::log(walk.policy.counters, log);
@@ -51,8 +51,7 @@ fn take_log<R>(walk: &mut Walk<R>, log: u32) {
     outcome.log_count += 1;
 }
 
-/// Whether the packet is what a rule asks for before its first statement: `Held`, `NoAnswer`, or
-/// `Beyond` if that is not known.
+/// Checks a rule's conditions on a packet. Returns `Held`, `NoAnswer`, or `Beyond` if the result is unknown.
 pub fn meets<R>(walk: &Walk<R>, needs: u32) -> DecideWhy {
     let packet = walk.input.packet;
     let nfproto = fields::narrow(&walk.fields, Field::MetaNfproto);
@@ -75,10 +74,10 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
     walk.outcome.reject = Some(reject);
 }
 
-/// Does what a statement says.
-/// - target: where it leads, if it is a verdict; else untouched.
-/// - Gives `Held` if the rule goes on after it.
-/// - A call of a function for every statement would cost a decision a sixth more instructions.
+/// Executes a statement.
+/// - target: out: target of a verdict; unchanged by other statements.
+/// - Returns `Held` if the rule continues after it.
+/// - A function call per statement would cost a decision a sixth more instructions.
 #[inline(always)]
 pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {
     let compiled = walk.policy.compiled;
@@ -153,7 +152,7 @@ pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> De
     matches::why_not(found)
 }
 
-/// The statements of a rule.
+/// Returns the statements of a rule.
 pub fn ops<'a, R>(walk: &Walk<'a, R>, rule: &CompileRule) -> &'a [CompileOp] {
     let first = rule.first as usize;
     let ops = walk
@@ -164,8 +163,8 @@ pub fn ops<'a, R>(walk: &Walk<'a, R>, rule: &CompileRule) -> &'a [CompileOp] {
     ops.unwrap_or_default()
 }
 
-/// Reports a rule that was walked as far as statement.
-/// - may: it holds, or is reached, on some ways only.
+/// Reports a rule that was evaluated up to a statement.
+/// - may: true if it holds, or is reached, on some ways only.
 pub fn record<R: DecideRecorder>(
     walk: &mut Walk<R>,
     rule: u32,
@@ -191,7 +190,7 @@ pub fn record<R: DecideRecorder>(
         depth: walk.way,
         why,
         may,
-        // This condition is checked before the first statement.
+        // Field of the conditions that are checked before the first statement.
         missing: Some(Field::MetaL4proto),
         values_count: 0,
         values: [0; KEY_FIELDS_MAX],

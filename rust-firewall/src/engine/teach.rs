@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What accepted packets of DNS teach the sets of a policy.
+//! Learning of addresses from accepted DNS packets.
 //!
-//! Theory of operation: a query for a name that a set learns is noted; the answer to it, from where it was sent, to who
-//! sent it, teaches its addresses. Both must be accepted first, so only a server that the policy lets a client ask can
-//! teach. A message is read where it lies whole in one packet; over TCP, where the one before it ends.
+//! Theory of operation: a query for a name that a set learns is stored. The answer to it, sent from the query's
+//! destination to its source, adds addresses to the set. Both packets must be accepted first, so only a server that the
+//! policy lets a client query can add addresses. A message is read if one packet contains all of it; over TCP, from the
+//! end of the previous message.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::counts::{self, Count};
@@ -24,30 +25,30 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 /// Flags of TCP (RFC 9293, section 3.1).
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// Length field of a message over TCP.
+/// Length of a TCP message's length field.
 const LENGTH_BYTES: u32 = 2;
-/// Offsets of the header length in TCP and of the datagram length in UDP.
+/// Offsets of the header's length in TCP, and of the datagram's length in UDP.
 const TCP_LENGTH: usize = 12;
 const UDP_LENGTH: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Seconds that an address is known for at least: as long as clients keep an answer whatever it says (libcurl, browsers), and a
-/// SYN is sent again.
+/// Minimum lifetime of an address in seconds: as long as clients cache an answer whatever its lifetime is (libcurl,
+/// browsers), and resend a SYN.
 const TTL_MIN: u32 = 60;
-/// Seconds that an address is known for at most: a day.
+/// Maximum lifetime of an address in seconds: a day.
 pub const TTL_MAX: u32 = 86_400;
 
 /// Result of reading an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TeachResult {
-    /// Addresses were learnt.
+    /// Addresses were added.
     Learned,
-    /// It has none.
+    /// The answer has no address.
     Empty,
     /// No set learns its name.
     Other,
-    /// Nobody waits for it.
+    /// No stored query matches it.
     Unasked,
-    /// It can't be read, or does not lie whole in its packet.
+    /// It is malformed, or its packet does not contain all of it.
     Unreadable,
 }
 
@@ -62,7 +63,8 @@ fn count(results: &mut TeachResults, result: TeachResult) {
     }
 }
 
-/// The data of a packet with ports; None if they are not all there, or a checksum that nobody has looked at is wrong.
+/// Returns the payload of a packet with ports. None if not all of it was captured, or if a checksum that the kernel has
+/// not verified is wrong.
 fn data_of<'a>(packet: &Packet<'a>, how: &ConnectionInput) -> Option<&'a [u8]> {
     let start = packet.l4_offset as usize;
     let available = packet.end.saturating_sub(packet.l4_offset);
@@ -82,7 +84,7 @@ fn data_of<'a>(packet: &Packet<'a>, how: &ConnectionInput) -> Option<&'a [u8]> {
     all.get(header_bytes as usize..bytes as usize)
 }
 
-/// The sets that learn what a message asks for, as bits.
+/// Returns the bits of the sets that learn the name in a message.
 fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     let host = message.host.bytes.get(..message.host.length.into());
     let host = host.unwrap_or_default();
@@ -101,7 +103,7 @@ fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     sets
 }
 
-/// Has sets know the addresses of an answer.
+/// Adds the addresses of an answer to sets.
 fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
     let Some(learned) = &compiled.learned else {
         return;
@@ -120,7 +122,7 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
     }
 }
 
-/// Reads a DNS message and counts the result if it is an answer.
+/// Reads a DNS message, and counts the result if it is an answer.
 fn take(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -162,7 +164,8 @@ fn take(
     }
 }
 
-/// Reads the messages of a TCP segment, each preceded by its length. Returns whether the last one lies whole in it.
+/// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment contains the last one
+/// completely.
 fn take_stream(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -182,8 +185,8 @@ fn take_stream(
     true
 }
 
-/// Reads a server's bytes after a sequence number, from a message border on. Returns whether each that
-/// begins there lies whole in it.
+/// Reads a server's bytes from a sequence number on, at which a message begins. Returns true if the packet contains all
+/// of the messages that begin in it.
 fn take_answers(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -240,7 +243,7 @@ fn take_segment(
 }
 
 /// Reads an accepted packet.
-/// - results: get what became of its answers.
+/// - results: the results of its answers are added.
 pub fn packet(
     asked: &mut Asked,
     compiled: &Compiled,

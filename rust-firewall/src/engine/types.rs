@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What deciding takes and gives: a packet, an outcome, a step of a walk.
+//! Types of a decision: its input, its outcome, and the steps of a walk.
 
 use crate::names::Names;
 use crate::packet::verdict::Verdict;
@@ -9,166 +9,166 @@ use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX};
 /// Position of a rule, or of one of its statements, in the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompilePlace {
-    /// Into `Policy::tables`.
+    /// Index in `Policy::tables`.
     pub table: u32,
-    /// Into the table's chains.
+    /// Index in the table's chains.
     pub chain: u32,
-    /// Into the chain's rules.
+    /// Index in the chain's rules.
     pub rule: u32,
-    /// Into the rule's statements; 0 for a rule.
+    /// Index in the rule's statements; 0 for a rule.
     pub statement: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct DecideSettings {
-    /// --default: `Accept` or `Drop`.
+    /// Verdict without a policy (--default): `Accept` or `Drop`.
     pub default_verdict: Verdict,
-    /// --fail malformed=open.
+    /// True for --fail malformed=open.
     pub malformed_open: bool,
-    /// --fail truncated=open.
+    /// True for --fail truncated=open.
     pub truncated_open: bool,
-    /// --malformed policy.
+    /// True for --malformed policy.
     pub malformed_by_policy: bool,
-    /// --undecided: `Accept` or `Drop`.
+    /// Verdict of --undecided: `Accept` or `Drop`.
     pub undecided_verdict: Verdict,
-    /// --fail unknown=open.
+    /// True for --fail unknown=open.
     pub unknown_open: bool,
 }
 
-/// Packet with its metadata from the kernel.
+/// A packet with its metadata from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct DecideInput<'a> {
-    /// As `packet::parse` filled it in.
+    /// Result of `packet::parse`.
     pub packet: &'a Packet<'a>,
     pub status: PacketStatus,
-    /// The netlink message did not fit its slot: nothing else is looked at.
+    /// True if the netlink message did not fit its slot: other fields are ignored.
     pub truncated: bool,
-    /// A `policy::Hook`.
+    /// Hook: a `policy::Hook`.
     pub hook: u8,
-    /// NFPROTO_IPV4, NFPROTO_IPV6; 0 = as the packet's version says.
+    /// Protocol: NFPROTO_IPV4 or NFPROTO_IPV6; 0 = the packet's version decides.
     pub nfproto: u8,
-    /// Bytes of the packet in the kernel.
+    /// Length of the packet in the kernel, in bytes.
     pub length: u32,
-    /// 0 = none.
+    /// Mark of the packet; 0 = none.
     pub mark: u32,
-    /// Interface index; 0 = none.
+    /// Index of the interface at which it arrived; 0 = none.
     pub iif: u32,
-    /// Interface index; 0 = none.
+    /// Index of the interface by which it leaves; 0 = none.
     pub oif: u32,
-    /// As a value of `Type::Ifname`; 0 = none.
+    /// Name of the interface at which it arrived, as a value of `Type::Ifname`; 0 = none.
     pub iifname: u128,
-    /// As a value of `Type::Ifname`; 0 = none.
+    /// Name of the interface by which it leaves, as a value of `Type::Ifname`; 0 = none.
     pub oifname: u128,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// As a value of `Type::CtState`.
+    /// Connection state, as a value of `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
-    /// Names that its client has sent; none = the packet has no names.
+    /// Names that its client has sent; None = the packet has no names.
     pub names: Option<&'a Names>,
-    /// Numbers of the host among the policy's names and of the offered protocols, as `hostnames::resolve` gives them.
+    /// Numbers of the host name and of the offered protocols in the policy (`hostnames::resolve`).
     pub host_number: u32,
     pub alpn_bits: u32,
-    /// The policy has refused its connection: it is dropped, and no rule looks at it.
+    /// True if the policy has refused its connection: it is dropped without evaluating rules.
     pub refused: bool,
-    /// The time, by a clock that doesn't go back.
+    /// Time by a monotonic clock.
     pub now_ns: u64,
 }
 
-/// Log statements that an outcome names.
+/// Maximum number of log statements in an outcome.
 pub const LOGS_MAX: usize = 8;
 
 /// Origin of the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideBy {
-    /// `DecideOutcome::rule`
+    /// The rule `DecideOutcome::rule`.
     Rule,
-    /// The policy of the base chain `DecideOutcome::chain`.
+    /// Policy of the base chain `DecideOutcome::chain`.
     Policy,
-    /// No base chain sees the packet, or there is no policy.
+    /// No base chain is for the packet, or there is no policy.
     Default,
-    /// The --fail mode.
+    /// A --fail mode.
     Fail,
-    /// --undecided: a rule reads what the client has not shown yet.
+    /// --undecided: a rule reads a name that the client has not shown yet.
     Undecided,
-    /// The policy has refused its connection before.
+    /// The policy had refused the connection before.
     Connection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecideOutcome {
-    /// `Accept`, `Drop` or `Reject`.
+    /// Verdict: `Accept`, `Drop` or `Reject`.
     pub verdict: Verdict,
-    /// After several base chains: that of the last.
+    /// Origin of the verdict; of several base chains' verdicts, the last.
     pub by: DecideBy,
-    /// By a rule: for `compile::rule_at`.
+    /// Number of the rule, by which the packet was decided (`compile::rule_at`).
     pub rule: u32,
-    /// By a rule or a policy: the chain, for `compile::chain_at`.
+    /// Number of the chain, by whose rule or policy the packet was decided (`compile::chain_at`).
     pub chain: u32,
-    /// A rule set the mark, perhaps to the value that it had.
+    /// True if a rule set the mark, perhaps to the same value.
     pub mark_set: bool,
-    /// As the rules left it.
+    /// Mark after the rules.
     pub mark: u32,
     /// Reply to send, with `Verdict::Reject`.
     pub reject: Option<Reject>,
-    /// By --fail: the bytes that a rule reads were not copied.
+    /// True if --fail decided, because bytes that a rule reads were not copied.
     pub undecidable: bool,
-    /// By --undecided or --fail: a rule reads a name that is not known yet, or can't be read.
+    /// True if --undecided or --fail decided, because a rule reads a name that is not known yet, or is unreadable.
     pub undecided: bool,
-    /// A rule looked at a name that is known, or at that there is none.
+    /// True if a rule read a known name, or whether there is a name.
     pub read_names: bool,
-    /// Log statements passed.
+    /// Number of log statements that held.
     pub log_count: u32,
-    /// The first of them, for `compile::log_at`.
+    /// Numbers of the first of them (`compile::log_at`).
     pub logs: [u32; LOGS_MAX],
 }
 
-/// How far a packet got in a rule.
+/// Reason why a packet's evaluation ended within a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideWhy {
     /// Every statement held.
     Held,
-    /// A match or map: the key's fields have the values of the step.
+    /// A match or map did not hold: the key's fields have the values of the step.
     Differs,
-    /// A match or map: the packet does not have a field.
+    /// A match or map did not hold: the packet does not have a field.
     Missing,
-    /// A field is beyond the captured bytes: the rule may hold or not.
+    /// A field is beyond the captured bytes: it is unknown whether the rule holds.
     Beyond,
-    /// A name is not known yet, or can't be read: the rule may hold or not.
+    /// A name is not known yet, or unreadable: it is unknown whether the rule holds.
     Unknown,
-    /// The limit did not let it through.
+    /// A limit did not hold.
     Limit,
-    /// The quota did not let it through.
+    /// A quota did not hold.
     Quota,
-    /// The rule is for packets of another kind (`dependency`).
+    /// The packet does not meet the rule's conditions (`dependency`).
     NoAnswer,
 }
 
-/// One rule of a walk.
+/// Evaluation of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecideStep {
-    /// statement: the one that did not hold; their count with `Held`.
+    /// Position of the rule; statement is the one that did not hold, or the number of statements with `Held`.
     pub place: CompilePlace,
-    /// Jumps and gotos taken on the way here.
+    /// Number of jumps and gotos on the way to the rule.
     pub depth: u32,
     pub why: DecideWhy,
-    /// An unknown value decides whether the rule holds or the packet reaches it.
+    /// True if it depends on an unknown value whether the rule holds, or whether the packet reaches it.
     pub may: bool,
-    /// With `Missing`, `Beyond` and `Unknown`.
+    /// Field, for `Missing`, `Beyond` and `Unknown`.
     pub missing: Option<Field>,
-    /// With `Differs`.
+    /// Number of values, for `Differs`.
     pub values_count: u32,
     pub values: [u128; KEY_FIELDS_MAX],
-    /// Verdict of the rule or of its vmap; `Drop` for a reject.
+    /// Verdict of the rule or of its verdict map; `Drop` for a reject.
     pub verdict: Option<Leads>,
 }
 
-/// Listener of a walk.
+/// Recorder of a walk.
 pub trait DecideRecorder {
-    /// Whether a listener is set.
+    /// False if the recorder records nothing.
     const LISTENS: bool = true;
-    /// A chain is entered.
+    /// Called when a chain is entered.
     fn chain(&mut self, chain: CompilePlace, depth: u32);
-    /// A rule has been walked.
+    /// Called when a rule has been evaluated.
     fn rule(&mut self, step: &DecideStep);
 }

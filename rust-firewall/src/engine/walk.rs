@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The way of a packet through the rules of a compiled policy.
+//! Evaluation of the rules of a compiled policy for a packet.
 #![deny(clippy::indexing_slicing)]
 
 use arrayvec::ArrayVec;
@@ -17,12 +17,13 @@ use crate::engine::ways;
 use crate::packet::verdict::Verdict;
 use crate::policy::{Verdict as Leads, FIELDS_OF_NAMES};
 
-/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, to find a
-/// match that does not hold whatever that field is, as long as nothing has an effect.
-/// - statement: that reads it; becomes the one that does not hold.
+/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, up to its first statement with
+/// an effect: a match may fail whatever the unknown value is.
+/// - statement: the statement with the unknown value; changed to the one that fails.
 /// - why: `Beyond` or `Unknown`.
-/// - target: becomes `Drop` if all that can be told holds.
-/// - Gives why that one does not hold; or `why`, and says in outcome what the rule reads, and in walk.stuck where.
+/// - target: changed to `Drop` if no match fails.
+/// - Returns the reason why a match fails. Otherwise returns `why`, and sets in outcome what the rule reads, and in
+///   walk.stuck the statement.
 #[cold]
 #[inline(never)]
 fn look_on<R>(
@@ -55,8 +56,8 @@ fn look_on<R>(
     why
 }
 
-/// Notes whether a rule came to a statement that looks at names, as none has before.
-/// - statement: the last that was looked at.
+/// Sets outcome.read_names if a rule has reached a statement that reads names, and names are known.
+/// - statement: last statement that was evaluated.
 #[cold]
 #[inline(never)]
 fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
@@ -69,8 +70,8 @@ fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
         is_known && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
 }
 
-/// Walks a rule. Gives where it leads: `Continue` if nowhere, `Drop` if it can't be decided, as
-/// outcome.undecidable or outcome.undecided say then.
+/// Evaluates a rule. Returns its target: `Continue` if it has none; `Drop` if the result is unknown, with
+/// outcome.undecidable or outcome.undecided set.
 #[inline]
 fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     let compiled = walk.policy.compiled;
@@ -109,7 +110,7 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     target
 }
 
-/// Walks a base chain and all that it leads to. Gives `Accept` or `Drop`.
+/// Evaluates a base chain with all chains that it leads to. Returns `Accept` or `Drop`.
 #[inline]
 fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
     walk.stack.clear();
@@ -123,7 +124,7 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
             return frame::end_by_policy(walk, base);
         };
         let target = walk_rule(walk, rule);
-        // As after most rules: a comparison costs less than a jump by a table.
+        // The most frequent case comes first: a comparison costs less than a jump by a table.
         if target.verdict == Leads::Continue {
             continue;
         }
@@ -148,7 +149,7 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
     }
 }
 
-/// By which fields rules are found where some are beyond the captured bytes, or names are not known.
+/// Returns the fields by which rules are found, if some fields are beyond the captured bytes or names are unknown.
 fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
     match (beyond, unknown) {
         (0, 0) => CompileReach::Whole,
@@ -158,11 +159,12 @@ fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
     }
 }
 
-/// Walks base chains in order, until one drops the packet. Behind a rule that reads a field beyond the captured bytes or
-/// a name that is not known, `ways` goes on. A rule that doesn't match whatever that field is, by what else it tests before
-/// it has an effect, is passed over.
-/// - bases: numbers of chains; nfproto: fields::IPV4 or fields::IPV6.
-/// - Fills in outcome, whose verdict must not be reject before.
+/// Evaluates base chains in order, until one drops the packet. If it is unknown whether a rule holds, because it reads
+/// a field beyond the captured bytes or an unknown name, `ways` continues; but not if another match of the rule, before
+/// its first effect, fails in any case.
+/// - bases: numbers of chains.
+/// - nfproto: fields::IPV4 or fields::IPV6.
+/// - outcome: filled in; its verdict must not be reject before.
 pub fn policy<R: DecideRecorder>(
     settings: &DecideSettings,
     policy: &DecidePolicy,

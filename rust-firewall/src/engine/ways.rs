@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways of a packet of which a policy reads what is not known: a match that reads it may hold or not, and both are walked.
+//! Evaluation of a packet if a policy reads unknown values: a match that reads one may hold or not, and both ways are
+//! evaluated.
 //!
-//! The walk takes one way after the other, without keeping more than the jumps to return from. Where a rule may lead to a verdict,
-//! that verdict is noted and the walk goes on as if the rule did not hold; a chain that it may lead to is walked first. A way of which
-//! another one is noted to pass by ("aside") has no effects: what is counted, limited and marked is what happens however the packet
-//! is accepted.
+//! The walk follows one way after another, and stores only the places to return to. Where a rule may lead to a verdict,
+//! the verdict is stored, and the walk continues as if the rule did not hold; a chain to which the rule may lead is
+//! evaluated first. Rules have no effects on a way while the packet may be accepted on another way past it ("aside"):
+//! only what happens however the packet is accepted is counted, limited or marked.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
@@ -29,47 +30,47 @@ enum Holds {
     No,
     May,
     Yes,
-    /// It may, and what it reads is not let through.
+    /// The rule may hold, but a packet with these unknown values must not pass.
     Closed,
 }
 
-/// Unknown part of a packet that decides whether rules hold.
+/// Kinds of unknown values that decide whether rules hold.
 #[derive(Clone, Copy, Default)]
 struct Read {
-    /// Fields beyond the captured bytes.
+    /// True for fields beyond the captured bytes.
     beyond: bool,
     names: bool,
 }
 
-/// A walk along several ways.
+/// State of a walk along several ways.
 struct Ways<'w, 'a, R> {
     walk: &'w mut Walk<'a, R>,
-    /// Whether a packet may pass where a rule reads a field beyond the captured bytes, or a name that is not known.
+    /// Whether a packet may pass where a rule reads a field beyond the captured bytes, or an unknown name.
     truncated_open: bool,
     unknown_open: bool,
-    /// The names may still come.
+    /// True if the names may still arrive.
     waits: bool,
-    /// The base chain at hand.
+    /// Current base chain.
     base: u32,
-    /// A way through it is accepted.
+    /// True if a way through the base chain accepts the packet.
     accepts: bool,
-    /// A way comes to its end.
+    /// True if a way reaches the end of the base chain.
     returns: bool,
-    /// A way that may be accepted is elsewhere, until the chain at hand ends.
+    /// True until the current chain ends, if the packet may be accepted on another way.
     aside: bool,
-    /// By the rules so far.
+    /// Unknown values that the rules so far have read.
     read: Read,
-    /// The rule at hand: where it can be told no more.
+    /// First statement of the current rule whose result is unknown, and the reason.
     statement: u32,
     why: DecideWhy,
 }
 
-/// Whether what is done now is done on some ways only.
+/// Returns true if the current effects would happen on some ways only.
 fn is_aside<R>(ways: &Ways<R>) -> bool {
     ways.aside || ways.accepts
 }
 
-/// Ends by what the settings say of what was read.
+/// Ends the evaluation by the settings for the unknown values that were read.
 fn end_open<R>(ways: &mut Ways<R>, read: Read, open: bool) {
     let by_names = ways.waits && read.names && (!read.beyond || ways.truncated_open);
     let outcome = &mut ways.walk.outcome;
@@ -86,39 +87,39 @@ fn end_open<R>(ways: &mut Ways<R>, read: Read, open: bool) {
     };
 }
 
-/// Forgets how the way before has ended.
+/// Resets the outcome of the previous way.
 fn clear_end<R>(ways: &mut Ways<R>) {
     let outcome = &mut ways.walk.outcome;
     (outcome.verdict, outcome.reject) = (Verdict::Drop, None);
     (outcome.undecidable, outcome.undecided) = (false, false);
 }
 
-/// Whether a packet may pass a rule that reads this.
+/// Returns true if a packet may pass a rule that reads these unknown values.
 fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
     (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
 }
 
-/// A rule sets the mark on some ways only.
+/// Makes the mark unknown: a rule sets it on some ways only.
 fn forget_mark<R>(ways: &mut Ways<R>) {
     let mark = fields::bit(Field::MetaMark);
     ways.walk.fields.present &= !mark;
     ways.walk.fields.unknown |= mark;
 }
 
-/// Notes that the rule at hand may hold or not, by one of its statements.
+/// Records that it is unknown whether the current rule holds, because of one of its statements.
 fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: DecideWhy, fields: u64) {
     if ways.why == DecideWhy::Held {
         ways.statement = statement;
         ways.why = why;
     }
     let known = &ways.walk.fields;
-    // A mark that is not known is the work of a rule that was passed.
+    // An unknown mark was set by a rule on some ways; it is no unknown name.
     let names = known.unknown & !known.present & !fields::bit(Field::MetaMark);
     read.beyond |= why == DecideWhy::Beyond || fields & known.beyond != 0;
     read.names |= fields & names != 0;
 }
 
-/// A map sets the mark on some ways only. Gives why the rule ends there.
+/// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends there.
 fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk) -> DecideWhy {
     let found = matches::find(ways.walk.policy.compiled, &ways.walk.fields, set, ask);
     if matches!(found, Match::Found(_)) {
@@ -127,8 +128,8 @@ fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk) -> DecideWhy {
     matches::why_not(found)
 }
 
-/// Does what a statement does that is no verdict. Gives why the rule ends there.
-/// - may: the rule may hold; becomes true by a limit or quota that may let the packet through or not.
+/// Executes a statement that is no verdict. Returns the reason why the rule ends there.
+/// - may: true if the rule may hold; set by a limit or quota that may hold or not.
 fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> DecideWhy {
     let aside = *may || is_aside(ways);
     let mut none = NOWHERE;
@@ -155,8 +156,8 @@ fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> Deci
     }
 }
 
-/// Whether a rule holds, from a statement on, whose effects it has.
-/// - read: becomes what decides that.
+/// Returns whether a rule holds from a statement on; executes its effects.
+/// - read: out: unknown values that decide it.
 fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
     let compiled = ways.walk.policy.compiled;
     let needs = statement::meets(ways.walk, rule.needs);
@@ -198,7 +199,7 @@ fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Rea
     }
 }
 
-/// Target of a rule that holds; none for a vmap whose key is unknown.
+/// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown.
 fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     let to = |verdict, chain| SetTarget { verdict, chain };
     match statement::ops(ways.walk, rule).last() {
@@ -213,7 +214,7 @@ fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     }
 }
 
-/// Possible targets of a rule's vmap whose key is unknown; else none.
+/// Returns the possible targets of a rule's verdict map whose key is unknown; otherwise none.
 fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     let Some(&CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
         return &[];
@@ -226,7 +227,7 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     }
 }
 
-/// A way comes to the end of the chain at hand before the others do.
+/// Records that a way reaches the end of the current chain before the others do.
 fn note_return<R>(ways: &mut Ways<R>) {
     for waiting in ways.walk.stack.iter_mut().rev() {
         waiting.fork.joins = true;
@@ -238,8 +239,8 @@ fn note_return<R>(ways: &mut Ways<R>) {
     ways.returns = true;
 }
 
-/// Notes one of the places that a rule may lead to. Returns whether it is a chain, which is entered.
-/// - next: of the places where its vmap may lead, to be noted behind that chain; 0 = none.
+/// Records a possible target of a rule. Returns true if it is a chain, which is entered.
+/// - next: index of the verdict map's next possible target, to be recorded after that chain; 0 = none.
 fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, next: u32) -> bool {
     match lead.verdict {
         Leads::Accept => ways.accepts = true,
@@ -265,7 +266,7 @@ fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, 
     false
 }
 
-/// Notes where the vmap of a rule may lead, from the n-th place on.
+/// Records the possible targets of a rule's verdict map, from the n-th on.
 fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, n: u32) {
     for (lead, next) in leads(ways, rule).iter().zip(1..).skip(n as usize) {
         if note_lead(ways, number, *lead, next) {
@@ -274,8 +275,8 @@ fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &Compile
     }
 }
 
-/// Goes on after a rule that led to another chain.
-/// - came: a way comes to the end of that chain.
+/// Returns to the chain of a rule that led to another chain.
+/// - came: true if a way reaches the end of that other chain.
 fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
     let passes = came && waiting.fork.is_goto;
     if passes {
@@ -291,13 +292,13 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
     }
 }
 
-/// Notes that a way has come to the end of the base chain.
+/// Records that a way has reached the end of the base chain.
 fn note_policy<R>(ways: &mut Ways<R>) {
     clear_end(ways);
     ways.accepts |= frame::end_by_policy(ways.walk, ways.base) == Leads::Accept;
 }
 
-/// A way comes to the end of the chain at hand. Returns false if the base chain has been walked.
+/// Ends a way at the end of the current chain. Returns false if the base chain is finished.
 fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     let Some(waiting) = ways.walk.stack.pop() else {
         note_policy(ways);
@@ -307,7 +308,7 @@ fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     true
 }
 
-/// A way has ended in the chain at hand. Goes on where another one does; returns false if none does.
+/// Ends a way within the current chain, and continues with another one. Returns false if there is none.
 fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     while let Some(waiting) = ways.walk.stack.pop() {
         if waiting.fork.joins {
@@ -321,7 +322,7 @@ fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     false
 }
 
-/// Ends a way by the verdict of a rule. Returns false if the base chain has been walked.
+/// Ends a way by the verdict of a rule. Returns false if the base chain is finished.
 fn end_by<R: DecideRecorder>(
     ways: &mut Ways<R>,
     number: u32,
@@ -337,7 +338,7 @@ fn end_by<R: DecideRecorder>(
     end_way(ways)
 }
 
-/// Goes where a rule leads that holds. Returns false if the base chain has been walked.
+/// Continues at the target of a rule that holds. Returns false if the base chain is finished.
 fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) -> bool {
     let target = target(ways, rule);
     match target.verdict {
@@ -359,7 +360,8 @@ fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule
     }
 }
 
-/// Reports the rule at hand. may: it is reached on some ways only.
+/// Reports the current rule.
+/// - may: true if it is reached on some ways only.
 fn record<R: DecideRecorder>(
     ways: &mut Ways<R>,
     number: u32,
@@ -372,8 +374,8 @@ fn record<R: DecideRecorder>(
     statement::record(ways.walk, number, ways.statement, ways.why, &target, may);
 }
 
-/// Walks a rule from a statement on. Returns false if the base chain has been walked.
-/// - is_new: it has not been reported.
+/// Evaluates a rule from a statement on. Returns false if the base chain is finished.
+/// - is_new: true if it has not been reported.
 fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_new: bool) -> bool {
     let Some(rule) = ways.walk.policy.compiled.rules.get(number as usize) else {
         return true;
@@ -403,8 +405,8 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
     }
 }
 
-/// Walks a base chain, or the rest of it. Gives whether it may accept.
-/// - stuck: the rule that the walk has come to; none = the chain is entered.
+/// Evaluates a base chain, or the rest of it. Returns true if it may accept.
+/// - stuck: rule at which the previous walk has ended; None = the chain is entered.
 fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32>) -> bool {
     ways.base = base;
     (ways.accepts, ways.returns, ways.aside) = (false, false, false);
@@ -429,10 +431,11 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
     ways.accepts
 }
 
-/// Goes on from a rule of which a walk could not tell whether it holds, to the end of the base chains: fills in outcome.
-/// - bases: the base chain at hand, and those behind it.
-/// - A way is dropped at a rule that reads what the settings do not let pass. The packet is accepted if a way through each base
-///   chain is; else dropped by what the last way ended with.
+/// Continues from a rule of which it is unknown whether it holds, to the end of the base chains, and fills in the
+/// outcome.
+/// - bases: current base chain and the later ones.
+/// - A way ends with drop at a rule that reads unknown values with which the settings let no packet pass. The packet is
+///   accepted if each base chain has a way that accepts it; otherwise it is dropped with the outcome of the last way.
 #[cold]
 #[inline(never)]
 pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, bases: &[u32]) {
