@@ -9,23 +9,25 @@
 enum {
     TYPE_CNAME = 5,
     CLASS_IN = 1,
-    // In the header's flags: it is an answer (QR), what it is about (OPCODE: 0 = a question), it
-    // was cut (TC), what came of it (RCODE: 0 = no error).
+    // Bits of the header's flags: answer (QR), kind of query (OPCODE: 0 = standard), truncated
+    // (TC), error (RCODE: 0 = none).
     ANSWER = 0x8000,
     OPCODE = 0x7800,
     TRUNCATED = 0x0200,
     RCODE = 0x000f,
     HEADER_BYTES = 12,
-    COUNTS_BYTES = 4,     // of the header behind the number of answers: two more numbers
-    LABEL_BYTES_MAX = 63, // from POINTER on it is a pointer of compression, between them reserved
+    COUNTS_BYTES = 4, // size of the rest of the header after the number of answers: two more counts
+    // Maximum length of a label; from POINTER on it is a compression pointer, values in between are
+    // reserved.
+    LABEL_BYTES_MAX = 63,
     POINTER = 0xc0,
-    POINTERS_MAX = 127, // that are followed for one name
+    POINTERS_MAX = 127, // maximum number of pointers that are followed for one name
 };
 
-// A time to live from here on is 0.
+// A lifetime from here on counts as 0.
 #define TTL_END (UINT32_C(1) << 31)
 
-/// A message.
+/// Bytes of a message.
 struct message {
     const uint8_t *bytes;
     uint32_t length;
@@ -36,18 +38,20 @@ struct record {
     bool is_internet;
     uint16_t kind;
     uint32_t ttl;
-    uint32_t data_offset; // in the message
+    uint32_t data_offset; // offset of the data in the message
     struct names_cursor data;
 };
 
-/// Begins at an offset of a message. Nothing is left behind its end.
+/// Returns a cursor at an offset of a message; empty and cut if the offset is after the message's
+/// end.
 static struct names_cursor begin_at(const struct message *message, uint32_t offset) {
     if (offset > message->length)
         return (struct names_cursor){.bytes = message->bytes, .cut = true};
     return names_cursor_begin(message->bytes + offset, message->length - offset);
 }
 
-/// Appends a label to a name. A dot within it would look like one between labels.
+/// Appends a label to a name. Returns false for a label with a dot, which would look like two
+/// labels, and for a name that is too long.
 static bool add_label(struct answer_host *host, const struct names_cursor *label) {
     const uint32_t before = host->length;
     const uint32_t start = before + (before > 0);
@@ -62,10 +66,10 @@ static bool add_label(struct answer_host *host, const struct names_cursor *label
     return true;
 }
 
-/// Reads a name, whose pointers must lead to what stands before it, and then before what they led
-/// to.
-/// - offset: where it stands in the message.
-/// - Returns where it ends; 0 if it is malformed.
+/// Reads a name. Each pointer must lead to a place before the name, and before the place that the
+/// previous pointer led to.
+/// - offset: offset of the name in the message.
+/// - Returns the offset of its end; 0 if it is malformed.
 static uint32_t read_name(const struct message *message, uint32_t offset,
                           struct answer_host *host) {
     struct names_cursor left = begin_at(message, offset);
@@ -97,7 +101,7 @@ static uint32_t read_name(const struct message *message, uint32_t offset,
     }
 }
 
-/// Reads the record that stands at an offset, behind its name. Returns false if it is cut.
+/// Reads a record after its name, at an offset. Returns false if it is cut.
 static bool read_record(const struct message *message, uint32_t offset, struct record *record) {
     struct names_cursor left = begin_at(message, offset);
     uint32_t bytes;
@@ -128,8 +132,8 @@ static bool add_address(const struct record *record, struct answer *answer) {
     return true;
 }
 
-/// Reads so many records, and takes the addresses that are reached from the question.
-/// - offset: where they stand in the message.
+/// Reads records, and adds the addresses that lead from the question.
+/// - offset: offset of the records in the message.
 static bool read_records(const struct message *message, uint32_t offset, uint32_t records,
                          struct answer *answer) {
     struct answer_host sought = answer->host, owner;

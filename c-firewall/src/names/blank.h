@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names without any field: what a parser begins with, and leaves behind unless all is read.
+// Names without fields: their state before a parser, and after it unless everything was read.
 #ifndef NAMES_BLANK_H
 #define NAMES_BLANK_H
 
@@ -7,12 +7,12 @@
 
 #include "names/types.h"
 
-/// Empties all fields but state and protocol. Returns the state.
+/// Clears all fields except state and protocol. Returns the state.
 enum names_state names_blank_fill(enum names_state state, enum names_protocol protocol,
                                   struct names *names);
 
-/// Ends a parser's work: fields stay only with NAMES_KNOWN.
-/// - whole: no more bytes will come, so NAMES_UNDECIDED is NAMES_UNREADABLE.
+/// Sets the final state of a parser, and clears the fields unless it is NAMES_KNOWN.
+/// - whole: true if no more bytes will be read: then NAMES_UNDECIDED becomes NAMES_UNREADABLE.
 /// - Returns names->state.
 enum names_state names_blank_finish(enum names_state state, bool whole, struct names *names);
 

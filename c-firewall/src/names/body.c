@@ -7,17 +7,18 @@
 #include <strings.h>
 
 enum {
-    LENGTH_DIGITS_MAX = 18, // of a body: what a signed number of 64 bits holds in any case
-    SIZE_DIGITS_MAX = 15,   // of a chunk, hexadecimal
+    // Maximum number of digits in a body's length: a signed 64-bit number always holds it.
+    LENGTH_DIGITS_MAX = 18,
+    SIZE_DIGITS_MAX = 15, // maximum number of hexadecimal digits in a chunk's size
 };
 
 static const char LINE_END[] = "\r\n";
 
-/// Methods whose body no server needs to read (RFC 9110, section 9.3); some don't, and take it for
-/// the next request.
+/// Methods whose body a server need not read (RFC 9110, section 9.3); some servers don't, and read
+/// it as the next request.
 static const char *const BODILESS[] = {"CONNECT", "GET", "HEAD", "OPTIONS", "TRACE"};
 
-/// Whether a text is a word, in whatever case.
+/// Returns true if a text is a word, in upper or lower case.
 static bool is_word(struct names_cursor text, const char *word) {
     return text.length == strlen(word) &&
            strncasecmp((const char *)text.bytes, word, text.length) == 0;
@@ -51,7 +52,7 @@ bool names_body_field(struct names_cursor name, struct names_cursor value,
         body->is_chunked = true;
         return is_first && is_word(value, "chunked");
     }
-    // Other protocols can ask for other hosts: h2c, TLS.
+    // Other protocols may lead to other hosts: h2c, TLS.
     if (is_word(name, "upgrade") && is_word(value, "websocket"))
         body->switches = true;
     return true;
@@ -87,7 +88,7 @@ enum names_state names_body_chunk(const uint8_t *bytes, uint32_t length,
     if (digits == 0)
         return NAMES_UNREADABLE;
     names_cursor_part(&left, digits);
-    lines = size > 0 ? 1 : 2; // the last chunk is followed by the empty line that ends all
+    lines = size > 0 ? 1 : 2; // an empty line after the last chunk ends the body
     for (uint32_t i = 0; i < lines * end_bytes; i++) {
         if (i == left.length)
             return NAMES_UNDECIDED;

@@ -7,7 +7,8 @@
 #include "names/http.h"
 #include "names/record.h"
 
-/// Reads a client's first bytes that are no TLS. tls: what names_record_begins says of them.
+/// Reads a client's first bytes that are no TLS.
+/// - tls: result of names_record_begins for them.
 static enum names_state read_other(const uint8_t *bytes, uint32_t length, bool whole,
                                    enum names_state tls, struct names *names) {
     const enum names_state http = names_http_begins(bytes, length);

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reader of numbers and parts of a message, one after another. Reading past the end gives nothing,
-// then and later on; the caller checks for it at the end.
+// Cursor over a message: it reads numbers and parts one after another. A read past the end returns
+// nothing, as do all later ones; callers check for it once, at the end.
 #ifndef NAMES_CURSOR_H
 #define NAMES_CURSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Rest of a message.
+/// Unread rest of a message.
 struct names_cursor {
-    const uint8_t *bytes; // borrowed
+    const uint8_t *bytes; // borrowed bytes
     uint32_t length;
-    bool cut; // more was taken than there was: then nothing is left
+    // True if a read asked for more bytes than were left. Then no bytes are left.
+    bool cut;
 };
 
-/// Begins at the start of a message.
+/// Returns a cursor at the start of a message.
 struct names_cursor names_cursor_begin(const uint8_t *bytes, uint32_t length);
 
-/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
+/// Consumes bytes as a message of their own, which is cut if there are too few.
 struct names_cursor names_cursor_part(struct names_cursor *cursor, uint32_t bytes);
 
-/// Consumes a big-endian number of up to 4 bytes; 0 if there are fewer.
+/// Consumes a big-endian number of up to 4 bytes; returns 0 if there are too few.
 uint32_t names_cursor_number(struct names_cursor *cursor, uint32_t bytes);
 
-/// Consumes a TLS vector (RFC 8446, section 3.4): a length of so many bytes, and as many bytes as
-/// it says.
+/// Consumes a TLS vector (RFC 8446, section 3.4): a length with this number of bytes, and as many
+/// bytes as it says.
 struct names_cursor names_cursor_vector(struct names_cursor *cursor, uint32_t length_bytes);
 
 #endif

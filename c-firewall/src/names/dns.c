@@ -8,17 +8,17 @@
 #include "names/host.h"
 
 enum {
-    // Bytes of the id and the flags. The bit QR is ignored, since there are servers
-    // that pass it over in a query.
+    // Size of ID and flags. The bit QR is ignored, because some servers ignore it in a query.
     ID_AND_FLAGS_BYTES = 4,
-    COUNTS_BYTES = 6,     // of the header behind the number of questions: three more numbers
-    LABEL_BYTES_MAX = 63, // a higher length is a pointer of compression or reserved
-    LENGTH_BYTES = 2,     // of a message over TCP: its length
+    // Size of the rest of the header after the number of questions: three more counts.
+    COUNTS_BYTES = 6,
+    // Maximum length of a label; a higher value is a compression pointer, or reserved.
+    LABEL_BYTES_MAX = 63,
+    LENGTH_BYTES = 2, // size of a TCP message's length field
 };
 
-/// Reads the labels of a name into names->host. The first question has nothing before it that a
-/// pointer may point to, and a dot within a label would look like one between labels, so both are
-/// odd.
+/// Reads the labels of a name into names->host. Returns false for a pointer, because nothing before
+/// the first question has a name, and for a label with a dot, which would look like two labels.
 static bool read_name(struct names_cursor *message, struct names *names) {
     uint8_t text[NAMES_HOST_BYTES + 1];
     uint32_t bytes = 0;
@@ -40,7 +40,7 @@ static bool read_name(struct names_cursor *message, struct names *names) {
     return bytes == 0 || names_host_fold(text, bytes, names);
 }
 
-/// Reads a message into fields that are empty.
+/// Reads a message into empty fields.
 static enum names_state read_message(const uint8_t *message, uint32_t length, struct names *names) {
     struct names_cursor left = names_cursor_begin(message, length);
     uint32_t questions;

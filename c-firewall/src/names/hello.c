@@ -8,16 +8,17 @@
 #include "names/host.h"
 
 enum {
-    HEADER_BYTES = 4, // of a handshake message: its type and its length
-    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - HEADER_BYTES, // of one without them
+    HEADER_BYTES = 4, // size of a handshake message's type and length
+    // Maximum size of a handshake message without its type and length.
+    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - HEADER_BYTES,
     RANDOM_BYTES = 32,
     SESSION_BYTES_MAX = 32,
-    // TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446,
-    // section 4.2.1).
+    // TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC
+    // 8446, section 4.2.1).
     VERSION_1_2 = 0x0303,
-    HOST_NAME = 0, // in the server's name: its type
+    HOST_NAME = 0, // type of a host name in the extension server_name
 
-    // Extensions that are read, and a bit for each that was seen.
+    // Extensions that are read, with a bit for each that has been seen.
     SERVER_NAME = 0,
     SERVER_NAME_SEEN = 1 << 0,
     ALPN = 16,
@@ -28,8 +29,8 @@ enum {
     ECH_SEEN = 1 << 3,
 };
 
-/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's. nginx cuts a port
-/// from it, other servers don't.
+/// Reads the server name (RFC 6066, section 3), a list of exactly one host name. A port in it makes
+/// it invalid: nginx removes the port, other servers don't.
 static bool read_server_name(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 2);
     const uint32_t kind = names_cursor_number(&list, 1);
@@ -39,7 +40,7 @@ static bool read_server_name(struct names_cursor *value, struct names *names) {
            !memchr(name.bytes, ':', name.length) && names_host_fold(name.bytes, name.length, names);
 }
 
-/// Reads the list of protocols (RFC 7301, section 3.1), of which none is empty.
+/// Reads the list of protocols (RFC 7301, section 3.1), none of which may be empty.
 static bool read_alpn(struct names_cursor *value, struct names *names) {
     const struct names_cursor list = names_cursor_vector(value, 2);
     struct names_cursor left = list;
@@ -55,8 +56,8 @@ static bool read_alpn(struct names_cursor *value, struct names *names) {
     return true;
 }
 
-/// Reads the versions offered (RFC 8446, section 4.2.1). What is not 3.x is no TLS, but GREASE (RFC
-/// 8701) or a draft.
+/// Reads the offered versions (RFC 8446, section 4.2.1). A version other than 3.x is not TLS, but
+/// GREASE (RFC 8701) or a draft.
 static bool read_versions(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 1);
 
@@ -73,7 +74,8 @@ static bool read_versions(struct names_cursor *value, struct names *names) {
 }
 
 /// Reads an extension, if it is one of those that are read.
-/// - seen: those that were; one that comes again makes the hello malformed (RFC 8446, section 4.2).
+/// - seen: bits of the extensions so far; a repeated one makes the hello malformed (RFC 8446,
+///   section 4.2).
 static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,
                            struct names *names) {
     uint32_t bit;
@@ -121,8 +123,7 @@ static bool read_extensions(struct names_cursor *body, struct names *names) {
     return true;
 }
 
-/// Reads what stands behind a message's header. A client of TLS 1.2 or older may have no extensions
-/// at all.
+/// Reads a message after its header. Clients of TLS 1.2 or older may send no extensions at all.
 static bool read_body(struct names_cursor *body, struct names *names) {
     const uint32_t version = names_cursor_number(body, 2);
     struct names_cursor session, suites, compressions;
@@ -147,7 +148,7 @@ bool names_hello_is_settled(const uint8_t *handshake, uint32_t length) {
            (!message.cut && bytes <= message.length);
 }
 
-/// Reads a message that is settled into fields that are empty.
+/// Reads a settled message into empty fields.
 static enum names_state read_message(const uint8_t *handshake, uint32_t length,
                                      struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host's name as it is compared: in lower case, without the dot at its end.
+// Host name in the form for comparison: lower case, without a final dot.
 #ifndef NAMES_HOST_H
 #define NAMES_HOST_H
 
@@ -8,9 +8,8 @@
 
 #include "names/types.h"
 
-/// Writes a name into names->host: ASCII in lower case, one dot at its end dropped; other bytes
-/// stay.
-/// - Returns false, names->host untouched, if it is then empty or longer than NAMES_HOST_BYTES.
+/// Writes a name into names->host: ASCII in lower case, without a final dot; other bytes stay.
+/// - Returns false, names->host unchanged, if the name is empty or longer than NAMES_HOST_BYTES.
 bool names_host_fold(const uint8_t *bytes, uint32_t length, struct names *names);
 
 #endif

@@ -10,72 +10,72 @@
 #include "names/cursor.h"
 #include "names/host.h"
 
-/// Methods of RFC 9110, section 9, and RFC 5789: a line with one of them is a request even without
+/// Methods of RFC 9110, section 9, and RFC 5789. A line with one of them is a request even without
 /// a version (HTTP/0.9).
 static const char *const METHODS[] = {
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
 };
 static const char PROTOCOL[] = "HTTP";
 static const char HOST[] = "host";
-static const char VERSION[] = "HTTP/1."; // and a digit
+static const char VERSION[] = "HTTP/1."; // followed by a digit
 
-/// A request, in parts of the bytes that it came in.
+/// Parts of a request, in the received bytes.
 struct request {
     struct names_cursor method;
     struct names_cursor target;
     bool has_host;
-    struct names_cursor host; // the value of Host
-    uint8_t minor;            // of the version, a digit
+    struct names_cursor host; // value of Host
+    uint8_t minor;            // minor version, a digit
     struct names_body body;
 };
 
-/// Kind of a first line, as some server reads it.
+/// Kind of a first line, by the most lenient server.
 enum kind {
     REQUEST, // a request
-    PERHAPS, // a request, if a field Host follows
-    NOTHING, // no request to any
+    PERHAPS, // a request if a field Host follows
+    NOTHING, // not a request to any server
 };
 
-/// Whether some server takes a byte for a space (RFC 9112, section 3): Python takes all that are
-/// spaces in Latin-1 (str.split).
+/// Returns true if some server treats a byte as a space (RFC 9112, section 3): Python accepts all
+/// spaces of Latin-1 (str.split).
 static bool is_blank(uint8_t byte) {
     return byte == ' ' || byte == '\t' || (byte >= 0x0b && byte <= '\r') ||
            (byte >= 0x1c && byte <= 0x1f) || byte == 0x85 || byte == 0xa0;
 }
 
-/// Whether a byte may stand before a request to some server.
+/// Returns true if some server accepts a byte before a request.
 static bool is_leading(uint8_t byte) { return is_blank(byte) || byte == '\n'; }
 
-/// Whether a byte may stand before a request to any server.
+/// Returns true if every server accepts a byte before a request.
 static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
-/// Whether a byte may stand around a field's value (RFC 9110, section 5.6.3).
+/// Returns true if a byte may surround a field's value (RFC 9110, section 5.6.3).
 static bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t'; }
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
+/// Returns true if a byte is valid in a token (RFC 9110, section 5.6.2).
 static bool is_token(uint8_t byte) {
     return isalnum(byte) || (byte != 0 && strchr("!#$%&'*+-.^_`|~", byte));
 }
 
-/// Whether a byte may stand in a target.
+/// Returns true if a byte is valid in a target.
 static bool is_visible(uint8_t byte) { return byte > ' ' && byte != 0x7f; }
 
-/// Whether a byte may stand in a scheme (RFC 3986, section 3.1).
+/// Returns true if a byte is valid in a scheme (RFC 3986, section 3.1).
 static bool is_scheme(uint8_t byte) {
     return isalnum(byte) || byte == '+' || byte == '-' || byte == '.';
 }
 
-/// Whether a byte of a target belongs to its authority (RFC 3986, section 3.2).
+/// Returns true if a byte of a target belongs to its authority (RFC 3986, section 3.2).
 static bool is_authority(uint8_t byte) { return byte != '/' && byte != '?' && byte != '#'; }
 
-/// Whether a byte may stand in an authority, and means the same to all.
+/// Returns true if a byte is valid in an authority, and has the same meaning for all servers.
 static bool is_plain(uint8_t byte) { return is_visible(byte) && !strchr("\"#%,/;<>?\\", byte); }
 
-/// Whether a byte may stand in a port.
+/// Returns true if a byte is valid in a port.
 static bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
-/// The number of bytes at the start that are of a kind. Inlined, so that it calls no function a
-/// byte.
+/// Returns the number of bytes at the start that are of a kind. Inlined, so that it calls no
+/// function per byte.
 __attribute__((always_inline)) static inline uint32_t span(const uint8_t *bytes, uint32_t length,
                                                            bool (*is_kind)(uint8_t)) {
     uint32_t at = 0;
@@ -85,7 +85,7 @@ __attribute__((always_inline)) static inline uint32_t span(const uint8_t *bytes,
     return at;
 }
 
-/// Whether all bytes are of a kind, and there are some.
+/// Returns true if there are bytes and all are of a kind.
 __attribute__((always_inline)) static inline bool is_all(const uint8_t *bytes, uint32_t length,
                                                          bool (*is_kind)(uint8_t)) {
     return length > 0 && span(bytes, length, is_kind) == length;
@@ -101,9 +101,9 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length) {
     return method > 0 && is_blank(bytes[before + method]) ? NAMES_KNOWN : NAMES_NONE;
 }
 
-/// Consumes a line without its end: LF, or CR and LF (RFC 9112, section 2.2).
-/// - line: gets it.
-/// - Returns false if its end did not come.
+/// Consumes a line: up to LF, or CR and LF (RFC 9112, section 2.2).
+/// - line: out: the line without its end.
+/// - Returns false if the line end is missing.
 static bool take_line(struct names_cursor *stream, struct names_cursor *line) {
     const uint8_t *end = stream->length ? memchr(stream->bytes, '\n', stream->length) : NULL;
 
@@ -126,14 +126,14 @@ static struct names_cursor take_part(struct names_cursor *line) {
     return names_cursor_part(line, length);
 }
 
-/// The bytes of a version's name, as of HTTP in HTTP/1.1; 0 if a word is none.
+/// Returns the length of the name in a version (HTTP in HTTP/1.1); 0 if a word is no version.
 static uint32_t version_name(struct names_cursor word) {
     const uint8_t *end = word.length ? memchr(word.bytes, '/', word.length) : NULL;
 
     return end ? (uint32_t)(end - word.bytes) : 0;
 }
 
-/// Whether a word is a method of METHODS.
+/// Returns true if a word is one of METHODS.
 static bool is_method(struct names_cursor word) {
     for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS; i++) {
         if (strlen(METHODS[i]) == word.length && memcmp(word.bytes, METHODS[i], word.length) == 0)
@@ -142,16 +142,17 @@ static bool is_method(struct names_cursor word) {
     return false;
 }
 
-/// Whether a word is a target to some server: a path, `*`, or what has a scheme.
+/// Returns true if some server accepts a word as a target: a path, `*`, or a text with a scheme.
 static bool is_target(struct names_cursor word) {
     return word.length > 0 && (word.bytes[0] == '/' || word.bytes[0] == '*' ||
                                memmem(word.bytes, word.length, ":/", 2));
 }
 
-/// Kind of a first line that begins with a word and a blank. A request has HTTP's version, in
-/// whatever case, as its last word, or a method as its first and not another protocol's version, as
-/// RTSP and SIP have, as its last. Perhaps it is one if it has such a version or a target: there
-/// are servers that know other methods without a version (HTTP/0.9), and such that read RTSP.
+/// Returns the kind of a first line that begins with a word and a blank. It is a request if its
+/// last word is a version of HTTP, in upper or lower case, or if its first word is a method and its
+/// last is no version of another protocol (RTSP, SIP). It may be a request if it has another
+/// version or a target: some servers know other methods without a version (HTTP/0.9), and some
+/// accept RTSP.
 static enum kind kind_of(struct names_cursor line) {
     const struct names_cursor first = take_part(&line), target = take_part(&line);
     struct names_cursor last = target, next;
@@ -184,7 +185,7 @@ static struct names_cursor take_word(struct names_cursor *line) {
     return word;
 }
 
-/// Reads a request line (RFC 9112, section 3). Returns false unless it is just as there.
+/// Reads a request line (RFC 9112, section 3). Returns false unless it has exactly that form.
 static bool read_request_line(struct names_cursor line, struct request *request) {
     request->method = take_word(&line);
     request->target = take_word(&line);
@@ -195,7 +196,7 @@ static bool read_request_line(struct names_cursor line, struct request *request)
            is_digit(line.bytes[sizeof VERSION - 1]);
 }
 
-/// Cuts the white space around a field's value.
+/// Removes white space around a field's value.
 static struct names_cursor trim(struct names_cursor value) {
     names_cursor_part(&value, span(value.bytes, value.length, is_space));
     while (value.length > 0 && is_space(value.bytes[value.length - 1]))
@@ -203,8 +204,9 @@ static struct names_cursor trim(struct names_cursor value) {
     return value;
 }
 
-/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, a Host
-/// with what some server takes for a space at an end, or a second Host that differs.
+/// Reads the line of a field (RFC 9112, section 5). Returns false if it is malformed or folded, is
+/// a Host with a byte at its start or end that some server treats as a space, or is a second Host
+/// with another value.
 static bool read_field(struct names_cursor line, struct request *request) {
     const uint8_t *colon = memchr(line.bytes, ':', line.length);
     struct names_cursor name, value;
@@ -230,11 +232,11 @@ static bool read_field(struct names_cursor line, struct request *request) {
     return true;
 }
 
-/// Cuts userinfo and port from an authority (RFC 9110, section 4.2): a name, an address, or one of
-/// IPv6 in brackets.
-/// - has_user: userinfo may stand there.
-/// - name: gets it; empty if the authority is.
-/// - Returns false if it may mean something else to others.
+/// Removes userinfo and port from an authority (RFC 9110, section 4.2), which leaves a name, an
+/// IPv4 address, or an IPv6 address in brackets.
+/// - has_user: true if userinfo is allowed.
+/// - name: out: the name; empty if the authority is empty.
+/// - Returns false if servers may read it differently.
 static bool take_name(struct names_cursor authority, bool has_user, struct names_cursor *name) {
     struct names_cursor left = authority, inner;
     const uint8_t *user, *end;
@@ -268,8 +270,8 @@ static bool take_name(struct names_cursor authority, bool has_user, struct names
 }
 
 /// Finds the authority in a target (RFC 9112, section 3.2).
-/// - authority: gets it; empty if the target is a path or `*`.
-/// - Returns false if the target is of no form.
+/// - authority: out: empty if the target is a path or `*`.
+/// - Returns false if the target has no valid form.
 static bool find_authority(const struct request *request, struct names_cursor *authority) {
     struct names_cursor target = request->target;
     uint32_t scheme;
@@ -290,8 +292,8 @@ static bool find_authority(const struct request *request, struct names_cursor *a
     return scheme > 0 && authority->length > 0;
 }
 
-/// Writes a request's method and host into fields that are empty. The target's authority and Host
-/// must name the same (RFC 9112, section 3.2.2): servers differ in which of them they take.
+/// Writes a request's method and host into empty fields. The target's authority and Host must name
+/// the same host (RFC 9112, section 3.2.2), because servers differ in which of them they use.
 static bool take_request(struct request *request, struct names *names) {
     const struct names_cursor method = request->method;
     const bool is_connect = method.length == 7 && memcmp(method.bytes, "CONNECT", 7) == 0;
@@ -315,7 +317,7 @@ static bool take_request(struct request *request, struct names *names) {
     return name.length == 0 || names_host_fold(name.bytes, name.length, names);
 }
 
-/// Whether a line begins as a field Host does, to whatever server.
+/// Returns true if a line begins like a field Host, for the most lenient server.
 static bool is_host(struct names_cursor line) {
     names_cursor_part(&line, span(line.bytes, line.length, is_blank));
     if (line.length < sizeof HOST - 1 ||
@@ -341,7 +343,7 @@ bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
     return true;
 }
 
-/// Reads what follows a first line that is perhaps a request's.
+/// Reads the lines after a first line that may be a request's.
 static enum names_state read_perhaps(struct names_cursor *stream, struct names *names) {
     struct names_cursor line;
 
@@ -357,7 +359,7 @@ static enum names_state read_perhaps(struct names_cursor *stream, struct names *
     return NAMES_UNDECIDED;
 }
 
-/// Reads a request into fields that are empty, and what follows it.
+/// Reads a request and its body's kind into empty fields.
 static enum names_state read_request(const uint8_t *bytes, uint32_t length, struct names_body *body,
                                      struct names *names) {
     struct names_cursor stream = names_cursor_begin(bytes, length), before, line;

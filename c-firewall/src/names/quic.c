@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What EVP has for SHA-256 allocates at each use; the functions below it do not, but are deprecated
-// since OpenSSL 3.0.
+// EVP's functions for SHA-256 allocate at each use. The functions below EVP don't, but are
+// deprecated since OpenSSL 3.0.
 #define OPENSSL_API_COMPAT 0x10101000L
 #include "names/quic.h"
 
@@ -12,7 +12,7 @@
 
 #include "names/cursor.h"
 
-/// Drafts that servers still take, of which 33 and 34 differ from version 1 in their number only.
+/// Drafts that servers still accept, of which 33 and 34 differ from version 1 only in their number.
 static const uint32_t DRAFT_29 = 0xff00001d, DRAFT_32 = 0xff000020;
 static const uint32_t DRAFT_33 = 0xff000021, DRAFT_34 = 0xff000022;
 /// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1,
@@ -37,9 +37,9 @@ static const char *const LABELS_2[] = {"quicv2 key", "quicv2 iv", "quicv2 hp"};
 
 enum {
     SECRET_BYTES = 32,
-    HASH_BLOCK_BYTES = 64, // that SHA-256 takes in one step
+    HASH_BLOCK_BYTES = 64, // block size of SHA-256
 
-    // The first byte of a long header: its form, and its type as version 1 numbers it (RFC 9000,
+    // First byte of a long header: its form, and its type as numbered by version 1 (RFC 9000,
     // section 17.2).
     LONG = 0x80,
     TYPE_SHIFT = 4,
@@ -47,15 +47,15 @@ enum {
     TYPE_INITIAL = 0,
     TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
-    // Protected bits of the first byte (RFC 9001, section 5.4.1), and of that the bytes of the
-    // packet's number, less one.
+    // Protected bits of the first byte (RFC 9001, section 5.4.1); among them the length of the
+    // packet number minus one.
     HIDDEN = 0x0f,
     NUMBER_MASK = 3,
     // Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001,
     // section 5.4.2).
     SAMPLE_OFFSET = 4,
     SAMPLE_BYTES = 16,
-    TAG_BYTES = 16, // at the end of what is sealed
+    TAG_BYTES = 16, // length of the tag at the end of the ciphertext
 
     // Types of frames (RFC 9000, section 19).
     FRAME_PADDING = 0x00,
@@ -69,7 +69,7 @@ enum {
 /// Largest variable-length integer plus one (RFC 9000, section 16).
 static const uint64_t NUMBERS = 1ULL << 62;
 
-/// Makes a key of HMAC ready (RFC 2104).
+/// Creates a key of HMAC (RFC 2104).
 /// - key: at most HASH_BLOCK_BYTES long.
 static struct names_quic_mac make_mac(const uint8_t *key, uint32_t length) {
     uint8_t inner[HASH_BLOCK_BYTES], outer[HASH_BLOCK_BYTES];
@@ -110,7 +110,7 @@ void names_quic_free(struct names_quic_opener *opener) {
     *opener = (struct names_quic_opener){0};
 }
 
-/// Whether a version is a draft whose salt is not that of version 1.
+/// Returns true if a version is a draft with another salt than version 1.
 static bool has_salt_29(uint32_t version) { return version >= DRAFT_29 && version <= DRAFT_32; }
 
 bool names_quic_is_understood(uint32_t version) {
@@ -118,7 +118,7 @@ bool names_quic_is_understood(uint32_t version) {
            has_salt_29(version) || version == DRAFT_33 || version == DRAFT_34;
 }
 
-/// Consumes a variable-length integer (RFC 9000, section 16); 0 if it is cut.
+/// Consumes a variable-length integer (RFC 9000, section 16); returns 0 if it is cut.
 static uint64_t take_number(struct names_cursor *cursor) {
     const uint32_t first = names_cursor_number(cursor, 1);
     const uint32_t more = (1U << (first >> 6)) - 1;
@@ -131,18 +131,18 @@ static uint64_t take_number(struct names_cursor *cursor) {
     return more == 7 ? start << 56 | upper << 32 | lower : start << (8 * more) | lower;
 }
 
-/// The type of a long header as version 1 numbers it. Version 2 numbers them one higher (RFC 9369,
-/// section 3.2).
+/// Returns the type of a long header as numbered by version 1. The numbers of version 2 are one
+/// higher (RFC 9369, section 3.2).
 static uint8_t type_of(uint8_t first, uint32_t version) {
     const uint8_t type = first >> TYPE_SHIFT & TYPE_MASK;
 
     return version == NAMES_QUIC_VERSION_2 ? (uint8_t)(type - 1) & TYPE_MASK : type;
 }
 
-/// Reads what stands behind the version of a long header that is understood. Returns false if it is
-/// malformed or cut.
-/// - left: the rest of the datagram.
-/// - header: end is the datagram's.
+/// Reads a long header of a supported version after its version. Returns false if it is malformed
+/// or cut.
+/// - left: rest of the datagram.
+/// - header: its end must be the datagram's end.
 static bool read_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
     const uint8_t type = type_of(first, header->version);
     struct names_cursor destination, source;
@@ -196,7 +196,7 @@ struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t len
     return header;
 }
 
-/// HMAC with SHA-256 (RFC 2104).
+/// Computes HMAC with SHA-256 (RFC 2104).
 static void sign(const struct names_quic_mac *mac, const uint8_t *text, uint32_t length,
                  uint8_t code[static SECRET_BYTES]) {
     struct names_quic_mac used = *mac;
@@ -207,7 +207,7 @@ static void sign(const struct names_quic_mac *mac, const uint8_t *text, uint32_t
     SHA256_Final(code, &used.outer);
 }
 
-/// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+/// Executes HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
 /// - length: at most SECRET_BYTES, so that one step is enough (RFC 5869, section 2.3).
 static void expand(const struct names_quic_mac *secret, const char *label, uint8_t *bytes,
                    uint32_t length) {
@@ -215,7 +215,7 @@ static void expand(const struct names_quic_mac *secret, const char *label, uint8
     uint8_t info[HASH_BLOCK_BYTES] = {0, (uint8_t)length, label_length}, code[SECRET_BYTES];
     char *end = stpcpy(stpcpy((char *)info + 3, LABEL), label);
 
-    end[1] = 1; // behind an empty context: the number of the step
+    end[1] = 1; // number of the step, after an empty context
     sign(secret, info, 3U + label_length + 2, code);
     memcpy(bytes, code, length);
 }
@@ -242,8 +242,8 @@ struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
     return keys;
 }
 
-/// The number of a packet, of which the lowest bytes are sent: what is nearest to the one expected
-/// next (RFC 9000, section A.3).
+/// Returns the full packet number of which the lowest bytes were sent: the one nearest to the next
+/// expected number (RFC 9000, section A.3).
 static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
     const uint64_t window = 1ULL << (8 * bytes);
     const uint64_t half = window / 2;
@@ -257,10 +257,10 @@ static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
 }
 
 /// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
-/// - packet: from its first byte on.
-/// - place: where in it its number is.
-/// - sent: gets the number as it was sent.
-/// - Returns the bytes of the number; 0 if the packet is too short for a sample.
+/// - packet: the packet from its first byte on.
+/// - place: offset of the packet number.
+/// - sent: out: the number as it was sent.
+/// - Returns the length of the number; 0 if the packet is too short for a sample.
 static uint32_t unprotect(const struct names_quic_opener *opener,
                           const struct names_quic_keys *keys, uint8_t *packet, uint32_t length,
                           uint32_t place, uint64_t *sent) {
@@ -283,10 +283,11 @@ static uint32_t unprotect(const struct names_quic_opener *opener,
     return bytes;
 }
 
-/// Opens a packet whose header is unprotected, in place (RFC 9001, section 5.3).
-/// - head: bytes of the header, the number among them. At least TAG_BYTES follow.
-/// - number: the packet's.
-/// - Returns the bytes of plaintext, which are then at the packet's start; 0 if it can't be opened.
+/// Decrypts a packet in place, after its header protection was removed (RFC 9001, section 5.3).
+/// - head: length of the header with the number. At least TAG_BYTES follow.
+/// - number: full packet number.
+/// - Returns the number of plaintext bytes, which are then at the packet's start; 0 if it can't be
+///   decrypted.
 static uint32_t decrypt(const struct names_quic_opener *opener, const struct names_quic_keys *keys,
                         uint8_t *packet, uint32_t length, uint32_t head, uint64_t number) {
     const int bytes = (int)(length - head - TAG_BYTES);
@@ -353,7 +354,7 @@ static struct names_cursor take_part(struct names_cursor *left, uint64_t bytes) 
     return names_cursor_part(left, bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX);
 }
 
-/// Reads a frame of any type but PADDING and PING. Whether it is cut, left knows.
+/// Reads a frame of any type except PADDING and PING. left shows whether it is cut.
 static void read_frame(uint64_t type, uint32_t end, struct names_cursor *left,
                        struct names_quic_frame *frame) {
     uint64_t bytes;

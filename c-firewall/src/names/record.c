@@ -7,17 +7,20 @@
 #include "names/cursor.h"
 
 enum {
-    HEADER_BYTES = 5,                   // of a record: its content type, version and length
-    HELLO_HEADER_BYTES = 4,             // of a handshake message: its type and length
-    RECORD_BYTES_MAX = (1 << 14) + 256, // without it: 2^14, and what protection may add in TLS 1.3
-    CHANGE_CIPHER_SPEC = 20,            // the lowest content type
+    HEADER_BYTES = 5,       // size of a record's content type, version and length
+    HELLO_HEADER_BYTES = 4, // size of a handshake message's type and length
+    // Maximum size of a record without its header: 2^14, and the expansion that protection may add
+    // in TLS 1.3.
+    RECORD_BYTES_MAX = (1 << 14) + 256,
+    CHANGE_CIPHER_SPEC = 20, // lowest content type
     ALERT = 21,
     HANDSHAKE = 22,
     APPLICATION_DATA = 23,
-    HEARTBEAT = 24, // the highest content type
-    MAJOR = 3,      // the upper byte of the version of TLS and SSL 3
-    MAJOR_END = 16, // the first that no server takes: Go's crypto/tls reads a first record of any
-                    // version below 16.0
+    HEARTBEAT = 24, // highest content type
+    MAJOR = 3,      // upper byte of the version of TLS and SSL 3
+    // First upper byte that no server accepts: Go's crypto/tls reads a first record of any version
+    // below 16.0.
+    MAJOR_END = 16,
 };
 
 enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
@@ -30,11 +33,10 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
     return bytes[1] < MAJOR_END ? NAMES_KNOWN : NAMES_NONE;
 }
 
-/// Consumes a record, or the part of it that has arrived.
-/// - fragment: gets what came of its bytes.
-/// - Returns NAMES_KNOWN if all of its header came, NAMES_UNDECIDED if not, NAMES_UNREADABLE if it
-/// is
-///   no handshake or malformed.
+/// Consumes a record, or the received part of it.
+/// - fragment: out: received bytes of its contents.
+/// - Returns NAMES_KNOWN if its header is complete, NAMES_UNDECIDED if not, NAMES_UNREADABLE if it
+///   is no handshake or malformed.
 static enum names_state take(struct names_cursor *stream, struct names_cursor *fragment) {
     struct names_cursor header;
     uint32_t length;
@@ -53,7 +55,7 @@ static enum names_state take(struct names_cursor *stream, struct names_cursor *f
     return NAMES_KNOWN;
 }
 
-/// Appends bytes to the gathered ones, as far as there is room. Returns the number.
+/// Appends bytes to the joined ones, as many as fit. Returns their number.
 static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t gathered,
                        const struct names_cursor *bytes) {
     const uint32_t room = NAMES_HELLO_BYTES_MAX - gathered;
@@ -63,11 +65,10 @@ static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t g
     return length;
 }
 
-/// Copies the contents of records side by side until the ClientHello is complete or scratch is
-/// full.
-/// - Returns NAMES_KNOWN if more bytes would not change what it says, NAMES_UNDECIDED if they are
-///   missing, NAMES_UNREADABLE if a record before its end is.
-/// - gathered: gets how many bytes are in scratch.
+/// Joins the contents of records in scratch, until the ClientHello is complete or scratch is full.
+/// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
+///   missing, NAMES_UNREADABLE if a record before the end of the ClientHello is malformed.
+/// - gathered: out: number of bytes in scratch.
 static enum names_state gather(const uint8_t *bytes, uint32_t length,
                                uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t *gathered) {
     struct names_cursor stream = names_cursor_begin(bytes, length);
@@ -85,7 +86,7 @@ static enum names_state gather(const uint8_t *bytes, uint32_t length,
     }
 }
 
-/// Reads records into fields that are empty.
+/// Reads records into empty fields.
 static enum names_state read_records(const uint8_t *bytes, uint32_t length,
                                      uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                      struct names *names) {
@@ -114,8 +115,8 @@ enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool w
     return names_blank_finish(state, whole, names);
 }
 
-/// Passes over records that may stand between two hellos: of early data (RFC 8446, section 4.2.10),
-/// and such as change nothing.
+/// Skips records that may come between two hellos: early data (RFC 8446, section 4.2.10), and
+/// records without effect.
 static void pass_over(struct names_cursor *stream) {
     while (stream->length > 1 && stream->bytes[1] == MAJOR &&
            (stream->bytes[0] == CHANGE_CIPHER_SPEC || stream->bytes[0] == ALERT ||
@@ -128,7 +129,7 @@ static void pass_over(struct names_cursor *stream) {
     }
 }
 
-/// Reads the message behind the first one of a handshake.
+/// Reads the second message of a handshake.
 static enum names_state read_behind(const uint8_t *handshake, uint32_t length,
                                     struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a client shows of itself in its first bytes: the name it asks for, and what stands beside
-// it.
+// Names that a client shows in its first bytes: the host that it asks for, and related fields.
 #ifndef NAMES_TYPES_H
 #define NAMES_TYPES_H
 
@@ -8,43 +7,47 @@
 #include <stdint.h>
 
 enum {
-    NAMES_HOST_BYTES = 253,  // of a host's name without the dot at its end (RFC 1035, section 3.1)
-    NAMES_ALPN_BYTES = 255,  // of the list of protocols (RFC 7301); a longer one is unreadable
-    NAMES_METHOD_BYTES = 16, // of a method (RFC 9110, section 9); a longer one is cut
+    // Maximum length of a host name without its final dot (RFC 1035, section 3.1).
+    NAMES_HOST_BYTES = 253,
+    // Maximum length of the list of protocols (RFC 7301); a longer list is unreadable.
+    NAMES_ALPN_BYTES = 255,
+    // Maximum length of a method (RFC 9110, section 9); a longer one is cut.
+    NAMES_METHOD_BYTES = 16,
 };
 
 /// State of a packet's names.
 enum names_state {
-    NAMES_NONE,       // it belongs to nobody that names are looked for in: it has no field of them
-    NAMES_UNDECIDED,  // the client has not shown enough yet
-    NAMES_KNOWN,      // all is read: what is not there is missing
-    NAMES_UNREADABLE, // it can't be read, and never will: --fail unknown decides
+    NAMES_NONE,       // the packet has no names: its connection is not followed for names
+    NAMES_UNDECIDED,  // bytes of the client are missing
+    NAMES_KNOWN,      // all names are read; an empty field was not sent
+    NAMES_UNREADABLE, // the names are unreadable for good: --fail unknown decides
 };
 
 /// Protocol of the client.
 enum names_protocol {
-    NAMES_OTHER, // none of the others
+    NAMES_OTHER, // another protocol
     NAMES_TLS,   // TLS over TCP (RFC 8446)
     NAMES_QUIC,  // TLS over QUIC (RFC 9001, RFC 9369)
     NAMES_HTTP,  // HTTP/1 without TLS (RFC 9112)
-    NAMES_DNS,   // a query of DNS (RFC 1035)
+    NAMES_DNS,   // DNS query (RFC 1035)
 };
 
 /// Names that a client has sent.
 struct names {
     enum names_state state;
     enum names_protocol protocol;
-    uint8_t host_length;   // bytes of host; 0 = it named none
-    uint8_t alpn_length;   // bytes of alpn; 0 = it offered none
-    uint8_t method_length; // bytes of method; 0 = none
-    bool ech;              // offers an encrypted ClientHello (extension 0xfe0d), be it GREASE
-    uint16_t version;      // highest of TLS offered, as on the wire (0x0304 = 1.3); 0 = none
-    uint16_t dns_type;     // that a query of DNS asks for
-    /// The server's name of TLS, the host of HTTP without its port, or the name of a DNS query: in
-    /// lower case (ASCII), without a dot at its end, else as it came.
+    uint8_t host_length;   // length of host; 0 = the client has named none
+    uint8_t alpn_length;   // length of alpn; 0 = the client has offered none
+    uint8_t method_length; // length of method; 0 = none
+    // True if the client offers an encrypted ClientHello (extension 0xfe0d), even if it is GREASE.
+    bool ech;
+    uint16_t version;  // highest offered version of TLS, as on the wire (0x0304 = 1.3); 0 = none
+    uint16_t dns_type; // type of a DNS query
+    /// Server name of TLS, host of HTTP without its port, or name of a DNS query: in lower case
+    /// (ASCII), without a final dot, otherwise as it was sent.
     uint8_t host[NAMES_HOST_BYTES];
-    uint8_t alpn[NAMES_ALPN_BYTES];     // the protocols offered, each behind its length
-    uint8_t method[NAMES_METHOD_BYTES]; // the method of HTTP, as it came
+    uint8_t alpn[NAMES_ALPN_BYTES];     // offered protocols, each after its length
+    uint8_t method[NAMES_METHOD_BYTES]; // method of HTTP, as it was sent
 };
 
 #endif

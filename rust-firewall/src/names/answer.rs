@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a message of DNS says of the addresses of a name: the question, and in an answer the addresses that are reached
-//! from it.
-//! Format: RFC 1035, sections 3.2 and 4.1; RFC 3596, section 2 (AAAA). An alias (CNAME) leads on to another name
-//! (RFC 1034, section 3.6.2) and stands before what it leads to. All that is reached holds for the least time that is
-//! told on the way (RFC 2181, sections 5.2 and 8).
+//! DNS messages with the addresses of a name: the question, and in an answer the addresses that lead from it. Format:
+//! RFC 1035, sections 3.2 and 4.1; RFC 3596, section 2 (AAAA). An alias (CNAME) leads to another name (RFC 1034,
+//! section 3.6.2), and comes before that name's records. All addresses get the shortest lifetime of the records on the
+//! way (RFC 2181, sections 5.2 and 8).
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::HOST_BYTES;
 
-/// Fields of a question.
+/// Types and class of a question or record.
 pub const TYPE_A: u16 = 1;
 pub const TYPE_AAAA: u16 = 28;
 const TYPE_CNAME: u16 = 5;
 const CLASS_IN: u16 = 1;
-/// Addresses of an answer; one with more is unreadable.
+/// Maximum number of addresses in an answer; one with more is unreadable.
 pub const ADDRESSES_MAX: usize = 256;
-/// In the header's flags: it is an answer (QR), what it is about (OPCODE: 0 = a question), it was cut (TC), what came of it
-/// (RCODE: 0 = no error).
+/// Bits of the header's flags: answer (QR), kind of query (OPCODE: 0 = standard), truncated (TC), error (RCODE: 0 =
+/// none).
 const ANSWER: u32 = 0x8000;
 const OPCODE: u32 = 0x7800;
 const TRUNCATED: u32 = 0x0200;
 const RCODE: u32 = 0x000f;
 const HEADER_BYTES: usize = 12;
-/// Bytes of the header after the number of answers: two more counts.
+/// Size of the rest of the header after the number of answers: two more counts.
 const COUNTS_BYTES: u32 = 4;
-/// Bytes of a label; from POINTER on it is a pointer of compression, between them reserved.
+/// Maximum length of a label; from POINTER on it is a compression pointer, values in between are reserved.
 const LABEL_BYTES_MAX: u32 = 63;
 const POINTER: u32 = 0xc0;
-/// Pointers that are followed for one name.
+/// Maximum number of pointers that are followed for one name.
 const POINTERS_MAX: u32 = 127;
-/// A time to live from here on is 0.
+/// A lifetime from here on counts as 0.
 const TTL_END: u32 = 1 << 31;
 
-/// A name as it is compared: in lower case, without the dot at its end; that of the root is empty.
+/// A name in the form for comparison: lower case, without a final dot; the root is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerHost {
     pub length: u8,
@@ -50,7 +49,7 @@ pub struct Answer {
     pub dns_type: u16,
     pub class: u16,
     pub host: AnswerHost,
-    /// Seconds that the addresses hold for.
+    /// Lifetime of the addresses in seconds.
     pub ttl: u32,
     /// Number of addresses; also 0 for an error or a truncated answer.
     pub count: u32,
@@ -86,12 +85,13 @@ struct Record<'a> {
     is_internet: bool,
     kind: u16,
     ttl: u32,
-    /// In the message.
+    /// Offset of the data in the message.
     data_offset: usize,
     data: Cursor<'a>,
 }
 
-/// Appends a label to a name. A dot within it would look like one between labels.
+/// Appends a label to a name. Returns false for a label with a dot, which would look like two labels, and for a name
+/// that is too long.
 fn add_label(host: &mut AnswerHost, label: &[u8]) -> bool {
     let before = usize::from(host.length);
     let start = before + usize::from(before > 0);
@@ -110,9 +110,10 @@ fn add_label(host: &mut AnswerHost, label: &[u8]) -> bool {
     true
 }
 
-/// Reads a name, whose pointers must lead to what stands before it, and then before what they led to.
-/// - offset: where it stands in the message.
-/// - Returns where it ends; None if it is malformed.
+/// Reads a name. Each pointer must lead to a place before the name, and before the place that the previous pointer led
+/// to.
+/// - offset: offset of the name in the message.
+/// - Returns the offset of its end; None if it is malformed.
 fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usize> {
     let mut left = cursor::begin(message.get(offset..)?);
     let mut end = None;
@@ -147,7 +148,7 @@ fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usi
     }
 }
 
-/// Reads the record that stands at an offset, behind its name.
+/// Reads a record after its name, at an offset.
 fn read_record(message: &[u8], offset: usize) -> Option<Record<'_>> {
     let mut left = cursor::begin(message.get(offset..)?);
     let kind = cursor::number(&mut left, 2) as u16;
@@ -186,8 +187,8 @@ fn add_address(record: &Record, answer: &mut Answer) -> bool {
     true
 }
 
-/// Reads so many records, and takes the addresses that are reached from the question.
-/// - offset: where they stand in the message.
+/// Reads records, and adds the addresses that lead from the question.
+/// - offset: offset of the records in the message.
 fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut Answer) -> bool {
     let mut sought = answer.host;
     let mut owner = AnswerHost::default();
@@ -212,16 +213,16 @@ fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut An
     true
 }
 
-/// Whether a question asks for addresses.
+/// Returns true if a question asks for addresses.
 pub fn asks_address(answer: &Answer) -> bool {
     answer.class == CLASS_IN && matches!(answer.dns_type, TYPE_A | TYPE_AAAA)
 }
 
 /// Reads the question of a message.
-/// - message: all of it, from its header on.
-/// - answer: its addresses are left alone.
-/// - Returns the offset behind the question; None if there is not exactly one, or that is cut or malformed, or the message
-///   is about something else.
+/// - message: complete message from its header on.
+/// - answer: its addresses stay unchanged.
+/// - Returns the offset after the question; None if the message does not have exactly one question, the question is cut
+///   or malformed, or the message is no standard query or answer.
 pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
     let mut left = cursor::begin(message);
     answer.id = cursor::number(&mut left, 2) as u16;
@@ -239,9 +240,9 @@ pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
 }
 
 /// Reads an answer to a question for addresses.
-/// - offset: what `question` gave.
-/// - answer: filled in by `question`. Gets addresses and ttl; no address unless it can be read.
-/// - Returns whether it can be read.
+/// - offset: result of `question`.
+/// - answer: filled in by `question`; addresses and ttl are added. It has no address unless the message is readable.
+/// - Returns true if the message is readable.
 pub fn read(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
     let mut left = cursor::begin(message);
     cursor::number(&mut left, 2);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names without any field: what a parser begins with, and leaves behind unless all is read.
+//! Names without fields: their state before a parser, and after it unless everything was read.
 
 use crate::names::types::{Names, NamesProtocol, NamesState};
 
-/// Empties all fields but state and protocol. Returns the state.
+/// Clears all fields except state and protocol. Returns the state.
 pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> NamesState {
     *names = Names {
         state,
@@ -13,8 +13,8 @@ pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> Na
     state
 }
 
-/// Ends a parser's work: fields stay only with Known.
-/// - whole: no more bytes will come, so Undecided is Unreadable.
+/// Sets the final state of a parser, and clears the fields unless it is Known.
+/// - whole: true if no more bytes will be read: then Undecided becomes Unreadable.
 /// - Returns names.state.
 pub fn finish(state: NamesState, whole: bool, names: &mut Names) -> NamesState {
     names.state = state;

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What follows the header of a request of HTTP/1: how long its body is, and where the next request begins.
-//! Formats: RFC 9112, sections 6 and 7.1 (body, chunks), RFC 9110, section 7.8 (Upgrade).
+//! Body of an HTTP/1 request: its length, and the start of the next request. Formats: RFC 9112, sections 6 and 7.1
+//! (body, chunks), RFC 9110, section 7.8 (Upgrade).
 //!
-//! Theory of operation: servers differ in what they do with a body that is not as the RFCs ask, and some read none where they
-//! expect none. A request behind such a body can't be told from the body.
+//! Theory of operation: servers differ in how they treat a body that violates the RFCs, and some read no body where
+//! they expect none. After such a body, a request can't be told from the body itself.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::types::NamesState;
 
-/// Digits of a body's length: what a signed number of 64 bits holds in any case.
+/// Maximum number of digits in a body's length: a signed 64-bit number always holds it.
 const LENGTH_DIGITS_MAX: usize = 18;
-/// Digits of a chunk's size, hexadecimal.
+/// Maximum number of hexadecimal digits in a chunk's size.
 const SIZE_DIGITS_MAX: usize = 15;
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// Methods whose body no server needs to read (RFC 9110, section 9.3); some don't, and take it for the next request.
+/// Methods whose body a server need not read (RFC 9110, section 9.3); some servers don't, and read it as the next
+/// request.
 const BODILESS: [&[u8]; 5] = [b"CONNECT", b"GET", b"HEAD", b"OPTIONS", b"TRACE"];
 
-/// Kind of body after a header. The default is none: no field has announced one.
+/// Kind of body after a header. By default there is none: no header field has announced one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesBody {
-    /// Bytes of the request up to there, with those before it.
+    /// Number of bytes up to the header's end, including bytes before the request.
     pub header_bytes: u32,
     pub has_length: bool,
     pub is_chunked: bool,
-    /// The request asks for a tunnel: CONNECT, or Upgrade to WebSocket.
+    /// True if the request asks for a tunnel: by CONNECT, or Upgrade to WebSocket.
     pub switches: bool,
-    /// With has_length: bytes of the body.
+    /// Length of the body, if has_length.
     pub length: u64,
 }
 
-/// A chunk.
+/// A chunk of a body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesChunk {
     pub head_bytes: u32,
-    /// Behind the head, with the line end; 0 = it was the last one.
+    /// Number of bytes after the head, with the line end; 0 = it was the last chunk.
     pub bytes: u64,
 }
 
-/// Whether a text is a word, in whatever case.
+/// Returns true if a text is a word, in upper or lower case.
 fn is_word(text: &[u8], word: &[u8]) -> bool {
     text.eq_ignore_ascii_case(word)
 }
@@ -70,14 +71,15 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
         body.is_chunked = true;
         return is_first && is_word(value, b"chunked");
     }
-    // Other protocols can ask for other hosts: h2c, TLS.
+    // Other protocols may lead to other hosts: h2c, TLS.
     if is_word(name, b"upgrade") && is_word(value, b"websocket") {
         body.switches = true;
     }
     true
 }
 
-/// Evaluates the end of the header. minor: of the version, a digit. Returns false if servers may differ in where the body ends.
+/// Checks the body at the end of the header. Returns false if servers may find different ends of the body.
+/// - minor: minor version, a digit.
 pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     let has_body = body.is_chunked || body.length > 0;
     if has_body && BODILESS.iter().any(|word| is_word(method, word)) {
@@ -89,9 +91,9 @@ pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     !body.is_chunked || (!body.has_length && minor != b'0')
 }
 
-/// Reads the head of a chunk, and with the last one the end of the body.
-/// - Returns Known with the chunk filled in; Undecided if more bytes are needed; Unreadable if servers may take it differently:
-///   it has extensions or trailers, too.
+/// Reads the head of a chunk; for the last chunk also the end of the body.
+/// - Returns Known with the chunk filled in; Undecided if bytes are missing; Unreadable if servers may read it
+///   differently, also for extensions or trailers.
 pub fn chunk(bytes: &[u8], chunk: &mut NamesChunk) -> NamesState {
     let digits = bytes
         .iter()
@@ -109,7 +111,7 @@ pub fn chunk(bytes: &[u8], chunk: &mut NamesChunk) -> NamesState {
     }
     let digit = |byte: &u8| u64::from(char::from(*byte).to_digit(16).unwrap_or_default());
     let size = number.iter().fold(0, |size, byte| size << 4 | digit(byte));
-    // The last chunk is followed by the empty line that ends all.
+    // An empty line after the last chunk ends the body.
     let lines = if size > 0 { 1 } else { 2 };
     let ends = LINE_END.iter().cycle().take(lines * LINE_END.len());
     for (place, expected) in ends.enumerate() {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a client of TCP speaks, and the names in it.
+//! Protocol of a TCP client, and the names in it.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::body::NamesBody;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello, http, record};
 
-/// Reads a client's first bytes that are no TLS. tls: what `record::begins` says of them.
+/// Reads a client's first bytes that are no TLS.
+/// - tls: result of `record::begins` for them.
 fn read_other(bytes: &[u8], whole: bool, tls: NamesState, names: &mut Names) -> NamesState {
     let http = http::begins(bytes);
     if http == NamesState::Known {
@@ -20,13 +21,13 @@ fn read_other(bytes: &[u8], whole: bool, tls: NamesState, names: &mut Names) -> 
     blank::finish(state, whole, names)
 }
 
-/// Reads a client's first bytes, be they TLS, HTTP or something else.
-/// - bytes: in order from the stream's first, as far as they came.
-/// - whole: no more will be kept, so what is not readable yet never will be.
-/// - scratch: where a ClientHello of several records is put together.
-/// - names: always filled in whole. Fields are empty unless it is Known.
-/// - Returns names.state: Undecided while it can be either or bytes are missing (Unreadable with whole); Known with the
-///   protocol Other if it is neither, and nothing that came begins as a field Host of HTTP does (Unreadable then).
+/// Reads a client's first bytes: TLS, HTTP or another protocol.
+/// - bytes: received bytes, in order from the stream's first.
+/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
+/// - scratch: buffer for joining a ClientHello of several records.
+/// - names: all fields are set; empty unless the state is Known.
+/// - Returns names.state: Undecided while the protocol is unknown or bytes are missing (Unreadable with whole); Known
+///   with the protocol Other if it is neither TLS nor HTTP (Unreadable if a line begins like the HTTP field Host).
 pub fn read(
     bytes: &[u8],
     whole: bool,
@@ -45,12 +46,12 @@ pub fn read(
     state
 }
 
-/// Whether `read` would say Undecided again, so that nothing need be read again: a hello whose length is known is not there
-/// yet, or a line of a request.
-/// - names: as `read` left them, with Undecided.
-/// - head: the stream's first record::HEAD_BYTES bytes, of which there are so many.
-/// - added: what came since.
-/// - end: how many bytes of the stream came; more will be kept.
+/// Returns true if `read` would return Undecided again, because a hello of known length or a line of a request is still
+/// incomplete.
+/// - names: result of `read`, with Undecided.
+/// - head: first bytes of the stream; complete once end is HEAD_BYTES or more.
+/// - added: bytes received since then.
+/// - end: number of received bytes of the stream; more will be kept.
 pub fn waits(names: &Names, head: &[u8; record::HEAD_BYTES], added: &[u8], end: u32) -> bool {
     match names.protocol {
         NamesProtocol::Tls => end >= record::HEAD_BYTES as u32 && record::waits(head, end),

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The question of a DNS query.
-//! Format: RFC 1035, sections 3.1, 4.1.1, 4.1.2 and 4.2.2 (TCP).
+//! Question of a DNS query. Format: RFC 1035, sections 3.1, 4.1.1, 4.1.2 and 4.2.2 (TCP).
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, HOST_BYTES};
 use crate::names::{blank, host};
 
-/// Bytes of the id and the flags. The bit QR is ignored, since there are servers that pass it over in a query.
+/// Size of ID and flags. The bit QR is ignored, because some servers ignore it in a query.
 const ID_AND_FLAGS_BYTES: u32 = 4;
-/// Bytes of the header after the number of questions: three more counts.
+/// Size of the rest of the header after the number of questions: three more counts.
 const COUNTS_BYTES: u32 = 6;
-/// Bytes of a label; a higher length is a pointer of compression or reserved.
+/// Maximum length of a label; a higher value is a compression pointer, or reserved.
 const LABEL_BYTES_MAX: u32 = 63;
-/// Length field of a message over TCP.
+/// Size of a TCP message's length field.
 const LENGTH_BYTES: u32 = 2;
 
-/// Reads the labels of a name into names.host. The first question has nothing before it that a pointer may point to, and a dot
-/// within a label would look like one between labels, so both are odd.
+/// Reads the labels of a name into names.host. Returns false for a pointer, because nothing before the first question
+/// has a name, and for a label with a dot, which would look like two labels.
 fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
     let mut text = [0; HOST_BYTES + 1];
     let mut bytes = 0;
@@ -41,7 +40,7 @@ fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
     bytes == 0 || host::fold(text.get(..bytes).unwrap_or_default(), names)
 }
 
-/// Reads a message into fields that are empty.
+/// Reads a message into empty fields.
 fn read_message(message: &[u8], names: &mut Names) -> NamesState {
     let mut left = cursor::begin(message);
     cursor::part(&mut left, ID_AND_FLAGS_BYTES);
@@ -58,22 +57,23 @@ fn read_message(message: &[u8], names: &mut Names) -> NamesState {
     }
 }
 
-/// Reads a message that is sent to a server.
-/// - message: all of it, from its header on.
-/// - names: always filled in whole. Fields are empty unless it is Known; the root's name is empty, too.
-/// - Returns names.state: Known, or Unreadable if the message has not exactly one question, or that is cut or malformed.
+/// Reads a message to a server.
+/// - message: complete message from its header on.
+/// - names: all fields are set; empty unless the state is Known; the root's name is empty, too.
+/// - Returns names.state: Known, or Unreadable if the message does not have exactly one question, or the question is
+///   cut or malformed.
 pub fn query(message: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
     let state = read_message(message, names);
     blank::finish(state, true, names)
 }
 
-/// Reads the first message of a stream, which stands behind its length.
-/// - bytes: in order from the message's length on, as far as they came.
-/// - whole: no more will be kept, so what is not readable yet never will be.
-/// - names: as of `query`.
-/// - Returns names.state and the bytes that length and message take, with Undecided 0: Undecided if bytes are missing
-///   (Unreadable with whole, and 0), else what `query` says.
+/// Reads the first message of a stream, which has its length before it.
+/// - bytes: received bytes, in order from the message's length on.
+/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
+/// - names: as in `query`.
+/// - Returns names.state and the number of bytes of length and message: Undecided and 0 if bytes are missing
+///   (Unreadable and 0 with whole), otherwise the result of `query`.
 pub fn framed(bytes: &[u8], whole: bool, names: &mut Names) -> (NamesState, usize) {
     let mut stream = cursor::begin(bytes);
     let message = cursor::vector(&mut stream, LENGTH_BYTES);

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A ClientHello: the server's name, protocols, versions, and whether a part is encrypted.
-//! Formats: RFC 8446, section 4.1.2 (the message), RFC 6066, section 3 (the server's name), RFC 7301, section 3.1 (ALPN),
-//! RFC 8701 (GREASE), RFC 9849 (ECH).
+//! ClientHello: server name, protocols, versions, and whether a part is encrypted. Formats: RFC 8446, section 4.1.2
+//! (the message), RFC 6066, section 3 (server name), RFC 7301, section 3.1 (ALPN), RFC 8701 (GREASE), RFC 9849 (ECH).
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, ALPN_BYTES};
 use crate::names::{blank, host};
 
-/// Bytes of a ClientHello with its header; a longer one is unreadable.
+/// Maximum size of a ClientHello with its header; a longer one is unreadable.
 pub const BYTES_MAX: usize = 16384;
 
-/// Bytes of a handshake message without its type and length.
+/// Maximum size of a handshake message without its type and length.
 const BODY_BYTES_MAX: u32 = (BYTES_MAX - HEADER_BYTES) as u32;
-/// Bytes of a handshake message's type and length.
+/// Size of a handshake message's type and length.
 const HEADER_BYTES: usize = 4;
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
-/// TLS 1.2. Without the extension supported_versions nobody negotiates a higher one (RFC 8446, section 4.2.1).
+/// TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC 8446, section 4.2.1).
 const VERSION_1_2: u32 = 0x0303;
-/// In the server's name: its type.
+/// Type of a host name in the extension server_name.
 const HOST_NAME: u32 = 0;
 
-// Extensions that are read, and a bit for each that was seen.
+// Extensions that are read, with a bit for each that has been seen.
 const SERVER_NAME: u32 = 0;
 const SERVER_NAME_SEEN: u32 = 1 << 0;
 const ALPN: u32 = 16;
@@ -33,7 +32,8 @@ const SUPPORTED_VERSIONS_SEEN: u32 = 1 << 2;
 const ECH: u32 = 0xfe0d;
 const ECH_SEEN: u32 = 1 << 3;
 
-/// Reads the server's name (RFC 6066, section 3): a list of just one, a host's. nginx cuts a port from it, other servers don't.
+/// Reads the server name (RFC 6066, section 3), a list of exactly one host name. A port in it makes it invalid: nginx
+/// removes the port, other servers don't.
 fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 2);
     let kind = cursor::number(&mut list, 1);
@@ -46,7 +46,7 @@ fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
         && host::fold(name.bytes, names)
 }
 
-/// Reads the list of protocols (RFC 7301, section 3.1), of which none is empty.
+/// Reads the list of protocols (RFC 7301, section 3.1), none of which may be empty.
 fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
     let list = cursor::vector(value, 2);
     let mut left = list;
@@ -65,7 +65,8 @@ fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
     true
 }
 
-/// Reads the versions offered (RFC 8446, section 4.2.1). What is not 3.x is no TLS, but GREASE (RFC 8701) or a draft.
+/// Reads the offered versions (RFC 8446, section 4.2.1). A version other than 3.x is not TLS, but GREASE (RFC 8701) or
+/// a draft.
 fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 1);
     if !value.bytes.is_empty() || list.bytes.is_empty() {
@@ -82,7 +83,7 @@ fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
 }
 
 /// Reads an extension, if it is one of those that are read.
-/// - seen: those that were; one that comes again makes the hello malformed (RFC 8446, section 4.2).
+/// - seen: bits of the extensions so far; a repeated one makes the hello malformed (RFC 8446, section 4.2).
 fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {
     let bit = match kind {
         SERVER_NAME => SERVER_NAME_SEEN,
@@ -123,7 +124,7 @@ fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     true
 }
 
-/// Reads what stands behind a message's header. A client of TLS 1.2 or older may have no extensions at all.
+/// Reads a message after its header. Clients of TLS 1.2 or older may send no extensions at all.
 fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
     let version = cursor::number(body, 2);
     cursor::part(body, RANDOM_BYTES);
@@ -143,7 +144,8 @@ fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
     body.bytes.is_empty() || read_extensions(body, names)
 }
 
-/// Whether more bytes of a handshake would not change what `read` says: it is no ClientHello, too long, or whole.
+/// Returns true if more bytes of a handshake would not change the result of `read`: it is no ClientHello, too long, or
+/// complete.
 pub fn is_settled(handshake: &[u8]) -> bool {
     let mut message = cursor::begin(handshake);
     let kind = cursor::number(&mut message, 1);
@@ -153,7 +155,7 @@ pub fn is_settled(handshake: &[u8]) -> bool {
         || !message.cut && length as usize <= message.bytes.len()
 }
 
-/// Reads a message that is settled into fields that are empty.
+/// Reads a settled message into empty fields.
 fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     let kind = cursor::number(&mut message, 1);
@@ -165,11 +167,11 @@ fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
 }
 
 /// Reads the ClientHello at the start of a handshake.
-/// - handshake: the client's handshake messages in order, as far as they came; what follows the first is not looked at.
-/// - protocol: of what carries it, Tls or Quic.
-/// - names: always filled in whole. Fields are empty unless it is Known.
-/// - Returns names.state: Undecided if bytes are missing, Unreadable if it is no ClientHello, is malformed, has an
-///   extension twice that is read here, or is longer than BYTES_MAX.
+/// - handshake: received bytes of the client's handshake messages, in order; only the first message is read.
+/// - protocol: protocol that carries it: Tls or Quic.
+/// - names: all fields are set; empty unless the state is Known.
+/// - Returns names.state: Undecided if bytes are missing; Unreadable if it is no ClientHello, is malformed, repeats an
+///   extension that is read here, or is longer than BYTES_MAX.
 pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, protocol, names);
     let state = match is_settled(handshake) {
@@ -179,15 +181,15 @@ pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> Nam
     blank::finish(state, false, names)
 }
 
-/// Bytes of the message at the start of a handshake that `read` has found Known.
+/// Returns the length of the message at the start of a handshake that `read` has found Known.
 pub fn length(handshake: &[u8]) -> u32 {
     let mut message = cursor::begin(handshake);
     cursor::number(&mut message, 1);
     (HEADER_BYTES + cursor::vector(&mut message, 3).bytes.len()) as u32
 }
 
-/// Whether two messages that are Known show the same: a client that answers HelloRetryRequest may change other parts of
-/// its hello only (RFC 8446, section 4.1.2).
+/// Returns true if two Known messages have the same names: a client that answers a HelloRetryRequest may change only
+/// other parts of its hello (RFC 8446, section 4.1.2).
 pub fn is_same(first: &Names, again: &Names) -> bool {
     first.host == again.host
         && first.alpn == again.alpn

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A request of HTTP/1: its method and its host.
-//! Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections 4.2, 5.6.2 and 7.2 (authority, token, Host).
+//! HTTP/1 request: its method and its host. Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections
+//! 4.2, 5.6.2 and 7.2 (authority, token, Host).
 //!
-//! Theory of operation: a server may be lenient where the RFCs are strict, each in its own way. So a request is either as
-//! strict as they ask, or unreadable; only what no server would take for a request of HTTP is another protocol. A first line
-//! that few servers take is told by what follows: a line of Host makes it unreadable, the end of the header another protocol.
+//! Theory of operation: servers may be lenient where the RFCs are strict, each in its own way. Therefore a request
+//! either obeys the RFCs strictly, or is unreadable. Only bytes that no server would read as an HTTP request count as
+//! another protocol. For a first line that few servers accept, the following lines decide: a line with Host makes it
+//! unreadable, the end of the header makes it another protocol.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::body::{self, NamesBody};
@@ -12,37 +13,39 @@ use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, METHOD_BYTES};
 use crate::names::{blank, host};
 
-/// Methods of RFC 9110, section 9, and RFC 5789: a line with one of them is a request even without a version (HTTP/0.9).
+/// Methods of RFC 9110, section 9, and RFC 5789. A line with one of them is a request even without a version
+/// (HTTP/0.9).
 const METHODS: [&str; 9] = [
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
 ];
 const PROTOCOL: &[u8] = b"HTTP";
 const HOST: &[u8] = b"host";
 
-/// Kind of a first line, as some server reads it.
+/// Kind of a first line, by the most lenient server.
 enum Kind {
     /// A request.
     Request,
-    /// A request, if a field Host follows.
+    /// A request if a field Host follows.
     Perhaps,
-    /// No request to any.
+    /// Not a request to any server.
     Nothing,
 }
 
-/// A request, in parts of the bytes that it came in.
+/// Parts of a request, in the received bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Request<'a> {
     method: &'a [u8],
     target: &'a [u8],
     has_host: bool,
-    /// The value of Host.
+    /// Value of Host.
     host: &'a [u8],
     /// Minor version, a digit.
     minor: u8,
     body: NamesBody,
 }
 
-/// Whether some server takes a byte for a space (RFC 9112, section 3): Python takes all that are spaces in Latin-1 (str.split).
+/// Returns true if some server treats a byte as a space (RFC 9112, section 3): Python accepts all spaces of Latin-1
+/// (str.split).
 fn is_blank(byte: u8) -> bool {
     matches!(
         byte,
@@ -50,64 +53,64 @@ fn is_blank(byte: u8) -> bool {
     )
 }
 
-/// Whether a byte may stand before a request to some server.
+/// Returns true if some server accepts a byte before a request.
 fn is_leading(byte: u8) -> bool {
     is_blank(byte) || byte == b'\n'
 }
 
-/// Whether a byte may stand before a request to any server.
+/// Returns true if every server accepts a byte before a request.
 fn is_line_end(byte: u8) -> bool {
     byte == b'\r' || byte == b'\n'
 }
 
-/// Whether a byte may stand around a field's value (RFC 9110, section 5.6.3).
+/// Returns true if a byte may surround a field's value (RFC 9110, section 5.6.3).
 fn is_space(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
+/// Returns true if a byte is valid in a token (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether a byte may stand in a target.
+/// Returns true if a byte is valid in a target.
 fn is_visible(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f
 }
 
-/// Whether a byte may stand in a scheme (RFC 3986, section 3.1).
+/// Returns true if a byte is valid in a scheme (RFC 3986, section 3.1).
 fn is_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
-/// Whether a byte of a target belongs to its authority (RFC 3986, section 3.2).
+/// Returns true if a byte of a target belongs to its authority (RFC 3986, section 3.2).
 fn is_authority(byte: u8) -> bool {
     !b"/?#".contains(&byte)
 }
 
-/// Whether a byte may stand in an authority, and means the same to all.
+/// Returns true if a byte is valid in an authority, and has the same meaning for all servers.
 fn is_plain(byte: u8) -> bool {
     is_visible(byte) && !b"\"#%,/;<>?\\".contains(&byte)
 }
 
-/// Whether a byte may stand in a port.
+/// Returns true if a byte is valid in a port.
 fn is_digit(byte: u8) -> bool {
     byte.is_ascii_digit()
 }
 
-/// The number of bytes at the start that are of a kind.
+/// Returns the number of bytes at the start that are of a kind.
 fn span(bytes: &[u8], is_kind: fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| is_kind(**byte)).count()
 }
 
-/// Whether all bytes are of a kind, and there are some.
+/// Returns true if there are bytes and all are of a kind.
 fn is_all(bytes: &[u8], is_kind: fn(u8) -> bool) -> bool {
     !bytes.is_empty() && span(bytes, is_kind) == bytes.len()
 }
 
-/// Whether a stream begins as a request does: with a word, which may be a method, and what some server takes for a space; maybe
-/// behind empty lines.
-/// - Returns Known if it does, Undecided if more bytes are needed to tell, None if it does not.
+/// Checks whether a stream begins like a request: with a word, which may be a method, and a byte that some server
+/// treats as a space; empty lines may come first.
+/// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
 pub fn begins(bytes: &[u8]) -> NamesState {
     let text = bytes.get(span(bytes, is_leading)..).unwrap_or_default();
     let length = span(text, is_token);
@@ -118,9 +121,9 @@ pub fn begins(bytes: &[u8]) -> NamesState {
     }
 }
 
-/// Consumes a line without its end: LF, or CR and LF (RFC 9112, section 2.2).
-/// - line: gets it.
-/// - Returns false if its end did not come.
+/// Consumes a line: up to LF, or CR and LF (RFC 9112, section 2.2).
+/// - line: out: the line without its end.
+/// - Returns false if the line end is missing.
 fn take_line<'a>(stream: &mut Cursor<'a>, line: &mut &'a [u8]) -> bool {
     let Some(length) = stream.bytes.iter().position(|byte| *byte == b'\n') else {
         return false;
@@ -142,25 +145,25 @@ fn take_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     cursor::part(line, length as u32).bytes
 }
 
-/// The bytes of a version's name, as of HTTP in HTTP/1.1; 0 if a word is none.
+/// Returns the length of the name in a version (HTTP in HTTP/1.1); 0 if a word is no version.
 fn version_name(word: &[u8]) -> usize {
     word.iter().position(|byte| *byte == b'/').unwrap_or(0)
 }
 
-/// Whether a word is a method of METHODS.
+/// Returns true if a word is one of METHODS.
 fn is_method(word: &[u8]) -> bool {
     METHODS.iter().any(|method| method.as_bytes() == word)
 }
 
-/// Whether a word is a target to some server: a path, `*`, or what has a scheme.
+/// Returns true if some server accepts a word as a target: a path, `*`, or a text with a scheme.
 fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word.starts_with(b"*") || word.windows(2).any(|bytes| bytes == b":/")
 }
 
-/// Kind of a first line that begins with a word and a blank. A request has HTTP's version, in whatever case, as its last
-/// word, or a method as its first and not another protocol's version, as RTSP and SIP have, as its last. Perhaps it is one if
-/// it has such a version or a target: there are servers that know other methods without a version (HTTP/0.9), and such that
-/// read RTSP.
+/// Returns the kind of a first line that begins with a word and a blank. It is a request if its last word is a version
+/// of HTTP, in upper or lower case, or if its first word is a method and its last is no version of another protocol
+/// (RTSP, SIP). It may be a request if it has another version or a target: some servers know other methods without a
+/// version (HTTP/0.9), and some accept RTSP.
 fn kind_of(line: &[u8]) -> Kind {
     let mut left = cursor::begin(line);
     let first = take_part(&mut left);
@@ -195,7 +198,7 @@ fn take_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     word.bytes
 }
 
-/// Reads a request line (RFC 9112, section 3). Returns false unless it is just as there.
+/// Reads a request line (RFC 9112, section 3). Returns false unless it has exactly that form.
 fn read_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut left = cursor::begin(line);
     request.method = take_word(&mut left);
@@ -206,7 +209,7 @@ fn read_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
         && matches!(*left.bytes, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor] if is_digit(minor))
 }
 
-/// Cuts the white space around a field's value.
+/// Removes white space around a field's value.
 fn trim(value: &[u8]) -> &[u8] {
     let mut value = value.get(span(value, is_space)..).unwrap_or_default();
     while let [before @ .., b' ' | b'\t'] = value {
@@ -215,8 +218,8 @@ fn trim(value: &[u8]) -> &[u8] {
     value
 }
 
-/// Reads a field's line (RFC 9112, section 5). Returns false if it is malformed or folded, a Host with what some server takes
-/// for a space at an end, or a second Host that differs.
+/// Reads the line of a field (RFC 9112, section 5). Returns false if it is malformed or folded, is a Host with a byte
+/// at its start or end that some server treats as a space, or is a second Host with another value.
 fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
@@ -242,10 +245,11 @@ fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     true
 }
 
-/// Cuts userinfo and port from an authority (RFC 9110, section 4.2): a name, an address, or one of IPv6 in brackets.
-/// - has_user: userinfo may stand there.
-/// - name: gets it; empty if the authority is.
-/// - Returns false if it may mean something else to others.
+/// Removes userinfo and port from an authority (RFC 9110, section 4.2), which leaves a name, an IPv4 address, or an
+/// IPv6 address in brackets.
+/// - has_user: true if userinfo is allowed.
+/// - name: out: the name; empty if the authority is empty.
+/// - Returns false if servers may read it differently.
 fn take_name<'a>(authority: &'a [u8], has_user: bool, name: &mut &'a [u8]) -> bool {
     let mut left = authority;
     *name = authority;
@@ -284,8 +288,8 @@ fn take_name<'a>(authority: &'a [u8], has_user: bool, name: &mut &'a [u8]) -> bo
 }
 
 /// Finds the authority in a target (RFC 9112, section 3.2).
-/// - authority: gets it; empty if the target is a path or `*`.
-/// - Returns false if the target is of no form.
+/// - authority: out: empty if the target is a path or `*`.
+/// - Returns false if the target has no valid form.
 fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
     let target = request.target;
     *authority = &[];
@@ -305,8 +309,8 @@ fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
     scheme > 0 && length > 0
 }
 
-/// Writes a request's method and host into fields that are empty. The target's authority and Host must name the same (RFC
-/// 9112, section 3.2.2): servers differ in which of them they take.
+/// Writes a request's method and host into empty fields. The target's authority and Host must name the same host (RFC
+/// 9112, section 3.2.2), because servers differ in which of them they use.
 fn take_request(request: &mut Request, names: &mut Names) -> bool {
     let (mut authority, mut target_name, mut host_name): (&[u8], &[u8], &[u8]) = (&[], &[], &[]);
     if !find_authority(request, &mut authority)
@@ -334,7 +338,7 @@ fn take_request(request: &mut Request, names: &mut Names) -> bool {
     name.is_empty() || host::fold(name, names)
 }
 
-/// Whether a line begins as a field Host does, to whatever server.
+/// Returns true if a line begins like a field Host, for the most lenient server.
 fn is_host(line: &[u8]) -> bool {
     let text = line.get(span(line, is_blank)..).unwrap_or_default();
     let Some((name, left)) = text.split_at_checked(HOST.len()) else {
@@ -344,8 +348,8 @@ fn is_host(line: &[u8]) -> bool {
     name.eq_ignore_ascii_case(HOST) && left.starts_with(b":")
 }
 
-/// Whether a line of a stream that is no request begins as a field Host does. CR alone ends a line, too, as to Python; before
-/// the colon it is a blank.
+/// Returns true if a line of a stream that is no request begins like a field Host. CR alone also ends a line, as in
+/// Python; before the colon it is a blank.
 pub fn shows_host(bytes: &[u8]) -> bool {
     let mut left = bytes;
     while !is_host(left) {
@@ -357,7 +361,7 @@ pub fn shows_host(bytes: &[u8]) -> bool {
     true
 }
 
-/// Reads what follows a first line that is perhaps a request's.
+/// Reads the lines after a first line that may be a request's.
 fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
     while take_line(stream, &mut line) {
@@ -372,7 +376,7 @@ fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
     NamesState::Undecided
 }
 
-/// Reads a request into fields that are empty, and what follows it.
+/// Reads a request and its body's kind into empty fields.
 fn read_request(bytes: &[u8], body: &mut NamesBody, names: &mut Names) -> NamesState {
     let mut stream = cursor::begin(bytes);
     let mut line: &[u8] = &[];
@@ -408,15 +412,15 @@ fn read_request(bytes: &[u8], body: &mut NamesBody, names: &mut Names) -> NamesS
     NamesState::Undecided
 }
 
-/// Reads the request that a stream begins with.
-/// - bytes: the client's first bytes in order, as far as they came, for which `begins` says Known.
-/// - whole: no more will be kept, so what is not readable yet never will be.
-/// - body: gets what follows the header, if it is Known with the protocol Http.
-/// - names: always filled in whole. Fields are empty unless it is Known; without a host in the request the host is. A
+/// Reads the request at the start of a stream.
+/// - bytes: the client's received bytes, in order from the first; `begins` must have returned Known.
+/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
+/// - body: out: kind of body after the header, if the state is Known and the protocol Http.
+/// - names: all fields are set; empty unless the state is Known. A request without a host leaves the host empty. A
 ///   method longer than METHOD_BYTES is cut and ends with a space, which no method has.
-/// - Returns names.state: Known at the end of the header, since a second Host may stand anywhere in it; Known with the
-///   protocol Other if no server takes the first line for one of HTTP, or few do and the header has no Host; Undecided before
-///   (Unreadable with whole); Unreadable if servers may take it differently.
+/// - Returns names.state: Known at the end of the header, because a second Host may come anywhere in it; Known with the
+///   protocol Other if no server accepts the first line as HTTP, or few do and the header has no Host; Undecided before
+///   (Unreadable with whole); Unreadable if servers may read it differently.
 pub fn read(bytes: &[u8], whole: bool, body: &mut NamesBody, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Http, names);
     let state = read_request(bytes, body, names);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names: what a client's first bytes say of the host it wants.
+//! Names in a client's first bytes: the host that it asks for.
 
 pub mod answer;
 pub mod blank;

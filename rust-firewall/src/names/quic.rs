@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Initial packets of QUIC: their headers, their protection, which hides them from nobody, and the frames in them.
-//! Formats: RFC 9000, sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC 9369, section 3 (version 2).
+//! QUIC Initial packets: headers, protection (with keys that every observer can derive), and frames. Formats: RFC 9000,
+//! sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC 9369, section 3 (version 2).
 #![deny(clippy::indexing_slicing)]
 
 use ring::aead::quic::{HeaderProtectionKey, AES_128};
@@ -10,15 +10,15 @@ use ring::hkdf::{KeyType, Prk, Salt, HKDF_SHA256};
 use crate::names::cursor::{self, Cursor};
 use crate::names::hello;
 
-/// Versions that are understood: beside 1 and 2 the drafts that servers still take, of which 33 and 34 differ from version 1 in
-/// their number only.
+/// Supported versions: 1, 2, and the drafts that servers still accept, of which 33 and 34 differ from version 1 only in
+/// their number.
 pub const VERSION_1: u32 = 0x0000_0001;
 pub const VERSION_2: u32 = 0x6b33_43cf;
 const DRAFT_29: u32 = 0xff00_001d;
 const DRAFT_32: u32 = 0xff00_0020;
 const DRAFT_33: u32 = 0xff00_0021;
 const DRAFT_34: u32 = 0xff00_0022;
-/// Bytes of a connection id (RFC 9000, section 17.2).
+/// Maximum length of a connection ID (RFC 9000, section 17.2).
 pub const CONNECTION_BYTES_MAX: usize = 20;
 
 /// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1, draft-ietf-quic-tls-29, section 5.2).
@@ -41,14 +41,14 @@ const LABEL_CLIENT: &str = "client in";
 const LABELS_1: [&str; 3] = ["quic key", "quic iv", "quic hp"];
 const LABELS_2: [&str; 3] = ["quicv2 key", "quicv2 iv", "quicv2 hp"];
 
-/// The first byte of a long header: its form, and its type as version 1 numbers it (RFC 9000, section 17.2).
+/// First byte of a long header: its form, and its type as numbered by version 1 (RFC 9000, section 17.2).
 const LONG: u8 = 0x80;
 const TYPE_SHIFT: u8 = 4;
 const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
 const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
-/// Protected bits of the first byte (RFC 9001, section 5.4.1), and of that the bytes of the packet's number, less one.
+/// Protected bits of the first byte (RFC 9001, section 5.4.1); among them the length of the packet number minus one.
 const HIDDEN: u8 = 0x0f;
 const NUMBER_MASK: u8 = 3;
 /// Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001, section 5.4.2).
@@ -69,30 +69,30 @@ const NUMBERS: u64 = 1 << 62;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicKind {
-    /// A long header of a version that is understood, malformed or cut.
+    /// A malformed or cut long header of a supported version.
     #[default]
     Bad,
     /// No long header: a packet under keys that only its ends have, padding, or no QUIC.
     Short,
-    /// A long header of a version that is not understood, or of version negotiation.
+    /// A long header of an unsupported version, or of version negotiation.
     Unknown,
-    /// 0-RTT or Retry.
+    /// A 0-RTT or Retry packet.
     Long,
-    /// A Handshake packet: the server has a whole ClientHello (RFC 9001, section 4.1.4).
+    /// A Handshake packet: the server has a complete ClientHello (RFC 9001, section 4.1.4).
     Handshake,
     /// An Initial packet.
     Initial,
 }
 
-/// A packet's header. Places count from the start of the datagram.
+/// A packet's header. Offsets count from the start of the datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicHeader {
     pub kind: QuicKind,
-    /// With Unknown, Long, Handshake and Initial.
+    /// Version, for Unknown, Long, Handshake and Initial.
     pub version: u32,
     /// Offset of the packet.
     pub start: u32,
-    /// Offset and length of the destination connection id; for Long, Handshake and Initial.
+    /// Offset and length of the destination connection ID, for Long, Handshake and Initial.
     pub connection: u32,
     pub connection_bytes: u8,
     /// Offset of the packet number; for Initial.
@@ -102,20 +102,20 @@ pub struct QuicHeader {
     pub end: u32,
 }
 
-/// The keys of a client's Initial packets. Kept as long as its hello is not whole.
+/// Keys of a client's Initial packets. Kept until its hello is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicKeys {
-    /// 0 = no keys yet.
+    /// QUIC version of the keys; 0 = no keys yet.
     pub version: u32,
     pub key: [u8; 16],
     pub iv: [u8; 12],
     /// Key of header protection.
     pub header: [u8; 16],
-    /// The packet's number that is expected next: one more than the highest of those opened.
+    /// Next expected packet number: one more than the highest one opened.
     pub next: u64,
 }
 
-/// Ciphers and buffers, made once for all packets: nothing allocates afterwards. One a thread.
+/// Contexts for key derivation, created once for all packets, so that nothing allocates later. One per thread.
 #[derive(Debug)]
 pub struct QuicOpener {
     salt_1: Salt,
@@ -127,10 +127,10 @@ pub struct QuicOpener {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicFrameKind {
-    /// Malformed, cut, or not allowed in an Initial packet (RFC 9000, section 12.4): nothing behind it can be read.
+    /// Malformed, cut, or not allowed in an Initial packet (RFC 9000, section 12.4): nothing after it can be read.
     #[default]
     Bad,
-    /// As many as stand there side by side.
+    /// All adjacent padding frames.
     Padding,
     Ping,
     Ack,
@@ -138,20 +138,20 @@ pub enum QuicFrameKind {
     Close,
 }
 
-/// A frame. Places count from the start of the plaintext.
+/// A frame. Offsets count from the start of the plaintext.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicFrame {
     pub kind: QuicFrameKind,
-    /// Offset of the next frame; for Bad the end of the plaintext.
+    /// Offset of the next frame; for Bad, the end of the plaintext.
     pub next: u32,
-    /// For Crypto: offset and number of its bytes.
+    /// Offset and number of its bytes, for Crypto.
     pub data: u32,
     pub data_bytes: u32,
-    /// For Crypto: offset of its bytes in the handshake. offset + data_bytes < 2^62.
+    /// Offset of its bytes in the handshake, for Crypto. offset + data_bytes < 2^62.
     pub offset: u64,
 }
 
-/// Makes an opener.
+/// Creates an opener.
 pub fn make() -> QuicOpener {
     QuicOpener {
         salt_1: Salt::new(HKDF_SHA256, &SALT_1),
@@ -160,17 +160,17 @@ pub fn make() -> QuicOpener {
     }
 }
 
-/// Whether a version is a draft whose salt is not that of version 1.
+/// Returns true if a version is a draft with another salt than version 1.
 fn has_salt_29(version: u32) -> bool {
     (DRAFT_29..=DRAFT_32).contains(&version)
 }
 
-/// Whether packets of a version can be read.
+/// Returns true if packets of a version can be read.
 pub fn is_understood(version: u32) -> bool {
     matches!(version, VERSION_1 | VERSION_2 | DRAFT_33 | DRAFT_34) || has_salt_29(version)
 }
 
-/// Consumes a variable-length integer (RFC 9000, section 16); 0 if it is cut.
+/// Consumes a variable-length integer (RFC 9000, section 16); returns 0 if it is cut.
 fn take_number(cursor: &mut Cursor) -> u64 {
     let first = cursor::number(cursor, 1);
     let more = (1 << (first >> 6)) - 1;
@@ -184,7 +184,8 @@ fn take_number(cursor: &mut Cursor) -> u64 {
     }
 }
 
-/// The type of a long header as version 1 numbers it. Version 2 numbers them one higher (RFC 9369, section 3.2).
+/// Returns the type of a long header as numbered by version 1. The numbers of version 2 are one higher (RFC 9369,
+/// section 3.2).
 fn type_of(first: u8, version: u32) -> u8 {
     let packet_type = first >> TYPE_SHIFT & TYPE_MASK;
     match version {
@@ -193,9 +194,9 @@ fn type_of(first: u8, version: u32) -> u8 {
     }
 }
 
-/// Reads what stands behind the version of a long header that is understood. Returns false if it is malformed or cut.
-/// - left: the rest of the datagram.
-/// - header: end is the datagram's.
+/// Reads a long header of a supported version after its version. Returns false if it is malformed or cut.
+/// - left: rest of the datagram.
+/// - header: its end must be the datagram's end.
 fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
     let packet_type = type_of(first, header.version);
     let at = |left: &Cursor, end: u32| end - left.bytes.len() as u32;
@@ -234,8 +235,8 @@ fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
     true
 }
 
-/// Reads the header of the packet at a place of a datagram. Its fixed bit may be 0 (RFC 9287).
-/// - at: where the packet begins, at most the datagram's length; an empty rest is Short.
+/// Reads the header of a packet in a datagram. Its fixed bit may be 0 (RFC 9287).
+/// - at: offset of the packet, at most the datagram's length; an empty rest is Short.
 pub fn header(datagram: &[u8], at: u32) -> QuicHeader {
     let mut left = cursor::begin(datagram.get(at as usize..).unwrap_or_default());
     let nothing = QuicHeader {
@@ -265,7 +266,7 @@ pub fn header(datagram: &[u8], at: u32) -> QuicHeader {
     header
 }
 
-/// Bytes to derive, as ring asks for them.
+/// Number of bytes to derive, in the type that ring requires.
 struct Length(usize);
 
 impl KeyType for Length {
@@ -274,7 +275,7 @@ impl KeyType for Length {
     }
 }
 
-/// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+/// Executes HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
 fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
     let length = bytes.len() as u8;
     let label_length = (LABEL.len() + label.len()) as u8;
@@ -286,8 +287,8 @@ fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
         .is_ok()
 }
 
-/// Derives the keys of a client's Initial packets from the connection id that its first one is sent to.
-/// - header: of an Initial of this datagram.
+/// Derives the keys of a client's Initial packets from the destination connection ID of its first one.
+/// - header: header of an Initial packet in this datagram.
 pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> QuicKeys {
     let (salt, labels) = match header.version {
         VERSION_2 => (&opener.salt_2, LABELS_2),
@@ -315,8 +316,8 @@ pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> Quic
     keys
 }
 
-/// The number of a packet, of which the lowest bytes are sent: what is nearest to the one expected next (RFC 9000, section
-/// A.3).
+/// Returns the full packet number of which the lowest bytes were sent: the one nearest to the next expected number (RFC
+/// 9000, section A.3).
 fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
     let window = 1 << (8 * bytes);
     let half = window / 2;
@@ -331,10 +332,10 @@ fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
 }
 
 /// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
-/// - packet: from its first byte on.
-/// - place: where in it its number is.
-/// - sent: gets the number as it was sent.
-/// - Returns the bytes of the number; 0 if the packet is too short for a sample.
+/// - packet: the packet from its first byte on.
+/// - place: offset of the packet number.
+/// - sent: out: the number as it was sent.
+/// - Returns the length of the number; 0 if the packet is too short for a sample.
 fn unprotect(keys: &QuicKeys, packet: &mut [u8], place: usize, sent: &mut u64) -> usize {
     let sample = place + SAMPLE_OFFSET;
     let Some(mask) = HeaderProtectionKey::new(&AES_128, &keys.header)
@@ -359,10 +360,10 @@ fn unprotect(keys: &QuicKeys, packet: &mut [u8], place: usize, sent: &mut u64) -
     bytes
 }
 
-/// Opens a packet whose header is unprotected, in place (RFC 9001, section 5.3).
-/// - head: bytes of the header, the number among them.
-/// - number: the packet's.
-/// - Returns the bytes of plaintext, which are then at the packet's start; 0 if it can't be opened.
+/// Decrypts a packet in place, after its header protection was removed (RFC 9001, section 5.3).
+/// - head: length of the header with the number.
+/// - number: full packet number.
+/// - Returns the number of plaintext bytes, which are then at the packet's start; 0 if it can't be decrypted.
 fn decrypt(keys: &QuicKeys, packet: &mut [u8], head: usize, number: u64) -> usize {
     let mut nonce = keys.iv;
     let lower = nonce
@@ -386,11 +387,12 @@ fn decrypt(keys: &QuicKeys, packet: &mut [u8], head: usize, number: u64) -> usiz
 }
 
 /// Opens an Initial packet.
-/// - _opener: libcrypto's contexts in the C twin; ring needs none.
-/// - keys: of its version; next goes on if it could be opened, else nothing changes.
-/// - datagram, header: of an Initial; the datagram is not written to.
-/// - plain: gets its frames.
-/// - Returns the bytes in plain; 0 = it can't be opened with these keys, or has no frame, or does not fit.
+/// - _opener: unused: the C twin needs libcrypto's contexts, ring needs none.
+/// - keys: keys of its version; next is updated only if the packet could be opened.
+/// - datagram, header: datagram with its Initial packet; not written to.
+/// - plain: out: frames of the packet.
+/// - Returns the number of bytes in plain; 0 if the packet can't be opened with these keys, has no frame, or is too
+///   long.
 pub fn open(
     _opener: &QuicOpener,
     keys: &mut QuicKeys,
@@ -441,7 +443,7 @@ fn take_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
     cursor::part(left, bytes.min(u32::MAX.into()) as u32)
 }
 
-/// Reads a frame of any type but PADDING and PING. Whether it is cut, left knows.
+/// Reads a frame of any type except PADDING and PING. left shows whether it is cut.
 fn read_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFrame) {
     match frame_type {
         FRAME_ACK | FRAME_ACK_ECN => {
@@ -466,8 +468,8 @@ fn read_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFram
     }
 }
 
-/// Reads the frame at a place of a plaintext.
-/// - at: where it begins, below the plaintext's length.
+/// Reads a frame of a plaintext.
+/// - at: offset of the frame, less than the plaintext's length.
 pub fn frame(plain: &[u8], at: u32) -> QuicFrame {
     let mut left = cursor::begin(plain.get(at as usize..).unwrap_or_default());
     let end = plain.len() as u32;

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TLS records to the ClientHello in them.
-//! Format: RFC 8446, section 5.1.
+//! TLS records with a ClientHello. Format: RFC 8446, section 5.1.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello};
 
-/// Values in the headers of a record and of the handshake message in it.
+/// Size of the headers of a record and of the handshake message in it.
 pub const HEAD_BYTES: usize = 9;
-/// Bytes of a record's content type, version and length.
+/// Size of a record's content type, version and length.
 const HEADER_BYTES: u32 = 5;
-/// Bytes of a handshake message's type and length.
+/// Size of a handshake message's type and length.
 const HELLO_HEADER_BYTES: u32 = 4;
-/// Bytes of a record without its header: 2^14, and what protection may add in TLS 1.3.
+/// Maximum size of a record without its header: 2^14, and the expansion that protection may add in TLS 1.3.
 const RECORD_BYTES_MAX: u32 = (1 << 14) + 256;
-/// Content types: the lowest, that of handshakes, and the highest (heartbeat).
+/// Content types from the lowest to the highest.
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
-/// The upper byte of the version of TLS and SSL 3.
+/// Upper byte of the version of TLS and SSL 3.
 const MAJOR: u8 = 3;
-/// The first that no server takes: Go's crypto/tls reads a first record of any version below 16.0.
+/// First upper byte that no server accepts: Go's crypto/tls reads a first record of any version below 16.0.
 const MAJOR_END: u8 = 16;
 
-/// Whether a stream begins as TLS does, to some server: with a content type and a version.
-/// - Returns Known if it does, Undecided if more bytes are needed to tell, None if it does not.
+/// Checks whether a stream begins like TLS, for the most lenient server: with a content type and a version.
+/// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
 pub fn begins(bytes: &[u8]) -> NamesState {
     match *bytes {
         [] => NamesState::Undecided,
@@ -37,9 +36,9 @@ pub fn begins(bytes: &[u8]) -> NamesState {
     }
 }
 
-/// Consumes a record, or the part of it that has arrived.
-/// - fragment: gets what came of its bytes.
-/// - Returns Known if all of its header came, Undecided if not, Unreadable if it is no handshake or malformed.
+/// Consumes a record, or the received part of it.
+/// - fragment: out: received bytes of its contents.
+/// - Returns Known if its header is complete, Undecided if not, Unreadable if it is no handshake or malformed.
 fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
     let is_handshake = match *stream.bytes {
         [] | [HANDSHAKE] => true,
@@ -62,7 +61,7 @@ fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
     NamesState::Known
 }
 
-/// Appends bytes to the gathered ones, as far as there is room. Returns the number.
+/// Appends bytes to the joined ones, as many as fit. Returns their number.
 fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -> usize {
     let room = scratch.get_mut(gathered..).unwrap_or_default();
     let length = bytes.len().min(room.len());
@@ -72,9 +71,9 @@ fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -
     length
 }
 
-/// Copies the contents of records side by side until the ClientHello is complete or scratch is full.
-/// - Returns Known if more bytes would not change what it says, Undecided if they are missing, Unreadable if a record before
-///   its end is; and how many bytes are in scratch.
+/// Joins the contents of records in scratch, until the ClientHello is complete or scratch is full.
+/// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
+///   before the end of the ClientHello is malformed; and the number of bytes in scratch.
 fn gather(bytes: &[u8], scratch: &mut [u8; hello::BYTES_MAX]) -> (NamesState, usize) {
     let mut stream = cursor::begin(bytes);
     let mut fragment = cursor::begin(&[]);
@@ -91,7 +90,7 @@ fn gather(bytes: &[u8], scratch: &mut [u8; hello::BYTES_MAX]) -> (NamesState, us
     }
 }
 
-/// Reads records into fields that are empty.
+/// Reads records into empty fields.
 fn read_records(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
@@ -114,13 +113,13 @@ fn read_records(
     hello::read(message, NamesProtocol::Tls, names)
 }
 
-/// Reads the ClientHello that a stream of TLS begins with, in however many records.
-/// - bytes: the client's first bytes in order, as far as they came.
-/// - whole: no more will be kept, so what is not readable yet never will be.
-/// - scratch: where a hello of several records is put together.
-/// - names: always filled in whole. Fields are empty unless it is Known.
-/// - Returns names.state: Undecided if bytes are missing (Unreadable with whole), Unreadable if a record is no handshake or
-///   is malformed, else what hello::read says.
+/// Reads the ClientHello at the start of a TLS stream, from one or more records.
+/// - bytes: the client's received bytes, in order from the first.
+/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
+/// - scratch: buffer for joining a hello of several records.
+/// - names: all fields are set; empty unless the state is Known.
+/// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record is no
+///   handshake or is malformed; otherwise the result of hello::read.
 pub fn read(
     bytes: &[u8],
     whole: bool,
@@ -132,7 +131,7 @@ pub fn read(
     blank::finish(state, whole, names)
 }
 
-/// Passes over records that may stand between two hellos: of early data (RFC 8446, section 4.2.10), and such as change nothing.
+/// Skips records that may come between two hellos: early data (RFC 8446, section 4.2.10), and records without effect.
 fn pass_over(stream: &mut Cursor) {
     while let [CHANGE_CIPHER_SPEC | ALERT | APPLICATION_DATA, MAJOR, ..] = *stream.bytes {
         cursor::part(stream, 3);
@@ -141,7 +140,7 @@ fn pass_over(stream: &mut Cursor) {
     }
 }
 
-/// Reads the message behind the first one of a handshake.
+/// Reads the second message of a handshake.
 fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     cursor::number(&mut message, 1);
@@ -156,11 +155,12 @@ fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
     }
 }
 
-/// Reads the ClientHello that follows the one that a stream of TLS begins with, as a server asks for it (HelloRetryRequest).
-/// - bytes: the client's bytes from its first one, with a ClientHello that is whole.
-/// - scratch: where the handshake is put together.
-/// - names: with Known those of the second hello, else anything.
-/// - Returns Known if it is there, Undecided if it may follow, None if another message stands in its place, Unreadable if a record or the hello is.
+/// Reads the second ClientHello of a TLS stream, which answers a server's HelloRetryRequest.
+/// - bytes: the client's bytes from the first; the first ClientHello must be complete.
+/// - scratch: buffer for joining the handshake.
+/// - names: names of the second hello if Known is returned; otherwise unspecified.
+/// - Returns Known if there is a second hello, Undecided if it may follow, None if another message comes in its place,
+///   Unreadable if a record or the hello is malformed.
 pub fn read_second(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
@@ -181,9 +181,9 @@ pub fn read_second(
     }
 }
 
-/// Whether a stream of which nothing can be told yet still has not enough of its first record.
+/// Returns true if the first record of an undecided stream is still incomplete.
 /// - head: the stream's first HEAD_BYTES bytes.
-/// - came: how many bytes of the stream came.
+/// - came: number of received bytes of the stream.
 pub fn waits(head: &[u8; HEAD_BYTES], came: u32) -> bool {
     let [kind, major, _, message @ ..] = head;
     let mut header = cursor::begin(message);
@@ -198,9 +198,10 @@ pub fn waits(head: &[u8; HEAD_BYTES], came: u32) -> bool {
         && came < HEADER_BYTES + hello.min(record)
 }
 
-/// Whether a stream with a whole ClientHello is one record that has nothing else, so that `read_second` would say Undecided.
+/// Returns true if a stream consists of one record with only a complete ClientHello, so that `read_second` would return
+/// Undecided.
 /// - head: the stream's first HEAD_BYTES bytes.
-/// - came: how many bytes of the stream came.
+/// - came: number of received bytes of the stream.
 pub fn is_alone(head: &[u8; HEAD_BYTES], came: u32) -> bool {
     let [_, _, _, message @ ..] = head;
     let mut header = cursor::begin(message);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a client shows of itself in its first bytes: the name it asks for, and what stands beside it.
+//! Names that a client shows in its first bytes: the host that it asks for, and related fields.
 
-/// Bytes of a host's name without the dot at its end (RFC 1035, section 3.1).
+/// Maximum length of a host name without its final dot (RFC 1035, section 3.1).
 pub const HOST_BYTES: usize = 253;
-/// Bytes of the list of protocols (RFC 7301) that are kept; a longer one is unreadable.
+/// Maximum length of the list of protocols (RFC 7301); a longer list is unreadable.
 pub const ALPN_BYTES: usize = 255;
-/// Bytes of a method (RFC 9110, section 9) that are kept; a longer one is cut and equals none of a policy.
+/// Maximum length of a method (RFC 9110, section 9); a longer one is cut, and equals no method of a policy.
 pub const METHOD_BYTES: usize = 16;
 
 /// State of a packet's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesState {
-    /// The packet belongs to no client and server that names are looked for in: it has no field of them.
+    /// The packet has no names: its connection is not followed for names.
     #[default]
     None,
-    /// The client has not shown enough yet.
+    /// Bytes of the client are missing.
     Undecided,
-    /// All is read: what is not there is missing.
+    /// All names are read; an empty field was not sent.
     Known,
-    /// It can't be read, and never will: `--fail unknown` decides.
+    /// The names are unreadable for good: `--fail unknown` decides.
     Unreadable,
 }
 
@@ -27,7 +27,7 @@ pub enum NamesState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesProtocol {
-    /// None of the others.
+    /// Another protocol.
     #[default]
     Other,
     /// TLS over TCP (RFC 8446).
@@ -36,7 +36,7 @@ pub enum NamesProtocol {
     Quic,
     /// HTTP/1 without TLS (RFC 9112).
     Http,
-    /// A query of DNS (RFC 1035).
+    /// DNS query (RFC 1035).
     Dns,
 }
 
@@ -45,24 +45,25 @@ pub enum NamesProtocol {
 pub struct Names {
     pub state: NamesState,
     pub protocol: NamesProtocol,
-    /// Bytes of `host`; 0 = it named none.
+    /// Length of host; 0 = the client has named none.
     pub host_length: u8,
-    /// Bytes of `alpn`; 0 = it offered none.
+    /// Length of alpn; 0 = the client has offered none.
     pub alpn_length: u8,
-    /// Bytes of `method`; 0 = none.
+    /// Length of method; 0 = none.
     pub method_length: u8,
-    /// Offers an encrypted ClientHello (extension 0xfe0d), be it GREASE.
+    /// True if the client offers an encrypted ClientHello (extension 0xfe0d), even if it is GREASE.
     pub ech: bool,
-    /// The highest version of TLS that it offers, as on the wire (0x0304 = 1.3); 0 = none. GREASE (RFC 8701) is none.
+    /// Highest offered version of TLS, as on the wire (0x0304 = 1.3); 0 = none. Values of GREASE (RFC 8701) don't
+    /// count.
     pub version: u16,
-    /// The type that a query of DNS asks for.
+    /// Type of a DNS query.
     pub dns_type: u16,
-    /// The server's name of TLS, the host of HTTP without its port, or the name of a DNS query: in lower case (ASCII),
-    /// without a dot at its end, else as it came.
+    /// Server name of TLS, host of HTTP without its port, or name of a DNS query: in lower case (ASCII), without a
+    /// final dot, otherwise as it was sent.
     pub host: [u8; HOST_BYTES],
-    /// The protocols offered, each behind its length, as on the wire.
+    /// Offered protocols, each after its length, as on the wire.
     pub alpn: [u8; ALPN_BYTES],
-    /// The method of HTTP, as it came.
+    /// Method of HTTP, as it was sent.
     pub method: [u8; METHOD_BYTES],
 }
 
@@ -84,7 +85,7 @@ impl Default for Names {
     }
 }
 
-/// The host's name; empty if there is none.
+/// Returns the host name; empty if there is none.
 pub fn host(names: &Names) -> &[u8] {
     names
         .host
