@@ -14,19 +14,21 @@
 #include "worker/wait.h"
 
 enum {
-    BUSY_MS = 5,     // between looks into the rings while records come
-    WAIT_MS = 1000,  // while something is to be told or to be tried again
-    SINK_POLLED = 1, // places in what is polled: behind the bell the sink, then clients
+    BUSY_MS = 5, // time between reads of the rings while records arrive, in milliseconds
+    // Time between attempts to report missed events or to reopen a sink, in milliseconds.
+    WAIT_MS = 1000,
+    // Indexes of the polled descriptors: after the wake-up comes the sink, then the clients.
+    SINK_POLLED = 1,
     TAILS_POLLED = 2,
 };
 
 #define NS_PER_SECOND UINT64_C(1000000000)
-#define STOP_NS NS_PER_SECOND // for writing what is left
+#define STOP_NS NS_PER_SECOND // maximum time for writing the remaining lines at the end
 
 struct events {
-    pthread_mutex_t lock; // of all but what is the thread's own
+    pthread_mutex_t lock; // guards all fields that other threads use, too
     struct events_gather gather;
-    int file; // of the sink, if it is one; -1 = none
+    int file; // file of the sink, if the sink is a file; -1 = none
     bool rotate;
     bool stop;
     bool started;
@@ -124,7 +126,7 @@ int events_tail(struct events *events, int fd, uint32_t verdicts, bool packets) 
     return result;
 }
 
-/// Writes to a client, and forgets it if it has gone.
+/// Writes to a client, and removes it if its connection is closed.
 static void flush_tail(struct events *events, struct events_tail *tail, uint64_t now_ns) {
     events_sink_look(&tail->sink, now_ns);
     events_sink_flush(&tail->sink, &events->lock, now_ns);
@@ -136,7 +138,7 @@ static void flush_tail(struct events *events, struct events_tail *tail, uint64_t
     pthread_mutex_unlock(&events->lock);
 }
 
-/// Writes what can be written. Only the thread opens and closes sinks, once it runs.
+/// Writes to all sinks without blocking. Only the thread opens and closes sinks, once it runs.
 static void flush(struct events *events, uint64_t now_ns) {
     bool tails[EVENTS_TAILS_MAX];
     bool rotate;
@@ -161,7 +163,7 @@ static void flush(struct events *events, uint64_t now_ns) {
             flush_tail(events, &events->gather.tails[i], now_ns);
 }
 
-/// Lines that are still to be written.
+/// Returns the number of lines that are not written yet.
 static uint64_t left(struct events *events) {
     uint64_t lines;
 
@@ -174,7 +176,7 @@ static uint64_t left(struct events *events) {
     return lines;
 }
 
-/// Says that the thread sleeps, and looks once more. Returns whether there is something after all.
+/// Marks the thread as asleep, and checks the rings once more. Returns true if there is work.
 static bool fall_asleep(struct events *events) {
     bool found = false;
 
@@ -187,7 +189,7 @@ static bool fall_asleep(struct events *events) {
     return found;
 }
 
-/// Waits for records, a wake-up, sinks, or for timeout_ms.
+/// Waits for records, a wake-up, sinks, or timeout_ms.
 static void rest(struct events *events, int timeout_ms) {
     struct pollfd polled[TAILS_POLLED + EVENTS_TAILS_MAX] = {{events->gather.bell.fd, POLLIN, 0}};
     eventfd_t woken;
@@ -203,7 +205,8 @@ static void rest(struct events *events, int timeout_ms) {
                                                    events_sink_events(&tail->sink), 0};
     }
     pthread_mutex_unlock(&events->lock);
-    // A sink that is watched for no event is reported nevertheless if its other end is closed.
+    // Sinks without events to wait for are left out, because poll would still report a closed
+    // connection.
     if (polled[SINK_POLLED].events == 0)
         polled[SINK_POLLED].fd = -1;
     poll(polled, sizeof polled / sizeof *polled, timeout_ms);
@@ -211,7 +214,7 @@ static void rest(struct events *events, int timeout_ms) {
     eventfd_read(events->gather.bell.fd, &woken);
 }
 
-/// One round. Returns for how many milliseconds to rest.
+/// Does one round of work. Returns the time to wait until the next one, in milliseconds.
 static int work(struct events *events) {
     const uint64_t now_ns = wait_clock();
     bool found, waits;
@@ -242,7 +245,7 @@ static void *run(void *argument) {
     while (!is_stopped(events))
         rest(events, work(events));
     until_ns = wait_clock() + STOP_NS;
-    events->gather.told_ns = 0; // what is still to be told is told now
+    events->gather.told_ns = 0; // missed events are reported now
     do {
         work(events);
         if (left(events) == 0)

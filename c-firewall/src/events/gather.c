@@ -82,7 +82,7 @@ void events_gather_forget(struct events_gather *gather) {
     gather->known[1] = (struct events_known){0};
 }
 
-/// Meanings of the numbers of a record.
+/// Returns the policy of a generation.
 static struct events_known known_of(const struct events_gather *gather, uint32_t generation) {
     for (int i = 0; i < EVENTS_POLICIES; i++)
         if (gather->known[i].policy && gather->known[i].generation == generation)
@@ -90,7 +90,7 @@ static struct events_known known_of(const struct events_gather *gather, uint32_t
     return (struct events_known){0};
 }
 
-/// The name of an interface; "" = none.
+/// Returns the name of an interface; "" = none.
 static const char *name_of(struct events_gather *gather, uint32_t index,
                            char name[static IF_NAMESIZE + 1]) {
     policy_value value = interface_name(&gather->interfaces, index, wait_clock());
@@ -101,7 +101,8 @@ static const char *name_of(struct events_gather *gather, uint32_t index,
     return name;
 }
 
-/// Uses a token of --events-rate, or counts a line that is left out.
+/// Uses a token of --events-rate, or counts a line over the rate. Returns true if there was a
+/// token.
 static bool take_token(struct events_gather *gather) {
     const uint64_t now_ns = wait_clock(), passed_ns = now_ns - gather->refilled_ns;
     const uint64_t full = gather->rate * NS_PER_SECOND;
@@ -119,7 +120,8 @@ static bool take_token(struct events_gather *gather) {
     return true;
 }
 
-/// line: NULL = there was no memory for it.
+/// Adds a line to a sink.
+/// - line: NULL = there was no memory for it, which counts as lost.
 static void put(struct events_sink *sink, const char *line) {
     if (!line)
         sink->lost++;
@@ -128,13 +130,14 @@ static void put(struct events_sink *sink, const char *line) {
     counts_add(sink->kind == EVENTS_SINK_TAIL ? COUNT_TAIL_LOST : COUNT_EVENTS_FAILED, 1);
 }
 
-/// A line to all who want it, made when the first does.
+/// A line for several sinks, created for the first one that needs it.
 struct shared_line {
     char *text;
     bool made;
 };
 
-/// The log-th log statement's line, or the packet's for log == log_count.
+/// Returns a record's line: the line of a log statement, or of the packet.
+/// - log: index of the log statement; log_count for the packet's line.
 static const char *line_of(struct shared_line *line, const struct event_text *text, uint32_t log,
                            uint32_t log_count, bool packet) {
     if (!line->made)
@@ -144,7 +147,8 @@ static const char *line_of(struct shared_line *line, const struct event_text *te
     return line->text;
 }
 
-/// Sends a line of a record to all who want it. Only a packet's own line has its bytes.
+/// Adds a line of a record to the sinks that requested it. Only a packet's own line can include its
+/// bytes.
 static void send_line(struct events_gather *gather, const struct event_text *text, uint32_t log,
                       uint32_t log_count) {
     const struct event *event = text->event;
@@ -152,7 +156,7 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     const bool is_packet = log == log_count;
     struct shared_line plain = {0}, full = {0};
 
-    // Accepted packets are for followers alone.
+    // Only clients that follow get accepted packets.
     if (events_gather_has_sink(gather) &&
         (!is_packet || (classes & (EVENT_DROP | EVENT_REJECT | EVENT_ANOMALY))) &&
         take_token(gather))
@@ -168,7 +172,7 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     free(full.text);
 }
 
-/// Makes lines of a record: one for each log statement, then the packet's.
+/// Converts a record to lines: one for each log statement, then the packet's.
 static void take_event(struct events_gather *gather, const struct event *event) {
     const struct events_known known = known_of(gather, event->generation);
     const uint32_t noted = event->outcome.log_count;
@@ -206,8 +210,8 @@ bool events_gather_take(struct events_gather *gather) {
     return found;
 }
 
-/// Reports to a sink the number of events it missed, if there is room again. Returns whether it has
-/// been told.
+/// Reports to a sink the number of events that it missed, if it has room. Returns true if it was
+/// reported.
 static bool tell_one(struct events_sink *sink, enum events_kind kind, const char *where,
                      uint64_t missed) {
     const struct events_facts facts = {.text = where, .figures = {missed}};
@@ -220,15 +224,15 @@ static bool tell_one(struct events_sink *sink, enum events_kind kind, const char
     return told;
 }
 
-/// Reports to a sink the events that it lost for want of room.
+/// Reports to a sink the events that it lost because it had no room.
 static void tell_lost(struct events_sink *sink, const char *where) {
     if (sink->lost > sink->lost_told &&
         tell_one(sink, EVENTS_LOST, where, sink->lost - sink->lost_told))
         sink->lost_told = sink->lost;
 }
 
-/// Reports to a sink the events that the rings lost. Without room it is told later, with what the
-/// sink lost.
+/// Reports to a sink the events that the rings lost. Without room they are reported later, with the
+/// sink's own.
 static void tell_ring(struct events_sink *sink, uint64_t ring) {
     if (ring > 0 && !tell_one(sink, EVENTS_LOST, "ring", ring))
         sink->lost += ring;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From records to lines: what the workers' rings have, told by the policy that decided, at a rate,
-// to a sink and to clients; and what was missed. All of it is under the lock of events.
+// Conversion of records to lines: removes the records from the workers' rings, resolves their
+// numbers by the policy that decided, limits the rate, adds the lines to the sink and to clients,
+// and counts missed events. The lock of events guards all of its state.
 #ifndef EVENTS_GATHER_H
 #define EVENTS_GATHER_H
 
@@ -14,38 +15,38 @@
 #include "worker/event.h"
 
 enum {
-    EVENTS_POLICIES =
-        2, // the policies that records can be about: the one at hand, and the one before
+    // Maximum number of policies to which records can refer: the current and the previous one.
+    EVENTS_POLICIES = 2,
 };
 
-/// A policy generation.
+/// A policy with its generation.
 struct events_known {
     uint32_t generation;
     const struct policy *policy;
     const struct compiled *compiled;
 };
 
-/// A client that follows.
+/// A client that follows events.
 struct events_tail {
     struct events_sink sink;
-    uint32_t verdicts; // bits 1 << enum verdict
+    uint32_t verdicts; // verdicts whose events the client requests, as bits 1 << enum verdict
     bool packets;
 };
 
 struct events_gather {
     struct event_bell bell;
-    bool can_be_wanted; // there is a sink, or a way for clients to come
+    bool can_be_wanted; // true if there is a sink, or a control socket for clients
     uint32_t ring_count;
     struct event_ring *rings;
-    struct events_sink sink; // what it writes is the thread's own
+    struct events_sink sink; // sink of --events; only the thread uses its written part
     struct events_tail tails[EVENTS_TAILS_MAX];
     struct events_known known[EVENTS_POLICIES];
     struct interfaces interfaces;
     uint32_t rate;
-    uint64_t tokens; // of --events-rate, in billionths of a line
+    uint64_t tokens; // tokens of --events-rate, in billionths of a line
     uint64_t refilled_ns;
-    uint64_t left_out;  // lines left out since it was told last
-    uint64_t lost_told; // of bell.lost
+    uint64_t left_out;  // number of lines over the rate since the last report
+    uint64_t lost_told; // part of bell.lost that has been reported
     uint64_t told_ns;
 };
 
@@ -57,26 +58,28 @@ static inline bool events_gather_is_tail(const struct events_tail *tail) {
     return tail->sink.kind != EVENTS_SINK_NONE;
 }
 
-/// Makes the rings and what wakes. gather: zeroed.
-/// - Returns 0 or -errno, with what there is left to events_gather_free.
+/// Creates the rings and the wake-up.
+/// - gather: zeroed.
+/// - Returns 0 or -errno; in both cases events_gather_free frees it.
 int events_gather_make(struct events_gather *gather, const struct options *options);
 void events_gather_free(struct events_gather *gather);
 
-/// Sends the workers the wanted kinds of events.
+/// Sets the classes of events that the workers record.
 void events_gather_want(struct events_gather *gather);
 
-/// See events_policy; forgets all policies but the one named last.
+/// Each is a part of events_policy and events_drain: adds a policy, or removes all policies except
+/// the latest.
 void events_gather_know(struct events_gather *gather, uint32_t generation,
                         const struct policy *policy, const struct compiled *compiled);
 void events_gather_forget(struct events_gather *gather);
 
-/// Drains the rings. Returns whether there was anything.
+/// Converts all records in the rings. Returns true if there were any.
 bool events_gather_take(struct events_gather *gather);
 
-/// Reports missed events, at most once a second. Returns whether something is still to be told.
+/// Reports missed events, at most once a second. Returns true if some are still unreported.
 bool events_gather_tell_missed(struct events_gather *gather, uint64_t now_ns);
 
-/// Adds an event of the program's own.
+/// Adds an event about the program itself.
 void events_gather_tell(struct events_gather *gather, enum events_kind kind,
                         const struct events_facts *facts);
 

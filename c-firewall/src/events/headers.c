@@ -12,7 +12,7 @@
 #include "policy/print.h"
 
 enum {
-    FLOW_ID_BITS = 51, // few enough that a double holds the number exactly
+    FLOW_ID_BITS = 51, // number of bits of a flow ID, so that a double represents it exactly
     TCP_URG = 0x20,
 };
 
@@ -23,7 +23,7 @@ static uint32_t be16(const uint8_t *bytes) { return (uint32_t)bytes[0] << 8 | by
 
 static uint32_t be32(const uint8_t *bytes) { return be16(bytes) << 16 | be16(bytes + 2); }
 
-/// Goes on with a hash (FNV-1a).
+/// Adds bytes to a hash (FNV-1a).
 static uint64_t hash(uint64_t so_far, const uint8_t *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         so_far = (so_far ^ bytes[i]) * FNV_PRIME;
@@ -49,7 +49,7 @@ uint64_t events_headers_flow_id(const struct packet *packet) {
     if (order == 0)
         order = packet->source_port - packet->destination_port;
     flow = hash(FNV_OFFSET, &packet->protocol, 1);
-    // The lower end first, so that both directions are one flow.
+    // The lower end comes first, so that both directions have the same ID.
     if (order <= 0) {
         flow = hash_end(flow, source, bytes, packet->source_port);
         flow = hash_end(flow, destination, bytes, packet->destination_port);
@@ -60,7 +60,7 @@ uint64_t events_headers_flow_id(const struct packet *packet) {
     return (flow ^ flow >> FLOW_ID_BITS) & ((UINT64_C(1) << FLOW_ID_BITS) - 1);
 }
 
-/// Protocols as Suricata names them.
+/// Returns Suricata's name of a protocol.
 static struct event_string protocol_name(uint8_t protocol) {
     static const char *const names[UINT8_MAX + 1] = {
         [IPPROTO_ICMP] = "ICMP", [IPPROTO_IGMP] = "IGMP",        [IPPROTO_TCP] = "TCP",

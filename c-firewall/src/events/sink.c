@@ -19,8 +19,10 @@
 #include "privilege/path.h"
 
 enum {
-    ROOM = 1 << 20,      // bytes of lines that wait to be written, and that are being written
-    ROOM_TAIL = 1 << 18, // of a client
+    // Size of the buffer for waiting lines, and of the one for lines that are being written, in
+    // bytes.
+    ROOM = 1 << 20,
+    ROOM_TAIL = 1 << 18, // size of a client's buffers, in bytes
     FILE_MODE = 0640,
 };
 
@@ -28,7 +30,7 @@ enum {
 
 static const char unix_prefix[] = "unix:";
 
-/// Returns 0, or -ENOMEM with what there is left to events_sink_close.
+/// Allocates the buffers. Returns 0 or -ENOMEM; in both cases events_sink_close frees the sink.
 static int make_room(struct events_sink *sink, size_t room) {
     sink->room = room;
     sink->pending.bytes = malloc(room);
@@ -36,7 +38,7 @@ static int make_room(struct events_sink *sink, size_t room) {
     return sink->pending.bytes && sink->writing.bytes ? 0 : -ENOMEM;
 }
 
-/// Ends the last line of a file, should the firewall before have died within it.
+/// Ends the last line of a file, because a killed firewall may have written a part of it.
 static void end_last_line(int folder, const char *name, int fd) {
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     struct stat found;
@@ -46,12 +48,12 @@ static void end_last_line(int folder, const char *name, int fd) {
         return;
     if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0 &&
         pread(file, &last, 1, found.st_size - 1) == 1 && last != '\n')
-        (void)!write(fd, "\n", 1); // what can't be written now is told when a line is
+        (void)!write(fd, "\n", 1); // an error is reported when a line is written
     close(file);
 }
 
-/// Opens or creates a file as the program's user; a link that others could have made is not
-/// followed.
+/// Opens or creates a file with the user's rights; does not follow a link that others could have
+/// created.
 /// - Returns the descriptor or -errno.
 static int open_file(const char *path) {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -70,13 +72,13 @@ static int open_file(const char *path) {
     return fd;
 }
 
-/// Why a file could not be opened.
+/// Returns the reason why a file could not be opened.
 static const char *reason(int error) {
     return error == ELOOP ? "it is a link, or others could lead it elsewhere by one"
                           : strerror(error);
 }
 
-/// Returns the descriptor or -errno.
+/// Connects to a Unix socket. Returns the descriptor or -errno.
 static int open_socket(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd, error;
@@ -94,12 +96,12 @@ static int open_socket(const char *path) {
     return -error;
 }
 
-/// Returns the descriptor or -errno.
+/// Opens a file or socket again. Returns the descriptor or -errno.
 static int reopen(const struct events_sink *sink) {
     return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path) : open_file(sink->path);
 }
 
-/// Reports once that events are lost from now on.
+/// Reports once that events are being lost.
 static void begin_trouble(struct events_sink *sink, const char *what) {
     if (sink->troubled)
         return;
@@ -141,7 +143,7 @@ int events_sink_open(struct events_sink *sink, const struct options *options, in
         sink->fd = STDOUT_FILENO;
     if (sink->fd < 0) {
         sink->fd = reopen(sink);
-        // A reader may come later.
+        // A reader of the socket or pipe may come later.
         if (sink->fd < 0 && sink->kind == EVENTS_SINK_FILE && sink->fd != -ENXIO) {
             failure_set(
                 failure, LOG_EXIT_USAGE,
@@ -204,29 +206,29 @@ bool events_sink_put(struct events_sink *sink, const char *line, size_t length) 
     return true;
 }
 
-/// The place where the line begins that has been written in part.
+/// Returns the offset of the partly written line.
 static size_t line_start(const struct events_sink *sink) {
     const char *end = memrchr(sink->writing.bytes, '\n', sink->written);
 
     return end ? (size_t)(end - sink->writing.bytes) + 1 : 0;
 }
 
-/// A partly written line is written again as a whole.
+/// Makes the partly written line be written again from its start.
 static void again(struct events_sink *sink) { sink->written = line_start(sink); }
 
-/// Notes what went wrong; it is tried again later.
+/// Reports an error, and sets the time of the next attempt.
 static void fail(struct events_sink *sink, int error, uint64_t now_ns) {
     begin_trouble(sink, reason(error));
     sink->retry_ns = now_ns + RETRY_NS;
-    // A full disk is waited for; other ends are gone.
+    // A file stays open until its disk has space; connections and broken pipes are closed.
     if (sink->kind == EVENTS_SINK_UNIX || sink->kind == EVENTS_SINK_TAIL || error == EPIPE) {
         close_fd(sink);
         again(sink);
     }
 }
 
-/// Whole lines, as many as a pipe that can be written to takes at once; or one that is longer,
-/// whose reader is waited for.
+/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line, for
+/// which the thread waits.
 static size_t portion(const struct events_sink *sink) {
     const char *from = sink->writing.bytes + sink->written;
     const size_t left = sink->writing.length - sink->written;
@@ -240,8 +242,8 @@ static size_t portion(const struct events_sink *sink) {
     return (size_t)(end - from) + 1;
 }
 
-/// Writes whole lines between the reports, which are printed under the same lock. A line that was
-/// written in part is ended and begun anew, since a report may have followed.
+/// Writes complete lines to stdout, where other threads print reports under the same lock. A partly
+/// written line is ended and begun again, because a report may have followed.
 static ssize_t write_stdout(struct events_sink *sink) {
     struct pollfd out = {.fd = sink->fd, .events = POLLOUT};
     ssize_t written = -1;
@@ -274,7 +276,7 @@ static ssize_t write_some(struct events_sink *sink) {
     }
 }
 
-/// Counts the lines that were written.
+/// Counts the written lines.
 static void count(const struct events_sink *sink, size_t from) {
     uint64_t lines = 0;
 
@@ -285,7 +287,7 @@ static void count(const struct events_sink *sink, size_t from) {
     counts_add(COUNT_EVENTS_WRITTEN, lines);
 }
 
-/// Opens what is not open, or what is no longer there. Returns whether it can be written to.
+/// Opens a sink that is not open, or whose file was deleted. Returns true if it can be written to.
 static bool is_open(struct events_sink *sink, uint64_t now_ns) {
     struct stat found;
     int fd;
@@ -294,7 +296,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
         return sink->fd >= 0;
     if (sink->kind == EVENTS_SINK_FILE && sink->fd >= 0 && fstat(sink->fd, &found) == 0 &&
         S_ISREG(found.st_mode) && found.st_nlink == 0) {
-        close_fd(sink); // deleted: nobody would ever read it
+        close_fd(sink); // deleted: nobody can read it
         again(sink);
     }
     if (sink->fd >= 0)
@@ -308,7 +310,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
 }
 
 /// Takes over the pending lines if all earlier ones have been written.
-/// - Returns whether there is something to write.
+/// - Returns true if there is something to write.
 static bool take(struct events_sink *sink, pthread_mutex_t *lock) {
     const struct events_lines written = sink->writing;
 
@@ -373,7 +375,7 @@ void events_sink_look(struct events_sink *sink, uint64_t now_ns) {
 
     if (sink->fd < 0 || (sink->kind != EVENTS_SINK_UNIX && sink->kind != EVENTS_SINK_TAIL))
         return;
-    // Its content does not matter.
+    // Received bytes are ignored.
     got = recv(sink->fd, said, sizeof said, MSG_DONTWAIT);
     if (got == 0)
         fail(sink, EPIPE, now_ns);

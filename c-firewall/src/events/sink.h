@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where lines of events go: a file, stdout, a listener's Unix socket, or a client that follows.
-// None of them ever keeps anybody waiting but the thread of events; what finds no room is counted,
-// and the state of a sink is told once when it changes.
+// Sinks of events: a file, stdout, a Unix socket, or a client that follows. A sink can block only
+// the events thread. Lines without room are counted, and a sink's change of state is reported once.
 //
-// Theory of operation: lines are put into `pending` under the lock of events; the thread swaps it
-// with `writing`, if that has been written, and writes without the lock. A line that was written in
-// part is completed where it began; where that is gone, it is written again as a whole.
+// Theory of operation: lines are added to `pending` under the lock of events. When the thread has
+// written `writing`, it swaps the two, and writes without the lock. The rest of a partly written
+// line is written to the same file or connection; if that is closed, the complete line is written
+// again.
 #ifndef EVENTS_SINK_H
 #define EVENTS_SINK_H
 
@@ -26,7 +26,7 @@ enum events_sink_kind {
     EVENTS_SINK_TAIL,
 };
 
-/// Whole lines.
+/// Buffer of complete lines.
 struct events_lines {
     char *bytes;
     size_t length;
@@ -34,52 +34,54 @@ struct events_lines {
 
 struct events_sink {
     enum events_sink_kind kind;
-    const char *path; // of a file or a socket, as it is told; borrowed
-    int fd;           // -1 = not open: it is tried again at retry_ns
-    // Under the lock.
-    size_t room; // of lines
+    const char *path; // path of a file or a socket, for messages; borrowed
+    int fd;           // descriptor; -1 = not open: the next attempt is at retry_ns
+    // The following fields are guarded by the lock.
+    size_t room; // size of each buffer of lines
     struct events_lines pending;
-    uint64_t lost;      // lines that found no room
-    uint64_t lost_told; // of them
-    // The thread's own.
+    uint64_t lost;      // number of lines without room
+    uint64_t lost_told; // number of these lines that have been reported
+    // State that only the thread uses.
     struct events_lines writing;
-    size_t written;     // of writing
-    bool blocked;       // there is more to write than the sink takes at once
-    bool troubled;      // the sink takes no lines, which has been told
-    uint64_t lost_then; // when the trouble began
-    uint64_t retry_ns;  // after an error: when it is tried again
+    size_t written;     // number of bytes of writing that are written
+    bool blocked;       // true if the sink has accepted only a part of the lines
+    bool troubled;      // true if the sink accepts no lines, which has been reported
+    uint64_t lost_then; // value of lost when the trouble began
+    uint64_t retry_ns;  // time of the next attempt after an error
 };
 
-/// Opens what --events names. inherited: see events_open. Zeroed the sink is none.
+/// Opens the destination of --events. A zeroed sink is none.
+/// - inherited: as in events_open.
 /// - Returns 0, or -errno with failure filled in.
 int events_sink_open(struct events_sink *sink, const struct options *options, int inherited,
                      struct failure *failure);
 
-/// The descriptor of a file that is open; -1 = none.
+/// Returns the descriptor of an open file; -1 = none.
 int events_sink_file(const struct events_sink *sink);
 
-/// Makes a sink of a client, whose descriptor is owned then. Returns 0 or -ENOMEM.
+/// Creates a sink for a client, which owns the descriptor on success. Returns 0 or -ENOMEM.
 int events_sink_client(struct events_sink *sink, int fd);
 
 void events_sink_close(struct events_sink *sink);
 
-/// Adds a line, or counts that there was no room. Returns whether there was.
+/// Adds a line, or counts it as lost. Returns true if there was room.
 bool events_sink_put(struct events_sink *sink, const char *line, size_t length);
 
-/// Writes what can be written without waiting. lock: of pending and lost.
+/// Writes as much as possible without blocking.
+/// - lock: guards pending and lost.
 void events_sink_flush(struct events_sink *sink, pthread_mutex_t *lock, uint64_t now_ns);
 
-/// Opens a file anew.
+/// Reopens a file.
 void events_sink_rotate(struct events_sink *sink);
 
-/// Checks whether the other end is still there. Of a client that is not, and of one that could not
-/// be written to, the fd is -1 then.
+/// Checks whether a connection is closed. Afterwards the fd of a client whose connection is closed
+/// or broken is -1.
 void events_sink_look(struct events_sink *sink, uint64_t now_ns);
 
-/// Events to poll the fd for.
+/// Returns the events for which to poll the fd.
 short events_sink_events(const struct events_sink *sink);
 
-/// Lines that were put in and not written.
+/// Returns the number of lines that were added and not written.
 uint64_t events_sink_left(const struct events_sink *sink);
 
 #endif

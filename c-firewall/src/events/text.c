@@ -31,7 +31,8 @@ static void write_figures(json_t *object, const struct event_figures *figures) {
         object_put_number(object, figures->names[i], figures->values[i]);
 }
 
-/// Whether a member has a value. Its struct lies at a place.
+/// Returns true if a member has a value.
+/// - at: its field in the struct.
 static bool is_known(enum event_type type, const void *at) {
     const struct event_string *string = at;
 
@@ -48,9 +49,9 @@ static bool is_known(enum event_type type, const void *at) {
     }
 }
 
-/// Adds the members of an object, in their order. Their memory is freed.
-/// - values: the struct that members describes.
-// Objects lie in one another no deeper than spec/events.toml says.
+/// Adds the members of an object, in their order, and frees their memory.
+/// - values: struct that members describes.
+// Recursion ends: objects are nested no deeper than in spec/events.toml.
 // NOLINTNEXTLINE(misc-no-recursion)
 static void write_members(json_t *object, const struct event_member *members, const void *values) {
     for (const struct event_member *member = members; member->name; member++) {
@@ -87,7 +88,7 @@ static void write_members(json_t *object, const struct event_member *members, co
     }
 }
 
-/// The line of an object whose members these are.
+/// Returns the line of an object with these members.
 static char *write_line(const struct event_member *members, const void *values) {
     json_t *object = json_object();
 
@@ -106,7 +107,7 @@ static struct event_string timestamp(uint64_t time_ns) {
     return (struct event_string){.made = strdup(text)};
 }
 
-/// Position of a rule in the policy's text.
+/// Adds the position and the comment of a rule.
 static void put_rule_place(struct event_twinwall *own, const struct policy *policy,
                            struct compile_place place) {
     size_t length;
@@ -129,7 +130,7 @@ static void put_chain_place(struct event_twinwall *own, const struct policy *pol
     own->chain.text = table->chains[place.chain].name;
 }
 
-/// Source of the verdict.
+/// Adds the origin of the verdict.
 static void put_by(struct event_twinwall *own, const struct event_text *text) {
     static const char *const names[] = {
         [DECIDE_BY_RULE] = "rule",           [DECIDE_BY_POLICY] = "policy",
@@ -151,7 +152,7 @@ static void put_by(struct event_twinwall *own, const struct event_text *text) {
     }
 }
 
-/// Members of our own object that every packet has.
+/// Adds the members of the object `twinwall` that every packet has.
 static void put_own(struct event_twinwall *own, const struct event *event) {
     const struct decide_outcome *outcome = &event->outcome;
     const uint32_t mark = outcome->mark_set ? outcome->mark : event->mark;
@@ -166,7 +167,7 @@ static void put_own(struct event_twinwall *own, const struct event *event) {
         own->mark = event_number(mark);
 }
 
-/// Encodes bytes (RFC 4648 section 4).
+/// Encodes bytes in base64 (RFC 4648 section 4).
 static struct event_string base64(const uint8_t *bytes, size_t count) {
     static const char digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
@@ -190,7 +191,7 @@ static struct event_string base64(const uint8_t *bytes, size_t count) {
     return (struct event_string){.made = text};
 }
 
-/// All that the policy could ask about a packet besides its bytes.
+/// Returns the policy's input for a packet, without the packet's bytes.
 static struct event_input input_of(const struct event_text *text) {
     const struct event *event = text->event;
 
@@ -213,7 +214,7 @@ static struct event_input input_of(const struct event_text *text) {
     };
 }
 
-/// The objects that a line of a packet has besides its own.
+/// Storage for the objects within a line of a packet.
 struct objects {
     struct event_twinwall own;
     union {
@@ -251,7 +252,7 @@ char *events_text_shown(const uint8_t *name, size_t length) {
     return text;
 }
 
-/// The highest version that a client offers; NULL if it offers none.
+/// Returns the highest version that a client offers; NULL if it offers none.
 static char *version_of(const struct names *names) {
     char *version = print_value(POLICY_TLS_VERSION, names->version), *text = NULL;
 
@@ -261,7 +262,7 @@ static char *version_of(const struct names *names) {
     return text;
 }
 
-/// The type of a query, in capitals.
+/// Returns the type of a query, in capital letters.
 static char *type_of(const struct names *names) {
     char *text = print_value(POLICY_DNS_TYPE, names->dns_type);
 
@@ -270,7 +271,7 @@ static char *type_of(const struct names *names) {
     return text;
 }
 
-/// Names that the packet's client has shown, in the object of its protocol.
+/// Adds the names that the packet's client has shown, in the object of its protocol.
 static void put_names(struct event_line *line, struct objects *objects, const struct names *names) {
     char *host, *method;
 
@@ -292,7 +293,7 @@ static void put_names(struct event_line *line, struct objects *objects, const st
             (struct event_http){.hostname.made = host, .http_method = {method ? NULL : "", method}};
         line->http = &objects->http;
         return;
-    default: // a query of DNS, as there are no others
+    default: // a DNS query: there is no other protocol
         objects->dns = (struct event_dns){.type.text = "query",
                                           .rrname = {host ? NULL : "", host},
                                           .rrtype.made = type_of(names)};
@@ -301,7 +302,7 @@ static void put_names(struct event_line *line, struct objects *objects, const st
     }
 }
 
-/// A line as it begins, up to the type's own.
+/// Returns the beginning of a line: the members before those of its type.
 static struct event_line begin_line(const struct event_text *text, const struct packet *packet,
                                     struct objects *objects, const char *name) {
     const uint64_t flow = events_headers_flow_id(packet);
@@ -332,12 +333,12 @@ static struct event_anomaly anomaly_of(const struct event *event) {
     return (struct event_anomaly){.type.text = "decode", .event.made = strdup(text)};
 }
 
-/// Suricata's name of the reason of a drop.
+/// Returns Suricata's name of the reason for a drop.
 static const char *reason_of(enum decide_by by) {
     return by == DECIDE_BY_RULE ? "rules" : "default packet policy";
 }
 
-/// The object of a verdict, under its name.
+/// Adds the object of a verdict, under its name.
 static void put_verdict(struct event_line *line, struct objects *objects, const struct event *event,
                         const struct packet *parsed) {
     struct event_headers headers = {0};
@@ -359,7 +360,7 @@ static void put_verdict(struct event_line *line, struct objects *objects, const 
         }
         line->reject = &objects->reject;
         break;
-    default: // nothing else is decided
+    default: // there is no other verdict
         objects->accept = (struct event_accept){headers};
         line->accept = &objects->accept;
         break;

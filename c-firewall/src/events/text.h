@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Events as lines of JSON, in the shape of Suricata's EVE: docs/EVENTS.md. All lines end in a line
-// end and are to be freed; NULL = no memory.
+// Events as lines of JSON, in the format of Suricata's EVE (docs/EVENTS.md). Each line has its line
+// end, and the caller frees it; NULL = no memory.
 #ifndef EVENTS_TEXT_H
 #define EVENTS_TEXT_H
 
@@ -13,28 +13,30 @@
 #include "policy/policy.h"
 #include "worker/event.h"
 
-/// A record, and what its numbers stand for.
+/// A record with the meaning of its numbers.
 struct event_text {
     const struct event *event;
-    const struct policy *policy; // of the record's generation; NULL = none, or no longer known
+    // Policy of the record's generation; NULL = there was none, or it has been removed.
+    const struct policy *policy;
     const struct compiled *compiled;
-    const char *iifname; // "" = none
-    const char *oifname; // "" = none
+    const char *iifname; // name of the interface at which the packet arrived; "" = none
+    const char *oifname; // name of the interface by which the packet leaves; "" = none
 };
 
-/// A name that came in a packet: bytes that are no printable ASCII as `?`; to be freed. NULL if it
-/// is empty.
+/// Returns a name from a packet, with `?` for bytes that are not printable ASCII; the caller frees
+/// it. NULL if it is empty.
 char *events_text_shown(const uint8_t *name, size_t length);
 
-/// The line of a packet: accept, drop, reject or anomaly.
-/// - packet: with the packet's bytes and all that the policy could ask.
+/// Returns the line of a packet: accept, drop, reject or anomaly.
+/// - packet: true to include the packet's bytes and the policy's input.
 char *events_text_packet(const struct event_text *text, bool packet);
 
-/// The line of a log statement that the packet passed, by its place in outcome.logs; it stands in
-/// the policy, which is known.
+/// Returns the line of a log statement of the policy, which must be known.
+/// - log: index in outcome.logs.
 char *events_text_log(const struct event_text *text, uint32_t log);
 
-/// The line of one of the program's own events. time_ns: UNIX time.
+/// Returns the line of an event about the program itself.
+/// - time_ns: UNIX time.
 char *events_text_own_line(uint64_t time_ns, enum events_kind kind,
                            const struct events_facts *facts);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The program's own events, and what is told of one.
+// Events about the program itself, and their members.
 #ifndef EVENTS_TYPES_H
 #define EVENTS_TYPES_H
 
@@ -8,13 +8,13 @@
 #include "spec/event.h"
 
 enum {
-    EVENTS_TAILS_MAX = 8, // clients that follow at a time
+    EVENTS_TAILS_MAX = 8, // maximum number of clients that follow at a time
 };
 
-/// Members of an event: its text ("text"), if it has any, and its figures.
+/// Members of an event: its text, if it has one, and its figures.
 struct events_facts {
-    const char *text;                     // NULL = none
-    uint64_t figures[EVENTS_FIGURES_MAX]; // as many as it has, in the order of spec/event
+    const char *text;                     // text of the event; NULL = none
+    uint64_t figures[EVENTS_FIGURES_MAX]; // figures of the event, in the order of spec/event
 };
 
 #endif

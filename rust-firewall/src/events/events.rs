@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: close fcntl futex poll read write
-//! Events as they leave the firewall: lines of JSON like Suricata's (docs/EVENTS.md), to what
-//! --events names and to clients that follow (`tail`).
+//! Output of events: lines of JSON like Suricata's (docs/EVENTS.md), to the destination of --events and to clients that
+//! follow (`tail`).
 //!
-//! Theory of operation: a thread takes the records out of the workers' rings, makes lines of them and
-//! writes them. Only it touches files, and only it may be kept waiting by one. Its lock is held while
-//! records become lines, never while lines are written; so any thread may add a line of its own
-//! (`tell`) or see to it that all that was noted has become lines (`drain`). What finds no room is
-//! counted and told later, by a line of its own.
+//! Theory of operation: a thread removes the records from the workers' rings, converts them to lines and writes these.
+//! Only this thread uses files, and only it may block on one. A lock is held while records become lines, never while
+//! lines are written. Therefore any thread may add a line (`tell`), or wait until all records have become lines
+//! (`drain`). Events without room are counted, and reported later by a line of their own.
 
 use std::io;
 use std::mem;
@@ -31,24 +30,24 @@ use crate::ruleset::load::Loaded;
 use crate::worker::event::{EventBell, EventRing};
 use crate::worker::wait;
 
-/// Milliseconds between looks into the rings while records come.
+/// Time between reads of the rings while records arrive, in milliseconds.
 const BUSY_MS: u16 = 5;
-/// While something is to be told or to be tried again.
+/// Time between attempts to report missed events or to reopen a sink, in milliseconds.
 const WAIT_MS: u16 = 1000;
 const NS_PER_SECOND: u64 = 1_000_000_000;
-/// For writing what is left.
+/// Maximum time for writing the remaining lines at the end.
 const STOP_NS: u64 = NS_PER_SECOND;
 
 /// State guarded by the lock.
 struct Inner {
     gather: EventsGather,
-    /// The sink's file, if it is one.
+    /// File of the sink, if the sink is a file.
     file: Option<Arc<OwnedFd>>,
     rotate: bool,
     stop: bool,
 }
 
-/// The thread's own.
+/// State that only the thread uses.
 struct Sinks {
     sink: Option<EventsSink>,
     tails: [Option<EventsSink>; TAILS_MAX],
@@ -62,17 +61,17 @@ struct Shared {
 
 pub struct Events {
     shared: Arc<Shared>,
-    /// While the thread does not run.
+    /// State of the thread while it does not run.
     sinks: Mutex<Option<Sinks>>,
     thread: Mutex<Option<JoinHandle<Sinks>>>,
 }
 
 fn wake(shared: &Shared) {
-    let _ = shared.bell.event.write(1); // it can't fail: it never comes near its limit
+    let _ = shared.bell.event.write(1); // can't fail: the counter is far from its limit
 }
 
-/// Opens what --events names, if it is given.
-/// inherited: the descriptor of the file that the firewall before had.
+/// Opens the destination of --events, if it is given.
+/// - inherited: descriptor of the file from the old firewall.
 pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Failure> {
     let place = options.events.as_deref();
     let gather = events::gather::make(options, place.is_some())
@@ -100,31 +99,32 @@ pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Fai
     })
 }
 
-/// A ring for the index-th worker, in place of the one that it had.
+/// Creates a ring for a worker, which replaces its previous one.
+/// - index: index of the worker.
 pub fn ring(events: &Events, index: u16) -> EventRing {
     events::gather::ring(&mut lock::lock(&events.shared.inner).gather, index)
 }
 
-/// A descriptor of the file of --events, to hand over.
+/// Returns a descriptor of the file of --events, for an upgrade.
 pub fn fd(events: &Events) -> Option<OwnedFd> {
     let inner = lock::lock(&events.shared.inner);
     inner.file.as_ref()?.try_clone().ok()
 }
 
-/// Says which policy the records of a generation are about, before any worker decides by it. The one
-/// before is kept until `drain`, called when all workers decide by this.
+/// Sets the policy to which records of a generation refer, before any worker decides by it. The previous policy is kept
+/// until `drain`, which is called when all workers have changed.
 pub fn policy(events: &Events, generation: u32, loaded: &Arc<Loaded>) {
     let mut inner = lock::lock(&events.shared.inner);
     events::gather::know(&mut inner.gather, generation, loaded);
 }
 
-/// Adds an event of the program's own.
+/// Adds an event about the program itself.
 pub fn tell(events: &Events, kind: EventsKind, facts: &EventsFacts) {
     events::gather::tell(&mut lock::lock(&events.shared.inner).gather, kind, facts);
     wake(&events.shared);
 }
 
-/// Makes lines of all that has been noted; forgets all policies but the one named last.
+/// Converts all records to lines, and removes all policies except the latest.
 pub fn drain(events: &Events) {
     let mut inner = lock::lock(&events.shared.inner);
     events::gather::take(&mut inner.gather);
@@ -133,16 +133,16 @@ pub fn drain(events: &Events) {
     wake(&events.shared);
 }
 
-/// Opens the file of --events anew; goes on with the old one if that fails.
+/// Reopens the file of --events; retains the old one if that fails.
 pub fn rotate(events: &Events) {
     lock::lock(&events.shared.inner).rotate = true;
     wake(&events.shared);
 }
 
-/// Sends events to a client, which is answered {"ok":true} first.
-/// - verdicts: of the packets that it wants events of, as bits 1 << Verdict.
-/// - packets: with the packets' bytes and all that the policy could ask.
-/// - Gives the descriptor back if there are TAILS_MAX clients (EBUSY).
+/// Starts sending events to a client, after the answer {"ok":true}.
+/// - verdicts: verdicts whose events the client requests, as bits 1 << Verdict.
+/// - packets: true if events include the packet's bytes and the policy's input.
+/// - Returns the descriptor if there are already TAILS_MAX clients (EBUSY).
 pub fn tail(
     events: &Events,
     fd: OwnedFd,
@@ -168,7 +168,7 @@ pub fn tail(
     Ok(())
 }
 
-/// Adopts new clients.
+/// Creates sinks for new clients.
 fn take_clients(shared: &Shared, sinks: &mut Sinks) {
     let mut inner = lock::lock(&shared.inner);
     for (tail, sink) in inner.gather.tails.iter_mut().zip(&mut sinks.tails) {
@@ -178,7 +178,7 @@ fn take_clients(shared: &Shared, sinks: &mut Sinks) {
     }
 }
 
-/// Writes to a client, and forgets it if it has gone.
+/// Writes to a client, and removes it if its connection is closed.
 fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_ns: u64) {
     let Some(own) = sink else {
         return;
@@ -201,7 +201,7 @@ fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_
     events::gather::want(&inner.gather);
 }
 
-/// Writes what can be written.
+/// Writes to all sinks without blocking.
 fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
     let rotate = mem::take(&mut lock::lock(&shared.inner).rotate);
     take_clients(shared, sinks);
@@ -223,7 +223,7 @@ fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
     }
 }
 
-/// Lines that are still to be written.
+/// Returns the number of lines that are not written yet.
 fn left(inner: &Inner, sinks: &Sinks) -> u64 {
     let tails = inner.gather.tails.iter().flatten().map(|tail| &tail.lines);
     let waiting: u64 = inner
@@ -237,7 +237,7 @@ fn left(inner: &Inner, sinks: &Sinks) -> u64 {
     waiting + taken.map(events::sink::left).sum::<u64>()
 }
 
-/// Says that the thread sleeps, and looks once more. Returns whether there is something after all.
+/// Marks the thread as asleep, and checks the rings once more. Returns true if there is work.
 fn fall_asleep(shared: &Shared) -> bool {
     shared.bell.asleep.store(true, Ordering::Relaxed);
     fence(Ordering::SeqCst); // see event::flush
@@ -253,7 +253,7 @@ fn fall_asleep(shared: &Shared) -> bool {
     found
 }
 
-/// Waits for records, a wake-up, sinks, or for a time; none = without end.
+/// Waits for records, a wake-up, sinks, or a time; None = no limit.
 fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
     let stdout = io::stdout();
     let bell = shared.bell.event.as_fd();
@@ -264,18 +264,18 @@ fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
             _ => events::sink::fd(sink),
         };
         let flags = events::sink::events(sink);
-        // A sink that is watched for no event is reported nevertheless if its other end is closed.
+        // Sinks without events to wait for are left out, because poll would still report a closed connection.
         if let Some(fd) = fd.filter(|_| !flags.is_empty()) {
             polled.push(PollFd::new(fd, flags));
         }
     }
     let timeout = timeout_ms.map_or(PollTimeout::NONE, PollTimeout::from);
-    let _ = poll(&mut polled, timeout); // if it is interrupted, it was too long
+    let _ = poll(&mut polled, timeout); // an interruption ends the wait early
     shared.bell.asleep.store(false, Ordering::Relaxed);
     let _ = shared.bell.event.read();
 }
 
-/// One round. Returns for how many milliseconds to rest.
+/// Does one round of work. Returns the time to wait until the next one, in milliseconds.
 fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     let now_ns = wait::clock();
     let mut inner = lock::lock(&shared.inner);
@@ -295,7 +295,7 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
         rest(shared, &sinks, rest_ms);
     }
     let until_ns = wait::clock() + STOP_NS;
-    lock::lock(&shared.inner).gather.told_ns = 0; // what is still to be told is told now
+    lock::lock(&shared.inner).gather.told_ns = 0; // missed events are reported now
     loop {
         work(shared, &mut sinks);
         if left(&lock::lock(&shared.inner), &sinks) == 0 || wait::clock() >= until_ns {
@@ -305,10 +305,10 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
     }
 }
 
-/// Starts the thread, if anything can be wanted of it.
+/// Starts the thread, if events can ever be requested.
 pub fn start(events: &Events) -> Result<(), Failure> {
     if lock::lock(&events.shared.inner).gather.ring_records == 0 {
-        return Ok(()); // nothing can be wanted
+        return Ok(()); // no events can be requested
     }
     let Some(sinks) = lock::lock(&events.sinks).take() else {
         return Ok(());
@@ -325,8 +325,8 @@ pub fn start(events: &Events) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes lines of all that has been noted, writes what can be written within a second, and ends the
-/// thread, if there is one. The sink stays open.
+/// Converts all records to lines, writes as many as possible within a second, and ends the thread, if there is one. The
+/// sink stays open.
 pub fn stop(events: &Events) {
     let Some(thread) = lock::lock(&events.thread).take() else {
         return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: close
-//! From records to lines: what the workers' rings have, told by the policy that decided, at a rate, to
-//! a sink and to clients; and what was missed. All of it is under the lock of events.
+//! Conversion of records to lines: removes the records from the workers' rings, resolves their numbers by the policy
+//! that decided, limits the rate, adds the lines to the sink and to clients, and counts missed events. The lock of
+//! events guards all of its state.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -25,47 +26,47 @@ use crate::worker::event::{
 };
 use crate::worker::wait;
 
-/// The policies that records can be about: the one at hand, and the one before.
+/// Maximum number of policies to which records can refer: the current and the previous one.
 const POLICIES: usize = 2;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A policy generation.
+/// A policy with its generation.
 pub struct EventsKnown {
     generation: u32,
     loaded: Arc<Loaded>,
 }
 
-/// A client that follows.
+/// A client that follows events.
 pub struct EventsTail {
     pub lines: EventsLines,
-    /// Bits 1 << Verdict.
+    /// Verdicts whose events the client requests, as bits 1 << Verdict.
     pub verdicts: u32,
     pub packets: bool,
-    /// The connection, until the thread takes it.
+    /// Connection, until the thread takes it over.
     pub fd: Option<OwnedFd>,
 }
 
 pub struct EventsGather {
     pub bell: Arc<EventBell>,
-    /// Classes of `event` that at least one sink wants.
+    /// Classes of `event` that at least one sink requests.
     wanted: Arc<AtomicU32>,
     queue_first: u16,
-    /// Room in a ring; 0 = nothing can be wanted.
+    /// Number of records in a ring; 0 = no events can be requested.
     pub ring_records: usize,
     rate: u64,
     pub records: Vec<EventRecords>,
-    /// The lines of --events.
+    /// Lines for --events.
     pub lines: Option<EventsLines>,
     pub tails: [Option<EventsTail>; TAILS_MAX],
-    /// The last is the one at hand.
+    /// Policies; the last one is the current one.
     known: VecDeque<EventsKnown>,
     interfaces: Interfaces,
     /// Tokens of --events-rate, in billionths of a line.
     tokens: u64,
     refilled_ns: u64,
-    /// Lines left out since it was told last.
+    /// Number of lines over the rate since the last report.
     left_out: u64,
-    /// How much of bell.lost has been told.
+    /// Part of bell.lost that has been reported.
     lost_told: u64,
     pub told_ns: u64,
 }
@@ -75,7 +76,7 @@ fn unix_time() -> u64 {
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sends the workers the wanted kinds of events.
+/// Sets the classes of events that the workers record.
 pub fn want(gather: &EventsGather) {
     let mut wanted = if gather.lines.is_some() {
         DROP | REJECT | LOGGED | ANOMALY
@@ -88,7 +89,8 @@ pub fn want(gather: &EventsGather) {
     gather.wanted.store(wanted, Ordering::Relaxed);
 }
 
-/// Makes rings' other ends, and what wakes. has_sink: for lines of --events.
+/// Creates the reading side of the rings, and the wake-up.
+/// - has_sink: true if there are lines for --events.
 pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     let can_be_wanted = options.events.is_some() || options.control.is_some();
     let rate = u64::from(options.events_rate);
@@ -111,7 +113,7 @@ pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     })
 }
 
-/// See `events::ring`.
+/// Creates a worker's ring (`events::ring`).
 pub fn ring(gather: &mut EventsGather, index: u16) -> EventRing {
     take(gather);
     let (ring, records) = event::ring_make(
@@ -127,7 +129,7 @@ pub fn ring(gather: &mut EventsGather, index: u16) -> EventRing {
     ring
 }
 
-/// See `events::policy`.
+/// Adds a policy (`events::policy`).
 pub fn know(gather: &mut EventsGather, generation: u32, loaded: &Arc<Loaded>) {
     if gather.known.len() == POLICIES {
         gather.known.pop_front();
@@ -138,27 +140,27 @@ pub fn know(gather: &mut EventsGather, generation: u32, loaded: &Arc<Loaded>) {
     });
 }
 
-/// Forgets all policies but the one named last.
+/// Removes all policies except the latest.
 pub fn forget(gather: &mut EventsGather) {
     while gather.known.len() > 1 {
         gather.known.pop_front();
     }
 }
 
-/// Meanings of the numbers of a record.
+/// Returns the policy of a generation.
 fn known_of(gather: &EventsGather, generation: u32) -> Option<Arc<Loaded>> {
     let known = gather.known.iter().rev();
     let mut known = known.filter(|known| known.generation == generation);
     known.next().map(|known| Arc::clone(&known.loaded))
 }
 
-/// The name of an interface; empty = none.
+/// Returns the name of an interface; empty = none.
 fn name_of(interfaces: &mut Interfaces, index: u32) -> Vec<u8> {
     let name = interface::name(interfaces, index, wait::clock()).to_be_bytes();
     name.into_iter().take_while(|&byte| byte != 0).collect()
 }
 
-/// Uses a token of --events-rate, or counts a line that is left out.
+/// Uses a token of --events-rate, or counts a line over the rate. Returns true if there was a token.
 fn take_token(gather: &mut EventsGather) -> bool {
     let now_ns = wait::clock();
     let passed_ns = now_ns - gather.refilled_ns;
@@ -179,15 +181,17 @@ fn take_token(gather: &mut EventsGather) -> bool {
     true
 }
 
-/// count: what counts lines that find no room.
+/// Adds a line to a sink.
+/// - count: count for lines without room.
 fn put(lines: &mut EventsLines, line: &str, count: Count) {
     if !events::sink::put(lines, line.as_bytes()) {
         counts::add(count, 1);
     }
 }
 
-/// A line to all who want it, made when the first does: the log-th log statement's line, or the
-/// packet's for log == log_count.
+/// Returns a record's line, which is created for the first sink that needs it: the line of a log statement, or of the
+/// packet.
+/// - log: index of the log statement; log_count for the packet's line.
 fn line_of<'a>(
     line: &'a mut Option<String>,
     text: &EventText,
@@ -204,13 +208,13 @@ fn line_of<'a>(
     })
 }
 
-/// Sends a line of a record to all who want it. Only a packet's own line has its bytes.
+/// Adds a line of a record to the sinks that requested it. Only a packet's own line can include its bytes.
 fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count: usize) {
     let event = text.event;
     let classes = event::classes(event.status, event.truncated, &event.outcome);
     let is_packet = log == log_count;
     let (mut plain, mut full) = (None, None);
-    // Accepted packets are for followers alone.
+    // Only clients that follow get accepted packets.
     if gather.lines.is_some()
         && (!is_packet || classes & (DROP | REJECT | ANOMALY) != 0)
         && take_token(gather)
@@ -230,7 +234,7 @@ fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count:
     }
 }
 
-/// Makes lines of a record: one for each log statement, then the packet's.
+/// Converts a record to lines: one for each log statement, then the packet's.
 fn take_event(gather: &mut EventsGather, event: &Event) {
     let known = known_of(gather, event.generation);
     let noted = event.outcome.log_count as usize;
@@ -256,7 +260,7 @@ fn take_event(gather: &mut EventsGather, event: &Event) {
     }
 }
 
-/// Drains the rings. Returns whether there was anything.
+/// Converts all records in the rings. Returns true if there were any.
 pub fn take(gather: &mut EventsGather) -> bool {
     let mut found = false;
     for ring in 0..gather.records.len() {
@@ -272,7 +276,7 @@ pub fn take(gather: &mut EventsGather) -> bool {
     found
 }
 
-/// Reports to a sink the number of events it missed, if there is room again. Returns whether it has been told.
+/// Reports to a sink the number of events that it missed, if it has room. Returns true if it was reported.
 fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, missed: u64) -> bool {
     let facts = EventsFacts {
         text: place,
@@ -282,7 +286,7 @@ fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, miss
     events::sink::has_room(lines, line.as_bytes()) && events::sink::put(lines, line.as_bytes())
 }
 
-/// Reports to a sink the events that it lost for want of room.
+/// Reports to a sink the events that it lost because it had no room.
 fn tell_lost(lines: &mut EventsLines, place: &str) {
     let missed = lines.lost - lines.lost_told;
     if missed > 0 && tell_one(lines, EventsKind::Lost, Some(place), missed) {
@@ -290,14 +294,14 @@ fn tell_lost(lines: &mut EventsLines, place: &str) {
     }
 }
 
-/// Reports to a sink the events that the rings lost. Without room it is told later, with what the sink lost.
+/// Reports to a sink the events that the rings lost. Without room they are reported later, with the sink's own.
 fn tell_ring(lines: &mut EventsLines, ring: u64) {
     if ring > 0 && !tell_one(lines, EventsKind::Lost, Some("ring"), ring) {
         lines.lost += ring;
     }
 }
 
-/// Reports missed events, at most once a second. Returns whether something is still to be told.
+/// Reports missed events, at most once a second. Returns true if some are still unreported.
 pub fn tell_missed(gather: &mut EventsGather, now_ns: u64) -> bool {
     let ring = gather.bell.lost.load(Ordering::Relaxed) - gather.lost_told;
     let is_untold = |lines: &EventsLines| lines.lost > lines.lost_told;
@@ -325,7 +329,7 @@ pub fn tell_missed(gather: &mut EventsGather, now_ns: u64) -> bool {
     true
 }
 
-/// Adds an event of the program's own.
+/// Adds an event about the program itself.
 pub fn tell(gather: &mut EventsGather, kind: EventsKind, facts: &EventsFacts) {
     let line = events::text::own_line(unix_time(), kind, facts);
     if let Some(lines) = &mut gather.lines {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What events say of a packet's headers, in the shape of Suricata's EVE: docs/EVENTS.md.
+//! Headers of a packet in an event, in the format of Suricata's EVE (docs/EVENTS.md).
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::policy::print;
 use crate::policy::Type;
 use crate::spec::event::{EventHeaders, EventLine};
 
-/// Few enough that a double holds the number exactly.
+/// Number of bits of a flow ID, so that a double represents it exactly.
 const FLOW_ID_BITS: u32 = 51;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
@@ -37,7 +37,7 @@ fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }
 
-/// Goes on with a hash (FNV-1a).
+/// Adds bytes to a hash (FNV-1a).
 fn hash(so_far: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(so_far, |so_far, &byte| {
         (so_far ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
@@ -48,13 +48,13 @@ fn hash_end(so_far: u64, (address, port): (&[u8], u16)) -> u64 {
     hash(hash(so_far, address), &port.to_be_bytes())
 }
 
-/// Flow identifier: the same in both directions. 51 bits, as Suricata's. Nothing if
-/// the packet's addresses are not known.
+/// Returns the flow ID: the same in both directions, with 51 bits like Suricata's. None if the packet's addresses are
+/// unknown.
 pub fn flow_id(packet: &Packet) -> Option<u64> {
     let (source, destination) = packet::addresses(packet)?;
     let source = (source, packet.source_port);
     let destination = (destination, packet.destination_port);
-    // The lower end first, so that both directions are one flow.
+    // The lower end comes first, so that both directions have the same ID.
     let (low, high) = if source <= destination {
         (source, destination)
     } else {
@@ -64,7 +64,7 @@ pub fn flow_id(packet: &Packet) -> Option<u64> {
     Some((flow ^ flow >> FLOW_ID_BITS) & ((1 << FLOW_ID_BITS) - 1))
 }
 
-/// Protocols as Suricata names them.
+/// Returns Suricata's name of a protocol.
 fn protocol_name(protocol: u8) -> Cow<'static, str> {
     let name = match libc::c_int::from(protocol) {
         libc::IPPROTO_ICMP => "ICMP",
@@ -90,7 +90,7 @@ fn address(packet: &Packet, bytes: &[u8]) -> String {
     print::value(kind, bytes.iter().fold(0, fold))
 }
 
-/// Fills in the addresses and what follows from them; nothing if they are not known.
+/// Adds addresses, ports, protocol and flow ID, if the addresses are known.
 pub fn put_tuple(line: &mut EventLine, packet: &Packet) {
     let Some((source, destination)) = packet::addresses(packet) else {
         return;
@@ -165,7 +165,7 @@ fn put_layer4(headers: &mut EventHeaders, packet: &Packet) {
     }
 }
 
-/// Fills in the length and the headers, as Suricata's drop records have them.
+/// Adds length and headers, as in Suricata's drop records.
 pub fn put_layers(headers: &mut EventHeaders, packet: &Packet) {
     headers.len = packet.original.into();
     put_ip(headers, packet);

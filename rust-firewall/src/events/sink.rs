@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: close connect fcntl newfstatat openat poll pread64 recvfrom sendto socket statx write
-//! Where lines of events go: a file, stdout, a listener's Unix socket, or a client that follows. None
-//! of them ever keeps anybody waiting but the thread of events; what finds no room is counted, and
-//! the state of a sink is told once when it changes.
+//! Sinks of events: a file, stdout, a Unix socket, or a client that follows. A sink can block only the events thread.
+//! Lines without room are counted, and a sink's change of state is reported once.
 //!
-//! Theory of operation: lines are put into `EventsLines::pending` under the lock of events; the
-//! thread swaps it with `EventsSink::writing`, if that has been written, and writes without the lock.
-//! A line that was written in part is completed where it began; where that is gone, it is written
-//! again as a whole.
+//! Theory of operation: lines are added to `EventsLines::pending` under the lock of events. When the thread has written
+//! `EventsSink::writing`, it swaps the two, and writes without the lock. The rest of a partly written line is written
+//! to the same file or connection; if that is closed, the complete line is written again.
 
 use std::io;
 use std::mem;
@@ -28,14 +26,14 @@ use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set, strerror, Failure, LogExit};
 use crate::privilege;
 
-/// Bytes of lines that wait to be written, and that are being written.
+/// Size of the buffer for waiting lines, and of the one for lines that are being written, in bytes.
 pub const ROOM: usize = 1 << 20;
-/// Bytes of room for a client.
+/// Size of a client's buffers, in bytes.
 pub const ROOM_TAIL: usize = 1 << 18;
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o640);
 const RETRY_NS: u64 = 1_000_000_000;
 const UNIX_PREFIX: &str = "unix:";
-/// Bytes that a writable pipe accepts at once.
+/// Number of bytes that a writable pipe accepts at once.
 const PIPE_BYTES: usize = libc::PIPE_BUF;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,37 +45,38 @@ pub enum EventsSinkKind {
     Tail,
 }
 
-/// State guarded by the lock.
+/// Lines that wait to be written, guarded by the lock.
 pub struct EventsLines {
     room: usize,
     pending: Vec<u8>,
-    /// Lines that found no room.
+    /// Number of lines without room.
     pub lost: u64,
-    /// How many of them have been told.
+    /// Number of these lines that have been reported.
     pub lost_told: u64,
 }
 
-/// State of the thread alone.
+/// State of a sink that only the thread uses.
 pub struct EventsSink {
     pub kind: EventsSinkKind,
-    /// The path of a file or a socket, as it is told.
+    /// Path of a file or a socket, for messages.
     pub path: String,
-    /// None = not open: it is tried again at retry_ns.
+    /// Descriptor; None = not open: the next attempt is at retry_ns.
     fd: Option<Arc<OwnedFd>>,
     writing: Vec<u8>,
-    /// Bytes that are written.
+    /// Number of bytes of writing that are written.
     written: usize,
-    /// There is more to write than the sink takes at once.
+    /// True if the sink has accepted only a part of the lines.
     blocked: bool,
-    /// The sink takes no lines, which has been told.
+    /// True if the sink accepts no lines, which has been reported.
     troubled: bool,
-    /// When the trouble began.
+    /// Value of lost when the trouble began.
     lost_then: u64,
-    /// After an error: when it is tried again.
+    /// Time of the next attempt after an error.
     retry_ns: u64,
 }
 
-/// Makes a buffer without lines. room: its size in bytes.
+/// Creates an empty buffer of lines.
+/// - room: its size in bytes.
 pub fn lines_make(room: usize) -> EventsLines {
     EventsLines {
         room,
@@ -87,12 +86,12 @@ pub fn lines_make(room: usize) -> EventsLines {
     }
 }
 
-/// Whether a line finds room.
+/// Returns true if there is room for a line.
 pub fn has_room(lines: &EventsLines, line: &[u8]) -> bool {
     line.len() <= lines.room.saturating_sub(lines.pending.len())
 }
 
-/// Swaps the pending lines with the written ones. Returns the number of lines dropped so far.
+/// Swaps the pending lines with the written ones. Returns the number of lost lines so far.
 pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     if let Some(written) = written {
         written.clear();
@@ -101,7 +100,7 @@ pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     lines.lost
 }
 
-/// Ends the last line of a file, should the firewall before have died within it.
+/// Ends the last line of a file, because a killed firewall may have written a part of it.
 fn end_last_line(folder: &OwnedFd, name: &str, fd: &OwnedFd) {
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
     let Ok(file) = openat(folder, name, flags, Mode::empty()) else {
@@ -116,11 +115,11 @@ fn end_last_line(folder: &OwnedFd, name: &str, fd: &OwnedFd) {
         && pread(&file, &mut last, found.st_size - 1) == Ok(1)
         && last != [b'\n']
     {
-        let _ = write(fd, b"\n"); // what can't be written now is told when a line is
+        let _ = write(fd, b"\n"); // an error is reported when a line is written
     }
 }
 
-/// Opens or creates a file as the program's user; a link that others could have made is not followed.
+/// Opens or creates a file with the user's rights; does not follow a link that others could have created.
 fn open_file(path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_WRONLY
         | OFlag::O_APPEND
@@ -134,7 +133,7 @@ fn open_file(path: &str) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Why a file could not be opened.
+/// Returns the reason why a file could not be opened.
 fn reason(error: Errno) -> String {
     match error {
         Errno::ELOOP => "it is a link, or others could lead it elsewhere by one".to_owned(),
@@ -158,7 +157,7 @@ fn reopen(sink: &EventsSink) -> Result<Arc<OwnedFd>, Errno> {
     fd.map(Arc::new)
 }
 
-/// Reports once that events are lost from now on.
+/// Reports once that events are being lost.
 fn begin_trouble(sink: &mut EventsSink, what: &str) {
     if mem::replace(&mut sink.troubled, true) || sink.kind == EventsSinkKind::Tail {
         return;
@@ -197,7 +196,8 @@ fn make(kind: EventsSinkKind, path: &str, fd: Option<OwnedFd>, room: usize) -> E
     }
 }
 
-/// Opens what --events names. inherited: see `events::open`.
+/// Opens the destination of --events.
+/// - inherited: as in `events::open`.
 pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failure> {
     if place == "-" {
         return Ok(make(EventsSinkKind::Stdout, "stdout", None, ROOM));
@@ -210,7 +210,7 @@ pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failu
     if sink.fd.is_none() {
         match reopen(&sink) {
             Ok(fd) => sink.fd = Some(fd),
-            // A reader may come later.
+            // A reader of the socket or pipe may come later.
             Err(error) if kind == EventsSinkKind::Unix || error == Errno::ENXIO => {
                 begin_trouble(&mut sink, &reason(error));
             }
@@ -229,18 +229,18 @@ pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failu
     Ok(sink)
 }
 
-/// The descriptor of a file that is open.
+/// Returns the descriptor of an open file.
 pub fn file(sink: &EventsSink) -> Option<Arc<OwnedFd>> {
     let fd = sink.fd.as_ref();
     fd.filter(|_| sink.kind == EventsSinkKind::File).cloned()
 }
 
-/// Makes a sink of a client.
+/// Creates a sink for a client.
 pub fn client(fd: OwnedFd) -> EventsSink {
     make(EventsSinkKind::Tail, "tail", Some(fd), ROOM_TAIL)
 }
 
-/// Adds a line, or counts that there was no room. Returns whether there was.
+/// Adds a line, or counts it as lost. Returns true if there was room.
 pub fn put(lines: &mut EventsLines, line: &[u8]) -> bool {
     if !has_room(lines, line) {
         lines.lost += 1;
@@ -250,28 +250,28 @@ pub fn put(lines: &mut EventsLines, line: &[u8]) -> bool {
     true
 }
 
-/// The descriptor, if it is a file or a socket that is open.
+/// Returns the descriptor of an open file or socket.
 pub fn fd(sink: &EventsSink) -> Option<BorrowedFd<'_>> {
     sink.fd.as_ref().map(AsFd::as_fd)
 }
 
-/// The place where the line begins that has been written in part.
+/// Returns the offset of the partly written line.
 fn line_start(sink: &EventsSink) -> usize {
     let written = sink.writing.get(..sink.written).unwrap_or_default();
     let end = written.iter().rposition(|&byte| byte == b'\n');
     end.map_or(0, |end| end + 1)
 }
 
-/// A partly written line is written again as a whole.
+/// Makes the partly written line be written again from its start.
 fn again(sink: &mut EventsSink) {
     sink.written = line_start(sink);
 }
 
-/// Notes what went wrong; it is tried again later.
+/// Reports an error, and sets the time of the next attempt.
 fn fail(sink: &mut EventsSink, error: Errno, now_ns: u64) {
     begin_trouble(sink, &reason(error));
     sink.retry_ns = now_ns + RETRY_NS;
-    // A full disk is waited for; other ends are gone.
+    // A file stays open until its disk has space; connections and broken pipes are closed.
     if matches!(sink.kind, EventsSinkKind::Unix | EventsSinkKind::Tail) || error == Errno::EPIPE {
         sink.fd = None;
         again(sink);
@@ -282,8 +282,8 @@ fn to_write(sink: &EventsSink) -> &[u8] {
     sink.writing.get(sink.written..).unwrap_or_default()
 }
 
-/// Whole lines, as many as a pipe that can be written to takes at once; or one that is longer, whose
-/// reader is waited for.
+/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line, for which the thread
+/// waits.
 fn portion(sink: &EventsSink) -> &[u8] {
     let left = to_write(sink);
     let Some(fits) = left.get(..PIPE_BYTES) else {
@@ -294,8 +294,8 @@ fn portion(sink: &EventsSink) -> &[u8] {
     end.and_then(|end| left.get(..=end)).unwrap_or(left)
 }
 
-/// Writes whole lines between the reports, which are printed under the same lock. A line that was
-/// written in part is ended and begun anew, since a report may have followed.
+/// Writes complete lines to stdout, where other threads print reports under the same lock. A partly written line is
+/// ended and begun again, because a report may have followed.
 fn write_stdout(sink: &mut EventsSink) -> Result<usize, Errno> {
     let out = io::stdout();
     let mut polled = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
@@ -331,7 +331,7 @@ fn lines_of(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// Counts the lines that were written.
+/// Counts the written lines.
 fn count(sink: &EventsSink, from: usize) {
     if sink.kind != EventsSinkKind::Tail {
         let written = sink.writing.get(from..sink.written).unwrap_or_default();
@@ -343,12 +343,12 @@ fn is_regular(found: &FileStat) -> bool {
     SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
 }
 
-/// Whether a file was deleted: nobody would ever read it.
+/// Returns true if a file was deleted, so that nobody can read it.
 fn is_deleted(fd: &OwnedFd) -> bool {
     fstat(fd).is_ok_and(|found| found.st_nlink == 0 && is_regular(&found))
 }
 
-/// Opens what is not open, or what is no longer there. Returns whether it can be written to.
+/// Opens a sink that is not open, or whose file was deleted. Returns true if it can be written to.
 fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
     match sink.kind {
         EventsSinkKind::Stdout => return true,
@@ -368,8 +368,8 @@ fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
     sink.fd.is_some()
 }
 
-/// Takes over the pending lines if all earlier ones have been written. swap: `swap`, under
-/// the lock. Returns whether there is something to write.
+/// Takes over the pending lines if all earlier ones have been written. Returns true if there is something to write.
+/// - swap: calls `swap` under the lock.
 fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64) -> bool {
     if sink.written < sink.writing.len() {
         return true;
@@ -379,7 +379,8 @@ fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64
     !sink.writing.is_empty()
 }
 
-/// Writes what can be written without waiting.
+/// Writes as much as possible without blocking.
+/// - swap: as in `take`.
 pub fn flush(
     sink: &mut EventsSink,
     swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64,
@@ -414,7 +415,7 @@ pub fn flush(
     }
 }
 
-/// Opens a file anew.
+/// Reopens a file.
 pub fn rotate(sink: &mut EventsSink) {
     if sink.kind != EventsSinkKind::File {
         return;
@@ -433,13 +434,12 @@ pub fn rotate(sink: &mut EventsSink) {
     }
 }
 
-/// Checks whether the other end is still there. A client that is not, and one that could not be
-/// written to, has no descriptor then.
+/// Checks whether a connection is closed. Afterwards a client whose connection is closed or broken has no descriptor.
 pub fn look(sink: &mut EventsSink, now_ns: u64) {
     let Some(fd) = sink.fd.as_ref().filter(|_| is_socket(sink)) else {
         return;
     };
-    // Its content does not matter.
+    // Received bytes are ignored.
     let mut said = [0; 256];
     match recv(fd.as_raw_fd(), &mut said, MsgFlags::MSG_DONTWAIT) {
         Ok(0) => fail(sink, Errno::EPIPE, now_ns),
@@ -452,7 +452,7 @@ fn is_socket(sink: &EventsSink) -> bool {
     matches!(sink.kind, EventsSinkKind::Unix | EventsSinkKind::Tail)
 }
 
-/// Events to poll the descriptor for.
+/// Returns the events for which to poll the descriptor.
 pub fn events(sink: &EventsSink) -> PollFlags {
     let mut flags = PollFlags::empty();
     if is_socket(sink) {
@@ -464,12 +464,12 @@ pub fn events(sink: &EventsSink) -> PollFlags {
     flags
 }
 
-/// Lines that were taken over and not written.
+/// Returns the number of lines that were taken over and not written.
 pub fn left(sink: &EventsSink) -> u64 {
     lines_of(to_write(sink))
 }
 
-/// Lines that wait.
+/// Returns the number of pending lines.
 pub fn lines_left(lines: &EventsLines) -> u64 {
     lines_of(&lines.pending)
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events as lines of JSON, in the shape of Suricata's EVE: docs/EVENTS.md. All lines end in a line
-//! end.
+//! Events as lines of JSON, in the format of Suricata's EVE (docs/EVENTS.md). Each line has its line end.
 
 use std::borrow::Cow;
 
@@ -32,15 +31,15 @@ use crate::worker::event::{self, Event};
 
 const LINKTYPE_RAW: u64 = 101;
 
-/// A record, and what its numbers stand for.
+/// A record with the meaning of its numbers.
 #[derive(Clone, Copy)]
 pub struct EventText<'a> {
     pub event: &'a Event,
-    /// The policy of the record's generation; none if there is none, or it is no longer known.
+    /// Policy of the record's generation; None if there was no policy, or it has been removed.
     pub policy: Option<(&'a Policy, &'a Compiled)>,
-    /// Empty = none.
+    /// Name of the interface at which the packet arrived; empty = none.
     pub iifname: &'a [u8],
-    /// Empty = none.
+    /// Name of the interface by which the packet leaves; empty = none.
     pub oifname: &'a [u8],
 }
 
@@ -50,7 +49,7 @@ fn timestamp(time_ns: u64) -> Cow<'static, str> {
     text.to_string().into()
 }
 
-/// Position of a rule in the policy's text.
+/// Adds the position and the comment of a rule.
 fn put_rule_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace) {
     let comment = describe::rule(policy, place).and_then(|rule| rule.comment.clone());
     own.rule = Some(describe::place(policy, place).into());
@@ -67,7 +66,7 @@ fn put_chain_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace
     own.chain = chain.map(|chain| chain.name.clone().into());
 }
 
-/// Source of the verdict.
+/// Adds the origin of the verdict.
 fn put_by(own: &mut EventTwinwall, text: &EventText) {
     let outcome = &text.event.outcome;
     let name = match outcome.by {
@@ -91,7 +90,7 @@ fn put_by(own: &mut EventTwinwall, text: &EventText) {
     }
 }
 
-/// Members of our own object that every packet has.
+/// Adds the members of the object `twinwall` that every packet has.
 fn put_own(own: &mut EventTwinwall, event: &Event) {
     let outcome = &event.outcome;
     let mark = if outcome.mark_set {
@@ -107,7 +106,7 @@ fn put_own(own: &mut EventTwinwall, event: &Event) {
     own.mark = (outcome.mark_set || mark != 0).then_some(mark.into());
 }
 
-/// All that the policy could ask about a packet besides its bytes.
+/// Returns the policy's input for a packet, without the packet's bytes.
 fn input_of(text: &EventText, packet: &Packet) -> EventInput {
     let event = text.event;
     let ct_state = |state: u32| print::value(Type::CtState, state.into()).into();
@@ -138,7 +137,7 @@ fn put_packet(line: &mut EventLine, text: &EventText, packet: &Packet) {
     line.input = Some(input_of(text, packet));
 }
 
-/// A name that came in a packet: bytes that are no printable ASCII as `?`; nothing if it is empty.
+/// Returns a name from a packet, with `?` for bytes that are not printable ASCII; None if it is empty.
 pub fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
     let show = |byte: &u8| match byte {
         b' '..=b'~' => char::from(*byte),
@@ -147,19 +146,19 @@ pub fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
     (!name.is_empty()).then(|| name.iter().map(show).collect::<String>().into())
 }
 
-/// The highest version that a client offers; none if it offers none.
+/// Returns the highest version that a client offers; None if it offers none.
 fn version_of(names: &Names) -> Option<Cow<'static, str>> {
     let version = print::value(Type::TlsVersion, names.version.into());
     (names.version != 0).then(|| format!("TLS {version}").into())
 }
 
-/// The type of a query, in capitals.
+/// Returns the type of a query, in capital letters.
 fn type_of(names: &Names) -> Cow<'static, str> {
     let kind = print::value(Type::DnsType, names.dns_type.into());
     kind.to_ascii_uppercase().into()
 }
 
-/// Names that the packet's client has shown, in the object of its protocol.
+/// Adds the names that the packet's client has shown, in the object of its protocol.
 fn put_names(line: &mut EventLine, names: &Names) {
     if names.state != NamesState::Known {
         return;
@@ -191,7 +190,7 @@ fn put_names(line: &mut EventLine, names: &Names) {
     }
 }
 
-/// A line as it begins, up to the type's own.
+/// Returns the beginning of a line: the members before those of its type.
 fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLine {
     let interface = |name: &[u8]| (!name.is_empty()).then(|| object::string_of(name).into());
     let mut line = EventLine {
@@ -225,7 +224,7 @@ fn anomaly_of(event: &Event) -> EventAnomaly {
     }
 }
 
-/// Suricata's name of the reason of a drop.
+/// Returns Suricata's name of the reason for a drop.
 fn reason_of(by: DecideBy) -> Cow<'static, str> {
     match by {
         DecideBy::Rule => "rules".into(),
@@ -233,7 +232,7 @@ fn reason_of(by: DecideBy) -> Cow<'static, str> {
     }
 }
 
-/// The object of a verdict, under its name.
+/// Adds the object of a verdict, under its name.
 fn put_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
     let outcome = &event.outcome;
     let mut headers = EventHeaders::default();
@@ -252,13 +251,13 @@ fn put_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
                 reply: reply.unwrap_or_default().into(),
             });
         }
-        // Nothing else is decided.
+        // There is no other verdict.
         _ => line.accept = Some(EventAccept { headers }),
     }
 }
 
-/// The line of a packet: accept, drop, reject or anomaly.
-/// packet: with the packet's bytes and all that the policy could ask.
+/// Returns the line of a packet: accept, drop, reject or anomaly.
+/// - packet: true to include the packet's bytes and the policy's input.
 pub fn packet(text: &EventText, packet: bool) -> String {
     let event = text.event;
     let parsed = event::packet(event);
@@ -278,8 +277,8 @@ pub fn packet(text: &EventText, packet: bool) -> String {
     object::line(&line)
 }
 
-/// The line of a log statement that the packet passed, by its place in outcome.logs; nothing if it
-/// does not stand in the policy.
+/// Returns the line of a log statement; None if the policy does not have it.
+/// - log: index in outcome.logs.
 pub fn log(text: &EventText, log: usize) -> Option<String> {
     let event = text.event;
     let parsed = event::packet(event);
@@ -305,7 +304,8 @@ pub fn log(text: &EventText, log: usize) -> Option<String> {
     Some(object::line(&line))
 }
 
-/// The line of one of the program's own events. time_ns: UNIX time.
+/// Returns the line of an event about the program itself.
+/// - time_ns: UNIX time.
 pub fn own_line(time_ns: u64, kind: EventsKind, facts: &EventsFacts) -> String {
     let names = spec::event::names(kind);
     object::line(&EventOwnLine {
