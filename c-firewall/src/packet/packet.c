@@ -5,29 +5,29 @@
 #include <stddef.h>
 
 enum {
-    IPV4_MORE_FRAGMENTS = 0x2000, // in the 16 bits of flags and offset
-    IPV4_OFFSET_MASK = 0x1fff,    // in units of 8 bytes
-    IPV6_MORE_FRAGMENTS = 0x0001, // in the 16 bits of offset and flags
-    IPV6_OFFSET_MASK = 0xfff8,    // in bytes
-    PORTS_BYTES = 4,              // at the start of TCP and UDP headers
-    ICMP_TYPE_CODE_BYTES = 2,     // at the start of ICMP headers
+    IPV4_MORE_FRAGMENTS = 0x2000, // bit in the 16 bits of flags and offset
+    IPV4_OFFSET_MASK = 0x1fff,    // mask of the offset, in units of 8 bytes
+    IPV6_MORE_FRAGMENTS = 0x0001, // bit in the 16 bits of offset and flags
+    IPV6_OFFSET_MASK = 0xfff8,    // mask of the offset, in bytes
+    PORTS_BYTES = 4,              // size of the ports at the start of TCP and UDP headers
+    ICMP_TYPE_CODE_BYTES = 2,     // size of type and code at the start of ICMP headers
 };
 
 static uint16_t be16(const uint8_t *bytes) { return (uint16_t)(bytes[0] << 8 | bytes[1]); }
 
-/// Whether a header of so many bytes fits before the end that the IP header claims.
+/// Returns true if a header of this length lies before the packet's end by its IP header.
 static bool fits(const struct packet *packet, uint32_t offset, uint32_t bytes) {
     return offset <= packet->end && bytes <= packet->end - offset;
 }
 
-/// The header at offset if so many bytes of it were captured, else NULL.
+/// Returns the header at an offset if all of its bytes were captured, else NULL.
 static const uint8_t *header_at(const struct packet *packet, uint32_t offset, uint32_t bytes) {
     if (offset > packet->captured || bytes > packet->captured - offset)
         return NULL;
     return packet->bytes + offset;
 }
 
-/// Reads the ports if their bytes are there, however short the header is otherwise.
+/// Parses the ports if their bytes were captured, even if the rest of the header is missing.
 static void read_ports(struct packet *packet) {
     const uint8_t *ports = header_at(packet, packet->l4_offset, PORTS_BYTES);
 
@@ -68,7 +68,7 @@ static enum packet_status parse_udp(struct packet *packet) {
         return PACKET_BEYOND_COPY;
     length = be16(udp + 4);
     if (length == 0 && available > PACKET_LENGTH_MAX)
-        return PACKET_OK; // a GSO packet or a jumbogram: too long for the field
+        return PACKET_OK; // a GSO packet or a jumbogram, which is too long for the field
     if (length < PACKET_UDP_HEADER_BYTES)
         return PACKET_UDP_LENGTH;
     if (length > available && !packet->fragment)
@@ -76,7 +76,8 @@ static enum packet_status parse_udp(struct packet *packet) {
     return PACKET_OK;
 }
 
-/// ICMP and ICMPv6, which begin alike. short_status: what to call a header that is not whole.
+/// Parses ICMP or ICMPv6, whose headers begin with the same fields.
+/// - short_status: status of an incomplete header.
 static enum packet_status parse_icmp(struct packet *packet, enum packet_status short_status) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint8_t *icmp = header_at(packet, packet->l4_offset, ICMP_TYPE_CODE_BYTES);
@@ -93,7 +94,7 @@ static enum packet_status parse_icmp(struct packet *packet, enum packet_status s
     return PACKET_OK;
 }
 
-/// Notes what stands behind the network header, unless AH stood there before.
+/// Sets the transport header, unless AH came before it.
 static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offset) {
     if (packet->has_transport)
         return;
@@ -102,7 +103,8 @@ static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offs
     packet->transport_offset = offset;
 }
 
-/// A protocol that is not parsed: policies read where most have their ports.
+/// Returns the status of a packet with a protocol that is not parsed. It must have the bytes that
+/// are ports in most protocols, because policies read them.
 static enum packet_status parse_other(const struct packet *packet) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint32_t bytes = available < PORTS_BYTES ? available : PORTS_BYTES;
@@ -110,7 +112,8 @@ static enum packet_status parse_other(const struct packet *packet) {
     return header_at(packet, packet->l4_offset, bytes) ? PACKET_OK : PACKET_BEYOND_COPY;
 }
 
-/// Parses the layer 4 header, which begins at offset <= packet->end.
+/// Parses the layer 4 header.
+/// - offset: at most packet->end.
 static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
     packet->l4_offset = offset;
     if (packet->protocol == IPPROTO_TCP)
@@ -124,7 +127,7 @@ static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
     return parse_other(packet);
 }
 
-/// Notes that the way to the transport header is cut.
+/// Records that the captured bytes end before the transport header.
 static enum packet_status cut_headers(struct packet *packet) {
     packet->headers_beyond = true;
     return PACKET_BEYOND_COPY;
@@ -144,7 +147,7 @@ static enum packet_status parse_ipv4(struct packet *packet) {
         return PACKET_IPV4_HEADER_LENGTH;
     total_bytes = be16(ip + 2);
     if (total_bytes == 0 && packet->original > PACKET_LENGTH_MAX)
-        total_bytes = packet->original; // a GSO packet: too long for the field
+        total_bytes = packet->original; // a GSO packet, which is too long for the field
     if (total_bytes < header_bytes || total_bytes > packet->original)
         return PACKET_IPV4_TOTAL_LENGTH;
     packet->end = total_bytes;
@@ -170,7 +173,7 @@ static bool is_extension(uint8_t next_header) {
            next_header == IPPROTO_DSTOPTS;
 }
 
-/// The bit of an extension header in packet.extensions; 0 = it has none.
+/// Returns the bit of an extension header in packet.extensions; 0 = none.
 static uint8_t extension_bit(uint8_t next_header) {
     switch (next_header) {
     case IPPROTO_HOPOPTS:
@@ -188,7 +191,7 @@ static uint8_t extension_bit(uint8_t next_header) {
     }
 }
 
-/// The length of an extension header from its second byte (RFC 8200 section 4, RFC 4302
+/// Returns the length of an extension header by its second byte (RFC 8200 section 4, RFC 4302
 /// section 2.2).
 static uint32_t extension_bytes(uint8_t type, uint8_t length) {
     if (type == IPPROTO_FRAGMENT)
@@ -198,15 +201,15 @@ static uint32_t extension_bytes(uint8_t type, uint8_t length) {
     return (length + 1U) * 8;
 }
 
-/// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
-/// the chain follows in a later fragment.
+/// Parses the fragment header at an offset. For a later fragment it sets later_fragment and
+/// protocol, because such a fragment has no further headers.
 static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t offset,
                                               const uint8_t *extension) {
     const uint32_t offset_flags = be16(extension + 2);
     const uint32_t fragment_offset = offset_flags & IPV6_OFFSET_MASK;
     const uint32_t fragment_bytes = packet->end - offset - PACKET_IPV6_EXTENSION_BYTES;
 
-    // An atomic fragment (RFC 6946) is whole.
+    // An atomic fragment (RFC 6946) is a complete packet.
     if (fragment_offset > 0 || (offset_flags & IPV6_MORE_FRAGMENTS))
         packet->fragment = true;
     if (fragment_offset == 0)
@@ -218,14 +221,14 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
     return PACKET_OK;
 }
 
-/// Walks the extension headers. Ends at *offset with PACKET_OK at what is none, at "no next header"
-/// or at a later fragment.
+/// Parses the extension headers. Ends with PACKET_OK and *offset set at the first other header, at
+/// "no next header" or at a later fragment.
 static enum packet_status walk_extensions(struct packet *packet, uint32_t *offset) {
     for (int extensions = 0; is_extension(packet->protocol); extensions++) {
         const uint8_t *extension = header_at(packet, *offset, PACKET_IPV6_EXTENSION_BYTES);
         uint32_t bytes;
 
-        // A chain that is cut is cut first: its end isn't known.
+        // A cut chain counts as cut, not as too long: its end is unknown.
         if (!extension && fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))
             return PACKET_BEYOND_COPY;
         if (extensions == PACKET_IPV6_EXTENSIONS_MAX)
@@ -247,14 +250,14 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
     return PACKET_OK;
 }
 
-/// Bytes of an extension header that ipv6_find_hdr reads.
+/// Returns the number of bytes of an extension header that ipv6_find_hdr reads.
 static uint32_t extension_read_bytes(uint8_t type) {
     return type == IPPROTO_ROUTING || type == IPPROTO_FRAGMENT ? 4 : 2;
 }
 
-/// Walks the extension headers as ipv6_find_hdr of the kernel does, which takes them as they come:
-/// any number, and lengths beyond the end. Ends early where bytes are missing; sets headers_beyond
-/// if they are the copy's.
+/// Finds the transport header like ipv6_find_hdr of the kernel, which accepts any number of
+/// extension headers, and lengths beyond the packet's end. Ends early if bytes are missing; sets
+/// headers_beyond if they were not captured.
 static void find_transport(struct packet *packet, uint8_t next_header) {
     uint32_t offset = PACKET_IPV6_HEADER_BYTES;
 

@@ -12,27 +12,27 @@
 enum {
     MAGIC_US = 0xa1b2c3d4,
     MAGIC_NS = 0xa1b23c4d,
-    MAGIC_NG = 0x0a0d0d0a,       // the type of a section header, the same in both byte orders
-    MAGIC_NG_ORDER = 0x1a2b3c4d, // in a section header
-    HEAD_BYTES = 24,             // of a pcap file
-    RECORD_BYTES = 16,           // before each packet of a pcap file
-    BLOCK_HEAD_BYTES = 8,        // type and length of a pcapng block
-    BLOCK_LEAST = 12,            // with the length once more behind it
-    SECTION_BYTES = 16,          // of a section header's body
-    INTERFACE_BYTES = 8,         // of an interface description's body, without options
-    PACKET_BYTES = 20,           // of an enhanced packet's body, without the packet
-    SIMPLE_BYTES = 4,            // of a simple packet's body, without the packet
-    BLOCK_INTERFACE = 1,         // Interface Description Block
-    BLOCK_SIMPLE = 3,            // Simple Packet Block
-    BLOCK_PACKET = 6,            // Enhanced Packet Block
-    OPTION_HEAD_BYTES = 4,       // code and length of an option
-    OPTION_COMMENT = 1,          // opt_comment
-    OPTION_RESOLUTION = 9,       // if_tsresol
-    OPTION_OFFSET = 14,          // if_tsoffset
-    RESOLUTION_US = 6,           // 10^-6
-    RESOLUTION_NS = 9,           // 10^-9
-    RESOLUTION_BINARY = 0x80,    // 2^-n
-    RESOLUTION_MAX = 19,         // 10^19 is the highest power of ten in 64 bits
+    MAGIC_NG = 0x0a0d0d0a,       // type of a section header, the same in both byte orders
+    MAGIC_NG_ORDER = 0x1a2b3c4d, // magic number of the byte order, in a section header
+    HEAD_BYTES = 24,             // size of the header of a pcap file
+    RECORD_BYTES = 16,           // size of the header of each packet in a pcap file
+    BLOCK_HEAD_BYTES = 8,        // size of type and length of a pcapng block
+    BLOCK_LEAST = 12,         // minimum size of a block: type, and length before and after its body
+    SECTION_BYTES = 16,       // minimum size of a section header's body
+    INTERFACE_BYTES = 8,      // size of an interface description's body, without options
+    PACKET_BYTES = 20,        // size of an enhanced packet's body, without the packet
+    SIMPLE_BYTES = 4,         // size of a simple packet's body, without the packet
+    BLOCK_INTERFACE = 1,      // type of an Interface Description Block
+    BLOCK_SIMPLE = 3,         // type of a Simple Packet Block
+    BLOCK_PACKET = 6,         // type of an Enhanced Packet Block
+    OPTION_HEAD_BYTES = 4,    // size of code and length of an option
+    OPTION_COMMENT = 1,       // code of opt_comment
+    OPTION_RESOLUTION = 9,    // code of if_tsresol
+    OPTION_OFFSET = 14,       // code of if_tsoffset
+    RESOLUTION_US = 6,        // resolution of 10^-6 seconds
+    RESOLUTION_NS = 9,        // resolution of 10^-9 seconds
+    RESOLUTION_BINARY = 0x80, // bit for a resolution of 2^-n seconds
+    RESOLUTION_MAX = 19,      // highest power of ten in 64 bits: 10^19
     RESOLUTION_BINARY_MAX = 63,
 };
 
@@ -59,7 +59,7 @@ static uint64_t u64_at(const struct pcap *pcap, const uint8_t *bytes) {
     return pcap->swapped ? bswap_64(value) : value;
 }
 
-/// The capture is wrong at a byte. Returns -EINVAL.
+/// Fills in a failure for damage at a byte of the capture. Returns -EINVAL.
 static int fail_at(const struct pcap *pcap, uint64_t at, const char *cause,
                    struct failure *failure) {
     failure_set(failure, LOG_EXIT_USAGE, "%s: the capture is damaged at byte %" PRIu64 ": %s",
@@ -73,7 +73,7 @@ static int fail_reading(const struct pcap *pcap, int error, struct failure *fail
     return -error;
 }
 
-/// Reads so many bytes. Returns 1, 0 at the end of the file if `may_end` and nothing is left, or
+/// Reads bytes. Returns 1, 0 at the end of the file if `may_end` is set and no byte was read, or
 /// -errno with failure filled in.
 static int read_bytes(struct pcap *pcap, uint8_t *bytes, size_t count, bool may_end,
                       struct failure *failure) {
@@ -88,7 +88,7 @@ static int read_bytes(struct pcap *pcap, uint8_t *bytes, size_t count, bool may_
     return got == 0 && may_end ? 0 : fail_at(pcap, pcap->at, "it ends here", failure);
 }
 
-/// Reads so many bytes into the block. Returns 1, or -errno with failure filled in.
+/// Reads bytes into the block. Returns 1, or -errno with failure filled in.
 static int read_block(struct pcap *pcap, size_t count, struct failure *failure) {
     if (count > PCAP_BLOCK_MAX)
         return fail_at(pcap, pcap->at, "a packet or block of more than 16 MiB", failure);
@@ -125,7 +125,7 @@ static int add_interface(struct pcap *pcap, const struct pcap_interface *interfa
     return 1;
 }
 
-/// Reads the rest of a pcap file's head. begin: its first 4 bytes. Returns 1 or -errno.
+/// Reads the header of a pcap file after its magic number. Returns 1 or -errno.
 static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure) {
     struct pcap_interface interface = {.resolution =
                                            magic == MAGIC_NS ? RESOLUTION_NS : RESOLUTION_US};
@@ -133,15 +133,15 @@ static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure)
 
     if (result < 0)
         return result;
-    // Behind version, zone and accuracy: the snap length, which nothing depends on.
+    // Version, zone, accuracy and snap length come before it; nothing depends on them.
     interface.link = (uint16_t)u32_at(pcap, pcap->block + 16);
     return add_interface(pcap, &interface, failure);
 }
 
-/// Reads the body of a section header, behind its type. Returns 1 or -errno.
+/// Reads a section header after its type. Returns 1 or -errno.
 static int open_section(struct pcap *pcap, struct failure *failure) {
     const uint64_t at = pcap->at - sizeof(uint32_t);
-    uint8_t head[8]; // its length, and its byte order
+    uint8_t head[8]; // its length and its byte order
     uint32_t order, length;
     int result = read_bytes(pcap, head, sizeof head, false, failure);
 
@@ -206,7 +206,7 @@ void pcap_close(struct pcap *pcap) {
     *pcap = (struct pcap){0};
 }
 
-/// A time stamp in nanoseconds since 1970.
+/// Converts a time stamp to nanoseconds since 1970.
 static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) {
     const uint8_t power = interface->resolution & (uint8_t)~RESOLUTION_BINARY;
     const uint64_t offset_ns = (uint64_t)interface->offset_s * NS_PER_SECOND;
@@ -223,14 +223,14 @@ static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) 
     return stamp / scale + offset_ns;
 }
 
-/// A frame as it was captured.
+/// A captured frame.
 struct frame {
     uint16_t link;
     uint64_t time_ns;
     const uint8_t *bytes;
     uint32_t captured;
     uint32_t original;
-    const uint8_t *comment; // NULL = none
+    const uint8_t *comment; // comment of the packet; NULL = none
     size_t comment_bytes;
 };
 
@@ -253,7 +253,7 @@ static int next_record(struct pcap *pcap, struct frame *frame, struct failure *f
     return result;
 }
 
-/// Rounds up to where the next thing of a block begins.
+/// Rounds a length up to the start of the block's next part.
 static size_t padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
 /// An option of a block.
@@ -263,8 +263,9 @@ struct block_option {
     size_t bytes;
 };
 
-/// Searches for the next option of a block, up to `end`. at: where it would be, then what is behind
-/// it. Returns 1, 0 if there is none, or -EINVAL if it is damaged.
+/// Searches for the next option of a block, up to `end`. Returns 1, 0 if there is none, or -EINVAL
+/// if it is damaged.
+/// - at: offset at which it would begin; set to the offset after it.
 static int next_option(const struct pcap *pcap, size_t *at, size_t end,
                        struct block_option *option) {
     const uint8_t *head = pcap->block + *at;
@@ -282,7 +283,7 @@ static int next_option(const struct pcap *pcap, size_t *at, size_t end,
     return 1;
 }
 
-/// Parses an interface description's options. Returns whether they are sound.
+/// Parses an interface description's options. Returns true if they are valid.
 static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interface *interface) {
     size_t at = INTERFACE_BYTES;
     struct block_option option;
@@ -297,7 +298,8 @@ static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interf
     return result == 0;
 }
 
-/// Finds the comment of a packet whose options begin at `at`. Returns whether they are sound.
+/// Finds the comment of a packet whose options begin at `at`. Returns true if the options are
+/// valid.
 static bool find_comment(const struct pcap *pcap, size_t at, size_t end, struct frame *frame) {
     const size_t begin = strlen(PCAP_COMMENT_BEGIN);
     struct block_option option;
@@ -380,8 +382,8 @@ static int take_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struc
     return 1;
 }
 
-/// Reads the next block of a pcapng file. Returns 2 if it is none with a packet, 1, 0 at the end,
-/// or -errno.
+/// Reads the next block of a pcapng file. Returns 2 if it has no packet, 1 if it has one, 0 at the
+/// end, or -errno.
 static int next_block(struct pcap *pcap, struct frame *frame, struct failure *failure) {
     const uint64_t at = pcap->at;
     uint8_t head[BLOCK_HEAD_BYTES];

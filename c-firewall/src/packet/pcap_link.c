@@ -32,8 +32,8 @@ bool pcap_link_is_known(uint16_t link) {
     }
 }
 
-/// The version of IP that an address family of BSD or Linux stands for, in whatever byte order; 0 =
-/// it is not IP.
+/// Returns the version of IP for an address family of BSD or Linux, in either byte order; 0 = it is
+/// not IP.
 static uint8_t version_of_family(const uint8_t *bytes) {
     const uint8_t low = bytes[0] != 0 ? bytes[0] : bytes[3];
 
@@ -48,7 +48,8 @@ static bool is_vlan(uint16_t ethertype) {
     return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
 }
 
-/// Steps over VLAN tags to IP. offset: of what stands behind the ethertype.
+/// Skips VLAN tags. Returns false if no IP follows.
+/// - offset: offset after the ethertype; set to the offset of IP.
 static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint16_t ethertype,
                                   uint32_t *offset, uint8_t *version) {
     while (is_vlan(ethertype)) {
@@ -61,7 +62,8 @@ static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint1
     return ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6;
 }
 
-/// Offset of IP in a frame, and the version that the frame states; 0 = none stated.
+/// Returns the offset of IP in a frame, and its version by the frame; 0 = the frame does not
+/// contain it.
 static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t *offset,
                         uint8_t *version) {
     *version = 0;
@@ -97,8 +99,9 @@ static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, 
     }
 }
 
-/// The length that an IP header says, if it is one and says any; else so many bytes as there are.
-/// Ethernet pads short packets, and the kernel cuts off what is behind (ip_rcv_core, ip6_rcv_core).
+/// Returns the length by the IP header, if there is a header with a length; otherwise the original
+/// length. Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core,
+/// ip6_rcv_core).
 static uint32_t claimed_bytes(const struct pcap_packet *packet) {
     const uint8_t *bytes = packet->bytes;
     uint32_t claimed = packet->original;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From a captured frame to the IP packet in it. Pure.
-// Link types: tcpdump.org/linktypes.html.
+// Search for the IP packet in a captured frame. Pure. Link types: tcpdump.org/linktypes.html.
 #ifndef PACKET_PCAP_LINK_H
 #define PACKET_PCAP_LINK_H
 
@@ -8,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Link types that are understood.
+/// Supported link types.
 enum pcap_link {
     PCAP_LINK_NULL = 0,
     PCAP_LINK_ETHERNET = 1,
@@ -21,29 +20,27 @@ enum pcap_link {
     PCAP_LINK_SLL2 = 276,
 };
 
-/// Whether a link type is understood.
+/// Returns true if a link type is supported.
 bool pcap_link_is_known(uint16_t link);
 
-/// An IP packet of a capture. bytes is borrowed from the frame.
+/// An IP packet of a capture. bytes points into the frame.
 struct pcap_packet {
-    uint64_t number;      // of its frame, from 1
-    uint64_t time_ns;     // since 1970
-    const uint8_t *bytes; // from the IP header on
+    uint64_t number;      // number of its frame, from 1
+    uint64_t time_ns;     // time since 1970, in nanoseconds
+    const uint8_t *bytes; // captured bytes from the IP header on
     uint32_t captured;
-    uint32_t original; // bytes that it had
-    uint8_t version;   // of IP, as the frame says: 4, 6; 0 = it does not
-    // Text after PCAP_COMMENT_BEGIN in the first of its frame's comments with that start; NULL =
-    // none.
+    uint32_t original; // original length of the packet
+    uint8_t version;   // version of IP in the frame: 4 or 6; 0 = the frame does not contain it
+    // Text after PCAP_COMMENT_BEGIN in the frame's first comment that begins with it; NULL = none.
     const uint8_t *comment;
     size_t comment_bytes;
 };
 
 /// Finds the IP packet in a frame.
-/// - bytes: captured bytes of a frame that had original bytes.
-/// - On true: packet->bytes, captured, original and version; what stands behind the length that the
-/// IP
-///   header says is left off.
-/// - Returns false if it is not IP, or the link type is not understood.
+/// - bytes: captured bytes of a frame of original bytes.
+/// - packet: out: bytes, captured, original and version, without bytes after the length by its IP
+///   header.
+/// - Returns false if it is not IP, or the link type is not supported.
 bool pcap_link_find_ip(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t original,
                        struct pcap_packet *packet);
 

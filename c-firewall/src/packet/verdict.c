@@ -68,8 +68,9 @@ static void put_gap(struct verdict_batch *batch, uint32_t last_id) {
     };
 }
 
-/// Goes on to an id, over a gap if there is one. An id that is not later than the last one (as
-/// nfq_id_after of the kernel says) is taken as the kernel gives it: its count has begun anew.
+/// Advances to an ID, with a run for the gap before it, if there is one. An ID that is not later
+/// than the last one (by the order of nfq_id_after in the kernel) is accepted: the kernel has
+/// started again.
 static void move_to(struct verdict_batch *batch, uint32_t id) {
     const uint32_t passed = id - batch->last_id - 1;
     const bool gap = !batch->known || (passed > 0 && passed < (uint32_t)INT32_MAX);

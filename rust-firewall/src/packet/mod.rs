@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a packet is: headers, verdicts, interfaces, captures.
+//! Packets: headers, verdicts, interfaces, captures.
 
 #[allow(clippy::module_inception)]
 mod packet;

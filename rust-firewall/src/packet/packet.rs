@@ -1,99 +1,99 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bytes of an IP packet to fields. Pure and total: every input gives a status, nothing outside the
-//! captured bytes is read. What is malformed has a name, under which it is counted.
+//! Parser of an IP packet's headers. Pure and total: every input has a status, and no byte outside the captured ones is
+//! read. Each kind of malformed packet has a name, under which it is counted.
 //!
-//! Formats: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP),
-//! RFC 792 (ICMP), RFC 4443 (ICMPv6), RFC 2675 (jumbograms, which BIG TCP borrows).
+//! Formats: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP), RFC 792 (ICMP), RFC 4443
+//! (ICMPv6), RFC 2675 (jumbograms, which BIG TCP uses, too).
 
 use crate::spec::option::COPY_BYTES_FAST;
 pub use crate::spec::status::*;
 
-/// Without options.
+/// Size of the header without options, in bytes.
 pub const IPV4_HEADER_BYTES: u32 = 20;
-/// Without extension headers.
+/// Size of the header without extension headers, in bytes.
 pub const IPV6_HEADER_BYTES: u32 = 40;
-/// Bytes of an extension header that must be there to know its length.
+/// Number of bytes of an extension header that its length depends on.
 pub const IPV6_EXTENSION_BYTES: u32 = 8;
-/// Extension headers walked; a ninth is malformed.
+/// Maximum number of extension headers; a packet with more is malformed.
 pub const IPV6_EXTENSIONS_MAX: u32 = 8;
-/// Without options.
+/// Size of the header without options, in bytes.
 pub const TCP_HEADER_BYTES: u32 = 20;
 pub const UDP_HEADER_BYTES: u32 = 8;
 pub const ICMP_HEADER_BYTES: u32 = 8;
 /// Maximum of a 16-bit length field.
 pub const LENGTH_MAX: u32 = 65535;
-/// The bytes of a packet that show whether it is malformed: IPv6, as many extension headers as are
-/// walked of the least length, and TCP, which are 124; IPv4 needs 80 with all options.
+/// Number of bytes that show whether a packet is malformed: IPv6, the maximum number of extension headers of minimum
+/// length, and TCP need 124; IPv4 needs 80 with all options.
 pub const COPY_BYTES: u32 = COPY_BYTES_FAST;
 
-/// IPv6 extension headers, as bits of `Packet::extensions`: hop-by-hop options.
+/// Bit of `Packet::extensions` for hop-by-hop options.
 pub const EXTENSION_HBH: u8 = 1 << 0;
-/// Routing.
+/// Bit for routing.
 pub const EXTENSION_RT: u8 = 1 << 1;
-/// Fragment.
+/// Bit for fragment.
 pub const EXTENSION_FRAG: u8 = 1 << 2;
-/// Destination options.
+/// Bit for destination options.
 pub const EXTENSION_DST: u8 = 1 << 3;
-/// Mobility, which ends the walk.
+/// Bit for mobility, at which the parser ends.
 pub const EXTENSION_MH: u8 = 1 << 4;
 
-/// The fields of a packet. Those read before a problem was met stay filled in, the others are 0.
+/// Fields of a packet. After a problem, the fields parsed before it stay filled in, and the others are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// From the IP header on; what can be read (its length is `captured` in the C twin).
+    /// Captured bytes, from the IP header on (their number is `captured` in the C twin).
     pub bytes: &'a [u8],
-    /// Bytes that the packet has in the kernel, at least `bytes.len()`.
+    /// Length of the packet in the kernel, at least `bytes.len()`.
     pub original: u32,
-    /// 4, 6; 0 = neither or not seen.
+    /// Version of IP: 4 or 6; 0 = another version, or not captured.
     pub version: u8,
-    /// IPv4 protocol, or the last IPv6 next header reached.
+    /// IPv4 protocol, or the last next header of IPv6 that was parsed.
     pub protocol: u8,
-    /// More fragments follow, or this is not the first.
+    /// True if it is a fragment.
     pub fragment: bool,
-    /// Not the first: carries no layer 4 header.
+    /// True if it is a fragment other than the first: it has no layer 4 header.
     pub later_fragment: bool,
-    /// Bytes from the IP header to the layer 4 header; 0 = not reached.
+    /// Offset of the layer 4 header from the IP header; 0 = not found.
     pub l4_offset: u32,
-    /// Bytes that the IP header claims; 0 = not known.
+    /// Length of the packet by its IP header; 0 = unknown.
     pub end: u32,
-    /// EXTENSION_*: those that were met.
+    /// Bits of the extension headers that were found (EXTENSION_*).
     pub extensions: u8,
-    /// The way to the transport header ends where the captured bytes do: which extension headers and
-    /// which protocol follow isn't known. Without it, what wasn't met isn't in the packet.
+    /// True if the captured bytes end before the transport header: it is unknown which extension headers and which
+    /// protocol follow. If false, headers that were not found are not in the packet.
     pub headers_beyond: bool,
-    /// Transport header as nf_tables sees it: as protocol and l4_offset,
-    /// but AH ends the walk (nft_set_pktinfo_ipv6), and a later fragment has a protocol, of IPv6
-    /// unless it is an extension header's (ipv6_find_hdr).
+    /// True if nf_tables finds a transport header. The following fields are like protocol and l4_offset, except that AH
+    /// ends the search (nft_set_pktinfo_ipv6), and that a later fragment has a protocol; with IPv6 only if it is no
+    /// extension header (ipv6_find_hdr).
     pub has_transport: bool,
-    /// With has_transport.
+    /// Protocol, if has_transport.
     pub transport_protocol: u8,
-    /// With has_transport; 0 = in a later fragment.
+    /// Offset, if has_transport; 0 = later fragment.
     pub transport_offset: u32,
     pub has_ports: bool,
-    /// Host order.
+    /// Source port in host order.
     pub source_port: u16,
-    /// Host order.
+    /// Destination port in host order.
     pub destination_port: u16,
     pub has_tcp_flags: bool,
     /// Byte 13 of the TCP header.
     pub tcp_flags: u8,
-    /// ICMP in IPv4, ICMPv6 in IPv6.
+    /// True for ICMP in IPv4 and ICMPv6 in IPv6.
     pub has_icmp: bool,
     pub icmp_type: u8,
     pub icmp_code: u8,
 }
 
-/// In the 16 bits of flags and offset.
+/// Bit in the 16 bits of flags and offset.
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
-/// In units of 8 bytes.
+/// Mask of the offset, in units of 8 bytes.
 const IPV4_OFFSET_MASK: u16 = 0x1fff;
-/// In the 16 bits of offset and flags.
+/// Bit in the 16 bits of offset and flags.
 const IPV6_MORE_FRAGMENTS: u16 = 0x0001;
-/// In bytes.
+/// Mask of the offset, in bytes.
 const IPV6_OFFSET_MASK: u16 = 0xfff8;
-/// At the start of TCP and UDP headers.
+/// Size of the ports at the start of TCP and UDP headers.
 const PORTS_BYTES: u32 = 4;
-/// At the start of ICMP headers.
+/// Size of type and code at the start of ICMP headers.
 const ICMP_TYPE_CODE_BYTES: u32 = 2;
 
 const HOPOPTS: u8 = libc::IPPROTO_HOPOPTS as u8;
@@ -112,17 +112,17 @@ fn be16(high: u8, low: u8) -> u16 {
     u16::from_be_bytes([high, low])
 }
 
-/// Whether a header of so many bytes fits before the end that the IP header claims.
+/// Returns true if a header of this length lies before the packet's end by its IP header.
 fn fits(packet: &Packet, offset: u32, bytes: u32) -> bool {
     offset <= packet.end && bytes <= packet.end - offset
 }
 
-/// The header at offset if all its bytes were captured.
+/// Returns the header at an offset if all of its bytes were captured.
 fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option<&'a [u8; BYTES]> {
     packet.bytes.get(offset as usize..)?.first_chunk()
 }
 
-/// Reads the ports if their bytes are there, however short the header is otherwise.
+/// Parses the ports if their bytes were captured, even if the rest of the header is missing.
 fn read_ports(packet: &mut Packet) {
     let ports = header_at::<{ PORTS_BYTES as usize }>(packet, packet.l4_offset);
     let Some(ports) = ports.filter(|_| fits(packet, packet.l4_offset, PORTS_BYTES)) else {
@@ -164,7 +164,7 @@ fn parse_udp(packet: &mut Packet) -> PacketStatus {
     };
     let length = u32::from(be16(udp[4], udp[5]));
     if length == 0 && available > LENGTH_MAX {
-        return PacketStatus::Ok; // a GSO packet or a jumbogram: too long for the field
+        return PacketStatus::Ok; // a GSO packet or a jumbogram, which is too long for the field
     }
     if length < UDP_HEADER_BYTES {
         return PacketStatus::UdpLength;
@@ -175,7 +175,8 @@ fn parse_udp(packet: &mut Packet) -> PacketStatus {
     PacketStatus::Ok
 }
 
-/// ICMP and ICMPv6, which begin alike. short_status: what to call a header that is not whole.
+/// Parses ICMP or ICMPv6, whose headers begin with the same fields.
+/// - short_status: status of an incomplete header.
 fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let icmp = header_at::<{ ICMP_TYPE_CODE_BYTES as usize }>(packet, packet.l4_offset);
@@ -193,7 +194,7 @@ fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
     PacketStatus::Ok
 }
 
-/// Notes what stands behind the network header, unless AH stood there before.
+/// Sets the transport header, unless AH came before it.
 fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
     if packet.has_transport {
         return;
@@ -203,7 +204,8 @@ fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
     packet.transport_offset = offset;
 }
 
-/// A protocol that is not parsed: policies read where most have their ports.
+/// Returns the status of a packet with a protocol that is not parsed. It must have the bytes that are ports in most
+/// protocols, because policies read them.
 fn parse_other(packet: &Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let bytes = available.min(PORTS_BYTES) as usize;
@@ -214,7 +216,8 @@ fn parse_other(packet: &Packet) -> PacketStatus {
     }
 }
 
-/// Parses the layer 4 header, which begins at offset <= packet.end.
+/// Parses the layer 4 header.
+/// - offset: at most packet.end.
 fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
     packet.l4_offset = offset;
     match (packet.protocol, packet.version) {
@@ -226,7 +229,7 @@ fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
     }
 }
 
-/// Notes that the way to the transport header is cut.
+/// Records that the captured bytes end before the transport header.
 fn cut_headers(packet: &mut Packet) -> PacketStatus {
     packet.headers_beyond = true;
     PacketStatus::BeyondCopy
@@ -247,7 +250,7 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
     }
     let mut total_bytes = u32::from(be16(ip[2], ip[3]));
     if total_bytes == 0 && packet.original > LENGTH_MAX {
-        total_bytes = packet.original; // a GSO packet: too long for the field
+        total_bytes = packet.original; // a GSO packet, which is too long for the field
     }
     if total_bytes < header_bytes || total_bytes > packet.original {
         return PacketStatus::Ipv4TotalLength;
@@ -277,7 +280,7 @@ fn is_extension(next_header: u8) -> bool {
     matches!(next_header, HOPOPTS | ROUTING | FRAGMENT | AH | DSTOPTS)
 }
 
-/// The bit of an extension header in `Packet::extensions`; 0 = it has none.
+/// Returns the bit of an extension header in `Packet::extensions`; 0 = none.
 fn extension_bit(next_header: u8) -> u8 {
     match next_header {
         HOPOPTS => EXTENSION_HBH,
@@ -289,11 +292,10 @@ fn extension_bit(next_header: u8) -> u8 {
     }
 }
 
-/// An extension header as far as it must be there to know its length.
+/// Bytes of an extension header that its length depends on.
 type Extension = [u8; IPV6_EXTENSION_BYTES as usize];
 
-/// The length of an extension header from its second byte (RFC 8200 section 4, RFC 4302
-/// section 2.2).
+/// Returns the length of an extension header by its second byte (RFC 8200 section 4, RFC 4302 section 2.2).
 fn extension_bytes(kind: u8, length: u8) -> u32 {
     match kind {
         FRAGMENT => IPV6_EXTENSION_BYTES,
@@ -302,13 +304,13 @@ fn extension_bytes(kind: u8, length: u8) -> u32 {
     }
 }
 
-/// Reads the fragment header at offset. Sets later_fragment, and protocol with it, as nothing of
-/// the chain follows in a later fragment.
+/// Parses the fragment header at an offset. For a later fragment it sets later_fragment and protocol, because such a
+/// fragment has no further headers.
 fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) -> PacketStatus {
     let offset_flags = be16(extension[2], extension[3]);
     let fragment_offset = u32::from(offset_flags & IPV6_OFFSET_MASK);
     let fragment_bytes = packet.end - offset - IPV6_EXTENSION_BYTES;
-    // An atomic fragment (RFC 6946) is whole.
+    // An atomic fragment (RFC 6946) is a complete packet.
     if fragment_offset > 0 || offset_flags & IPV6_MORE_FRAGMENTS != 0 {
         packet.fragment = true;
     }
@@ -323,13 +325,13 @@ fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) 
     PacketStatus::Ok
 }
 
-/// Walks the extension headers. Ends at *offset with `Ok` at what is none, at "no next header" or at
-/// a later fragment.
+/// Parses the extension headers. Ends with `Ok` and *offset set at the first other header, at "no next header" or at a
+/// later fragment.
 fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
     let mut extensions = 0;
     while is_extension(packet.protocol) {
         let extension = header_at(packet, *offset);
-        // A chain that is cut is cut first: its end isn't known.
+        // A cut chain counts as cut, not as too long: its end is unknown.
         if extension.is_none() && fits(packet, *offset, IPV6_EXTENSION_BYTES) {
             return PacketStatus::BeyondCopy;
         }
@@ -357,7 +359,7 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
     PacketStatus::Ok
 }
 
-/// Bytes of an extension header that ipv6_find_hdr reads.
+/// Returns the number of bytes of an extension header that ipv6_find_hdr reads.
 fn extension_read_bytes(kind: u8) -> u32 {
     match kind {
         ROUTING | FRAGMENT => 4,
@@ -365,9 +367,8 @@ fn extension_read_bytes(kind: u8) -> u32 {
     }
 }
 
-/// Walks the extension headers as ipv6_find_hdr of the kernel does, which takes them as they come:
-/// any number, and lengths beyond the end. Ends early where bytes are missing; sets headers_beyond if
-/// they are the copy's.
+/// Finds the transport header like ipv6_find_hdr of the kernel, which accepts any number of extension headers, and
+/// lengths beyond the packet's end. Ends early if bytes are missing; sets headers_beyond if they were not captured.
 fn find_transport(packet: &mut Packet, mut next_header: u8) {
     let mut offset = IPV6_HEADER_BYTES;
     while is_extension(next_header) {
@@ -427,11 +428,11 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
 }
 
 /// Parses a packet.
-/// - bytes: from the IP header on, as many as were captured.
-/// - original: the packet's length in the kernel, in bytes; less than captured is taken as
-///   captured.
-/// - Always fills in packet.
-/// - Cannot fail: the status says what was found.
+/// - bytes: captured bytes, from the IP header on.
+/// - original: length of the packet in the kernel, in bytes; a value less than the captured bytes counts as that
+///   number.
+/// - packet: always filled in.
+/// - Returns the status; every input has one.
 pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> PacketStatus {
     let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     *packet = Packet {
@@ -459,7 +460,7 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
     }
 }
 
-/// The two addresses of the IP header, source first; nothing if they were not captured.
+/// Returns the two addresses of the IP header, source first; None if they were not captured.
 pub fn addresses<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
     match packet.version {
         4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Captures of packets: pcap (both byte orders, microseconds and nanoseconds) and pcapng, read as a
-//! stream. What is not IP is skipped and counted.
-//! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+//! Reader of captures: pcap (both byte orders, microseconds and nanoseconds) and pcapng, as a stream. Frames that are
+//! not IP are skipped and counted. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -12,56 +11,56 @@ use nix::errno::Errno;
 use crate::base::log::{failure_set, strerror, Failure, LogExit};
 use crate::packet::pcap_link;
 
-/// Bytes of a packet or block; a larger one is damage.
+/// Maximum size of a packet or block; a larger one is damage.
 pub const BLOCK_MAX: usize = 16 << 20;
-/// Interfaces of a pcapng section.
+/// Maximum number of interfaces of a pcapng section.
 pub const INTERFACES_MAX: usize = 4096;
-/// How comments begin that tell what a packet was decided by.
+/// Start of comments with a packet's metadata and verdict.
 pub const COMMENT_BEGIN: &str = "twinwall:";
 
 const MAGIC_US: u32 = 0xa1b2_c3d4;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
-/// The type of a section header, the same in both byte orders.
+/// Type of a section header, the same in both byte orders.
 const MAGIC_NG: u32 = 0x0a0d_0d0a;
-/// In a section header.
+/// Magic number of the byte order, in a section header.
 const MAGIC_NG_ORDER: u32 = 0x1a2b_3c4d;
-/// Bytes at the beginning of a pcap file.
+/// Size of the header of a pcap file.
 const HEAD_BYTES: usize = 24;
-/// Before each packet of a pcap file.
+/// Size of the header of each packet in a pcap file.
 const RECORD_BYTES: usize = 16;
-/// Type and length of a pcapng block.
+/// Size of type and length of a pcapng block.
 const BLOCK_HEAD_BYTES: usize = 8;
-/// With the length once more behind it.
+/// Minimum size of a block: type, and length before and after its body.
 const BLOCK_LEAST: usize = 12;
-/// Bytes of a section header's body.
+/// Minimum size of a section header's body.
 const SECTION_BYTES: usize = 16;
-/// Bytes of an interface description's body, without options.
+/// Size of an interface description's body, without options.
 const INTERFACE_BYTES: usize = 8;
-/// Bytes of an enhanced packet's body, without the packet.
+/// Size of an enhanced packet's body, without the packet.
 const PACKET_BYTES: usize = 20;
-/// Bytes of a simple packet's body, without the packet.
+/// Size of a simple packet's body, without the packet.
 const SIMPLE_BYTES: usize = 4;
-/// Code and length of an option.
+/// Size of code and length of an option.
 const OPTION_HEAD_BYTES: usize = 4;
-/// Interface Description Block.
+/// Type of an Interface Description Block.
 const BLOCK_INTERFACE: u32 = 1;
-/// Simple Packet Block.
+/// Type of a Simple Packet Block.
 const BLOCK_SIMPLE: u32 = 3;
-/// Enhanced Packet Block.
+/// Type of an Enhanced Packet Block.
 const BLOCK_PACKET: u32 = 6;
-/// opt_comment.
+/// Code of opt_comment.
 const OPTION_COMMENT: u16 = 1;
-/// if_tsresol.
+/// Code of if_tsresol.
 const OPTION_RESOLUTION: u16 = 9;
-/// if_tsoffset.
+/// Code of if_tsoffset.
 const OPTION_OFFSET: u16 = 14;
-/// 10^-6.
+/// Resolution of 10^-6 seconds.
 const RESOLUTION_US: u8 = 6;
-/// 10^-9.
+/// Resolution of 10^-9 seconds.
 const RESOLUTION_NS: u8 = 9;
-/// 2^-n.
+/// Bit for a resolution of 2^-n seconds.
 const RESOLUTION_BINARY: u8 = 0x80;
-/// 10^19 is the highest power of ten in 64 bits.
+/// Highest power of ten in 64 bits: 10^19.
 const RESOLUTION_MAX: u8 = 19;
 const RESOLUTION_BINARY_MAX: u8 = 63;
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -70,52 +69,52 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub struct PcapInterface {
     pub link: u16,
-    /// 0 = no limit.
+    /// Maximum captured length; 0 = no limit.
     pub snap_bytes: u32,
-    /// The resolution of its time stamps, as if_tsresol: 10^-n, or 2^-n with bit 7.
+    /// Resolution of its time stamps, as if_tsresol: 10^-n seconds, or 2^-n with bit 7.
     pub resolution: u8,
-    /// Added to its time stamps.
+    /// Seconds to add to its time stamps.
     pub offset_s: i64,
 }
 
 /// An open capture.
 pub struct Pcap {
-    /// For messages.
+    /// Name of the capture for messages.
     pub name: String,
     file: Box<dyn Read>,
-    /// Its numbers are not in the host's order.
+    /// True if its numbers are not in the host's byte order.
     swapped: bool,
     is_ng: bool,
-    /// Bytes read.
+    /// Number of bytes read.
     at: u64,
     block: Vec<u8>,
     interfaces: Vec<PcapInterface>,
-    /// The time of the last frame that had one.
+    /// Time of the last frame with a time.
     last_ns: u64,
-    /// Read so far, those that were skipped too.
+    /// Number of frames read so far, including skipped ones.
     pub frames: u64,
-    /// Frames that are not IP.
+    /// Number of frames that are not IP.
     pub skipped: u64,
 }
 
 /// An IP packet of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapPacket<'a> {
-    /// The number of its frame, from 1.
+    /// Number of its frame, from 1.
     pub number: u64,
-    /// Since 1970.
+    /// Time since 1970, in nanoseconds.
     pub time_ns: u64,
-    /// From the IP header on.
+    /// Captured bytes from the IP header on.
     pub bytes: &'a [u8],
-    /// Bytes that it had.
+    /// Original length of the packet.
     pub original: u32,
-    /// The version of IP, as the frame says: 4, 6; 0 = it does not.
+    /// Version of IP in the frame: 4 or 6; 0 = the frame does not contain it.
     pub version: u8,
     /// Text after `COMMENT_BEGIN` in the frame's first comment that begins with it.
     pub comment: Option<&'a [u8]>,
 }
 
-/// The bytes at an offset; zeros where there are none, which the callers have ruled out.
+/// Returns the bytes at an offset; zeros if there are too few, which callers have excluded.
 fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let at = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
     at.copied().unwrap_or([0; N])
@@ -148,7 +147,7 @@ fn u64_at(pcap: &Pcap, bytes: &[u8], offset: usize) -> u64 {
     }
 }
 
-/// The capture is wrong at a byte.
+/// Returns a failure for damage at a byte of the capture.
 fn fail_at(pcap: &Pcap, at: u64, cause: &str) -> Failure {
     let name = &pcap.name;
     failure_set(
@@ -165,7 +164,7 @@ fn fail_reading(name: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Reads so many bytes. False at the end of the file if `may_end` and nothing is left.
+/// Reads bytes. Returns false at the end of the file if `may_end` is set and no byte was read.
 fn read_bytes(pcap: &mut Pcap, bytes: &mut [u8], may_end: bool) -> Result<bool, Failure> {
     let mut got = 0;
     while let Some(left @ [_, ..]) = bytes.get_mut(got..) {
@@ -186,7 +185,7 @@ fn read_bytes(pcap: &mut Pcap, bytes: &mut [u8], may_end: bool) -> Result<bool, 
     Err(fail_at(pcap, pcap.at, "it ends here"))
 }
 
-/// Reads so many bytes into the block.
+/// Reads bytes into the block.
 fn read_block(pcap: &mut Pcap, count: usize) -> Result<(), Failure> {
     if count > BLOCK_MAX {
         let cause = "a packet or block of more than 16 MiB";
@@ -217,10 +216,10 @@ fn add_interface(pcap: &mut Pcap, interface: PcapInterface) -> Result<(), Failur
     Ok(())
 }
 
-/// Reads the rest of a pcap file's head, behind its magic.
+/// Reads the header of a pcap file after its magic number.
 fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
     read_block(pcap, HEAD_BYTES - size_of_val(&magic))?;
-    // Behind version, zone and accuracy: the snap length, which nothing depends on.
+    // Version, zone, accuracy and snap length come before it; nothing depends on them.
     let link = u32_at(pcap, &pcap.block, 16) as u16;
     let resolution = match magic {
         MAGIC_NS => RESOLUTION_NS,
@@ -235,10 +234,10 @@ fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
     add_interface(pcap, interface)
 }
 
-/// Reads the body of a section header, behind its type.
+/// Reads a section header after its type.
 fn open_section(pcap: &mut Pcap) -> Result<(), Failure> {
     let at = pcap.at - size_of::<u32>() as u64;
-    let mut head = [0; 8]; // its length, and its byte order
+    let mut head = [0; 8]; // its length and its byte order
     read_bytes(pcap, &mut head, false)?;
     let order = u32::from_ne_bytes(array_at(&head, 4));
     pcap.swapped = order == MAGIC_NG_ORDER.swap_bytes();
@@ -276,7 +275,8 @@ fn open_head(pcap: &mut Pcap) -> Result<(), Failure> {
     open_pcap(pcap, magic)
 }
 
-/// Opens a capture and reads its head. path: "-" = stdin. Fails with `Usage`, "FILE: …".
+/// Opens a capture and reads its header. Fails with `Usage`, "FILE: …".
+/// - path: "-" = stdin.
 pub fn open(path: &str) -> Result<Pcap, Failure> {
     let file: Box<dyn Read> = if path == "-" {
         Box::new(io::stdin().lock())
@@ -300,7 +300,7 @@ pub fn open(path: &str) -> Result<Pcap, Failure> {
     Ok(pcap)
 }
 
-/// A time stamp in nanoseconds since 1970.
+/// Converts a time stamp to nanoseconds since 1970.
 fn time_of(interface: &PcapInterface, stamp: u64) -> u64 {
     let power = interface.resolution & !RESOLUTION_BINARY;
     let offset_ns = (interface.offset_s as u64).wrapping_mul(NS_PER_SECOND);
@@ -315,18 +315,18 @@ fn time_of(interface: &PcapInterface, stamp: u64) -> u64 {
     time_ns.wrapping_add(offset_ns)
 }
 
-/// A frame as it was captured: where its bytes lie in the block.
+/// A captured frame: the position of its bytes in the block.
 struct Frame {
     link: u16,
     time_ns: u64,
     offset: usize,
     captured: usize,
     original: u32,
-    /// Offset of the packet's comment, if it has one.
+    /// Position of the packet's comment, if it has one.
     comment: Option<Range<usize>>,
 }
 
-/// Result of a read call.
+/// Result of reading a record or block.
 enum Next {
     Frame(Frame),
     /// A block without a packet.
@@ -341,7 +341,7 @@ fn next_record(pcap: &mut Pcap) -> Result<Next, Failure> {
         return Ok(Next::End);
     }
     let Some(interface) = pcap.interfaces.first() else {
-        return Ok(Next::End); // can't be: the head described it
+        return Ok(Next::End); // not reached: opening has added the interface
     };
     let seconds_ns = u64::from(u32_at(pcap, &head, 0)) * NS_PER_SECOND;
     let fraction_ns = time_of(interface, u32_at(pcap, &head, 4).into());
@@ -357,7 +357,7 @@ fn next_record(pcap: &mut Pcap) -> Result<Next, Failure> {
     Ok(Next::Frame(frame))
 }
 
-/// Rounds up to where the next thing of a block begins.
+/// Rounds a length up to the start of the block's next part.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(4)
 }
@@ -365,7 +365,7 @@ fn padded(bytes: usize) -> usize {
 /// An option of a block.
 struct BlockOption {
     code: u16,
-    /// Offset of its value.
+    /// Position of its value.
     value: Range<usize>,
 }
 
@@ -376,7 +376,8 @@ enum NextOption {
     Damaged,
 }
 
-/// Searches for the next option of a block, up to `end`. at: where it would be, then what is behind it.
+/// Searches for the next option of a block, up to `end`.
+/// - at: offset at which it would begin; set to the offset after it.
 fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
     if end - *at < OPTION_HEAD_BYTES {
         return NextOption::End;
@@ -397,7 +398,7 @@ fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
     })
 }
 
-/// Parses an interface description's options. Returns whether they are sound.
+/// Parses an interface description's options. Returns true if they are valid.
 fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool {
     let mut at = INTERFACE_BYTES;
     loop {
@@ -415,7 +416,7 @@ fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool 
     }
 }
 
-/// Finds the comment of a packet whose options begin at `at`. Returns whether they are sound.
+/// Finds the comment of a packet whose options begin at `at`. Returns true if the options are valid.
 fn find_comment(
     pcap: &Pcap,
     mut at: usize,
@@ -436,7 +437,8 @@ fn find_comment(
     }
 }
 
-/// bytes: of the body.
+/// Parses an Interface Description Block.
+/// - bytes: length of its body.
 fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure> {
     if bytes < INTERFACE_BYTES {
         return Err(fail_at(pcap, at, "an interface that is too short"));
@@ -549,7 +551,7 @@ fn next_block(pcap: &mut Pcap) -> Result<Next, Failure> {
     }
 }
 
-/// Reads on to the next IP packet; nothing at the end.
+/// Reads up to the next IP packet and returns it; None at the end.
 pub fn next(pcap: &mut Pcap) -> Result<Option<PcapPacket<'_>>, Failure> {
     loop {
         let next = if pcap.is_ng {

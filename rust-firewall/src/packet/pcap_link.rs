@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From a captured frame to the IP packet in it. Pure.
-//! Link types: tcpdump.org/linktypes.html.
+//! Search for the IP packet in a captured frame. Pure. Link types: tcpdump.org/linktypes.html.
 
-// Link types that are understood.
+// Supported link types.
 pub const LINK_NULL: u16 = 0;
 pub const LINK_ETHERNET: u16 = 1;
 pub const LINK_RAW_BSD: u16 = 12;
@@ -28,21 +27,21 @@ const IPV6_BYTES: usize = 40;
 pub struct Found {
     /// Offset of the IP header in bytes from the frame's start.
     pub offset: usize,
-    /// Bytes from there on that were captured.
+    /// Number of captured bytes from there on.
     pub captured: usize,
-    /// Bytes that it had.
+    /// Original length of the packet.
     pub original: u32,
-    /// The version of IP, as the frame says: 4, 6; 0 = it does not.
+    /// Version of IP in the frame: 4 or 6; 0 = the frame does not contain it.
     pub version: u8,
 }
 
-/// The 16 bits in network order at an offset.
+/// Returns the 16 bits in network order at an offset.
 fn be16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     let bytes = bytes.get(offset..)?.first_chunk()?;
     Some(u16::from_be_bytes(*bytes))
 }
 
-/// Whether a link type is understood.
+/// Returns true if a link type is supported.
 pub fn is_known(link: u16) -> bool {
     matches!(
         link,
@@ -58,7 +57,7 @@ pub fn is_known(link: u16) -> bool {
     )
 }
 
-/// The version of IP that an address family of BSD or Linux stands for, in whatever byte order.
+/// Returns the version of IP for an address family of BSD or Linux, in either byte order.
 fn version_of_family(bytes: &[u8]) -> Option<u8> {
     match bytes.first_chunk()? {
         [family, 0, 0, 0] | [0, 0, 0, family] => match family {
@@ -74,8 +73,8 @@ fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
-/// Steps over VLAN tags to IP. offset: of what stands behind the ethertype. Gives where IP begins, and
-/// its version.
+/// Skips VLAN tags. Returns the offset of IP, and its version.
+/// - offset: offset after the ethertype.
 fn find_behind_ethertype(
     bytes: &[u8],
     mut ethertype: u16,
@@ -92,7 +91,7 @@ fn find_behind_ethertype(
     }
 }
 
-/// Offset of IP in a frame, and the version that the frame states; 0 = none stated.
+/// Returns the offset of IP in a frame, and its version by the frame; 0 = the frame does not contain it.
 fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     let (offset, version) = match link {
         LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_RAW => (0, 0),
@@ -107,8 +106,8 @@ fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     (offset <= bytes.len()).then_some((offset, version))
 }
 
-/// The length that an IP header says, if it is one and says any; else so many bytes as there are.
-/// Ethernet pads short packets, and the kernel cuts off what is behind (ip_rcv_core, ip6_rcv_core).
+/// Returns the length by the IP header, if there is a header with a length; otherwise the original length. Ethernet
+/// pads short packets, and the kernel removes the padding (ip_rcv_core, ip6_rcv_core).
 fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
     let version = bytes.first().map_or(0, |first| first >> 4);
     let claimed = match (version, be16_at(bytes, 2), be16_at(bytes, 4)) {
@@ -123,8 +122,8 @@ fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
     claimed.min(original)
 }
 
-/// Finds the IP packet in a frame that had `original` bytes; what stands behind the length that the
-/// IP header says is left off. Nothing if it is not IP, or the link type is not understood.
+/// Finds the IP packet in a frame of `original` bytes, without bytes after the length by its IP header. None if it is
+/// not IP, or the link type is not supported.
 pub fn find_ip(link: u16, bytes: &[u8], original: u32) -> Option<Found> {
     let (offset, version) = find_offset(link, bytes)?;
     let packet = bytes.get(offset..)?;

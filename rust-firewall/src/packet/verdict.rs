@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What can be done with a packet, what the kernel calls it, and how neighbours share one message.
+//! Verdicts: their values in the kernel, and how packets with adjacent IDs share one message.
 
 use nix::errno::Errno;
 use sys_bindings::{NF_ACCEPT, NF_DROP, NF_QUEUE, NF_REPEAT, NF_VERDICT_QBITS, NF_VERDICT_QMASK};
@@ -7,26 +7,26 @@ use sys_bindings::{NF_ACCEPT, NF_DROP, NF_QUEUE, NF_REPEAT, NF_VERDICT_QBITS, NF
 use crate::spec::option::BATCH_MAX;
 
 pub const PACKETS_MAX: usize = BATCH_MAX as usize;
-/// All different, each behind a gap, and one at last.
+/// Maximum number of runs: all verdicts differ, with a gap before each packet and one after the last.
 pub const RUNS_MAX: usize = 2 * PACKETS_MAX + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Accept,
     Drop,
-    /// To the kernel a drop.
+    /// Reject, which is a drop to the kernel.
     Reject,
-    /// To the kernel an accept with a mark.
+    /// Accept with a mark.
     Mark,
-    /// Through the hook once more.
+    /// Another pass through the hook.
     Repeat,
-    /// To another queue.
+    /// Transfer to another queue.
     Requeue,
 }
 
 pub const COUNT: usize = Verdict::Requeue as usize + 1;
 
-/// All of them in order, with their names in reports.
+/// All verdicts in order, with their names in reports.
 pub const VERDICTS: [(Verdict, &str); COUNT] = [
     (Verdict::Accept, "accept"),
     (Verdict::Drop, "drop"),
@@ -36,48 +36,47 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
     (Verdict::Requeue, "requeue"),
 ];
 
-/// A run: packets of successive ids that share a verdict, or a gap. It is one netlink message. A
-/// batch verdict of the kernel (nfqnl_recv_verdict_batch) covers every id up to its own, so the
-/// runs of a batch must be sent in order, and none goes over an id that is not in it.
+/// A run: packets of successive IDs with the same verdict, or a gap. It becomes one netlink message. A batch verdict of
+/// the kernel (nfqnl_recv_verdict_batch) applies to every ID up to its own. Therefore the runs of a batch must be sent
+/// in order, and no run may extend over an ID that is not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerdictRun {
-    /// NF_* value, host order.
+    /// Value for the kernel (NF_*), in host order.
     pub kernel: u32,
     pub has_mark: bool,
-    /// Host order; 0 without `has_mark`.
+    /// Mark in host order; 0 without `has_mark`.
     pub mark: u32,
     pub first_id: u32,
     pub last_id: u32,
-    /// Packets; 0 in a gap.
+    /// Number of packets; 0 for a gap.
     pub count: u32,
-    /// Ids without a message: those that the kernel still holds up to last_id.
+    /// True for a gap: IDs up to last_id without a message, whose packets the kernel may still hold.
     pub gap: bool,
 }
 
-/// The verdicts of one receive call, and where it stands in the ids of its queue.
+/// Verdicts of one receive call, and their position among the IDs of the queue.
 ///
-/// Theory of operation: the kernel counts up by one for each packet that it offers, and its messages
-/// come in that order. So an id that was passed over has no message to come. Most often there is no
-/// packet either, since the socket's buffer was full (an overrun tells of it). But its message may
-/// have been one that could not be read: then the packet waits in the kernel, and the next batch
-/// verdict would let it pass. Therefore every gap gets the verdict of --fail malformed, on its own,
-/// before the verdict of the id behind it.
+/// Theory of operation: the kernel's IDs count up by one for each offered packet, and its messages come in that order.
+/// Therefore a skipped ID will have no message. Usually its packet was dropped because the socket's buffer was full
+/// (which an overrun reports). But its message may have been unreadable: then the packet waits in the kernel, and the
+/// next batch verdict would apply to it. Therefore every gap gets the verdict of --fail malformed, in a message of its
+/// own, before the verdict of the next ID.
 pub struct VerdictBatch {
-    /// NF_* value for gaps.
+    /// Value of the verdict for gaps (NF_*).
     fail: u32,
-    /// last_id is; else the first gap reaches back to all that waits.
+    /// True if last_id is known; otherwise the first gap covers all waiting packets.
     known: bool,
-    /// Up to it each id has its verdict, as soon as the batch is sent.
+    /// Last ID up to which every ID has a verdict once the batch is sent.
     pub last_id: u32,
-    /// Messages without an id since.
+    /// Number of messages without an ID since then.
     nameless: u32,
-    /// The kernel has reported lost packets, and no gap has come since.
+    /// True if the kernel has reported lost packets since the last gap.
     overrun: bool,
-    /// Passed over, by neither explained, since `batch_clear`.
+    /// Number of IDs since `batch_clear` that were skipped without either explanation.
     pub gap_ids: u32,
-    /// How many runs there are.
+    /// Number of runs.
     pub count: usize,
-    /// Runs that the kernel has.
+    /// Number of runs that were sent.
     pub sent: usize,
     pub runs: [VerdictRun; RUNS_MAX],
 }
@@ -98,24 +97,25 @@ impl Default for VerdictBatch {
     }
 }
 
-/// The verdict's name in reports, e.g. "accept".
+/// Returns the verdict's name in reports, e.g. "accept".
 pub fn name(verdict: Verdict) -> &'static str {
     VERDICTS[verdict as usize].1
 }
 
-/// The kernel's value (linux/netfilter.h). argument: the queue number for `Requeue`, else ignored.
+/// Returns the kernel's value of a verdict (linux/netfilter.h).
+/// - argument: queue number for `Requeue`, else ignored.
 pub fn kernel(verdict: Verdict, argument: u32) -> u32 {
     match verdict {
         Verdict::Accept | Verdict::Mark => NF_ACCEPT,
         Verdict::Repeat => NF_REPEAT,
-        // NF_QUEUE_NR, which is a macro.
+        // Value of the macro NF_QUEUE_NR.
         Verdict::Requeue => ((argument << NF_VERDICT_QBITS) & NF_VERDICT_QMASK) | NF_QUEUE,
         Verdict::Drop | Verdict::Reject => NF_DROP,
     }
 }
 
-/// Begins at the start of a queue, whose first id is 1. gaps: the verdict for ids that no message told
-/// of.
+/// Initialises a batch for a new queue, whose first ID is 1.
+/// - gaps: verdict for IDs without a message.
 pub fn batch_begin(batch: &mut VerdictBatch, gaps: Verdict) {
     batch.fail = kernel(gaps, 0);
     batch.known = true;
@@ -125,7 +125,7 @@ pub fn batch_begin(batch: &mut VerdictBatch, gaps: Verdict) {
     batch_clear(batch);
 }
 
-/// To be called when another process may have received from the queue.
+/// Makes the last ID unknown. Must be called if another process may have received from the queue.
 pub fn batch_forget(batch: &mut VerdictBatch) {
     batch.known = false;
     batch.nameless = 0;
@@ -138,12 +138,12 @@ pub fn batch_clear(batch: &mut VerdictBatch) {
     batch.sent = 0;
 }
 
-/// To be told when the kernel lost packets for want of room in the socket: that explains a gap.
+/// Records that the kernel has lost packets because the socket had no room: that explains a gap.
 pub fn batch_overrun(batch: &mut VerdictBatch) {
     batch.overrun = true;
 }
 
-/// Passes over a packet whose id could not be read.
+/// Records a packet with an unreadable ID.
 pub fn batch_skip(batch: &mut VerdictBatch) {
     batch.nameless += 1;
 }
@@ -175,8 +175,8 @@ fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
     put_run(batch, run);
 }
 
-/// Goes on to an id, over a gap if there is one. An id that is not later than the last one (as
-/// nfq_id_after of the kernel says) is taken as the kernel gives it: its count has begun anew.
+/// Advances to an ID, with a run for the gap before it, if there is one. An ID that is not later than the last one (by
+/// the order of nfq_id_after in the kernel) is accepted: the kernel has started again.
 fn move_to(batch: &mut VerdictBatch, id: u32) {
     let passed = id.wrapping_sub(batch.last_id).wrapping_sub(1);
     let gap = !batch.known || (passed > 0 && passed < i32::MAX as u32);
@@ -194,10 +194,10 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     batch.last_id = id;
 }
 
-/// Adds a packet's verdict: to the last run if verdict and mark are the same and the id is the next
-/// one (a 32-bit counter that wraps), else as a new run, behind one for the gap before it.
-/// argument: the mark (host order) for `Mark`, the queue number for `Requeue`, else ignored.
-/// Fails with ENOBUFS, the batch untouched, if there is no room for two runs.
+/// Adds a packet's verdict: to the last run if verdict and mark are equal and the ID is the next one (a 32-bit counter
+/// that wraps); otherwise as a new run, after a run for the gap before it. Fails with ENOBUFS, the batch unchanged, if
+/// there is no room for two runs.
+/// - argument: mark (host order) for `Mark`, queue number for `Requeue`, else ignored.
 pub fn batch_add(
     batch: &mut VerdictBatch,
     id: u32,
@@ -233,9 +233,9 @@ pub fn batch_add(
     Ok(())
 }
 
-/// To be called after the last packet: gives verdicts to those passed over after it, as far as
-/// their ids are known. The n-th message behind an id has an id at least n later, and all that come
-/// after it have still later ones.
+/// Adds the verdicts for messages without an ID after the last packet, as far as their IDs are known. Must be called
+/// after the last packet. The n-th message after an ID has an ID at least n higher, and all later messages have still
+/// higher ones.
 pub fn batch_finish(batch: &mut VerdictBatch) {
     if batch.nameless == 0 || !batch.known || batch.count == RUNS_MAX {
         return;
@@ -246,12 +246,12 @@ pub fn batch_finish(batch: &mut VerdictBatch) {
     batch.nameless = 0;
 }
 
-/// Whether runs are left to send.
+/// Returns true if runs are unsent.
 pub fn batch_unsent(batch: &VerdictBatch) -> bool {
     batch.sent < batch.count
 }
 
-/// The runs that are left to send, at most so many.
+/// Returns the unsent runs, at most `most`.
 pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     let end = batch.count.min(batch.sent.saturating_add(most));
     batch.runs.get(batch.sent..end).unwrap_or_default()
