@@ -14,14 +14,14 @@ const struct requirement *load_requirement(const struct loaded *loaded) {
     return loaded->compiled ? compile_requirement(loaded->compiled) : NULL;
 }
 
-/// Makes the state of a compiled policy, as its text says. Returns 0 or -ENOMEM.
+/// Creates a compiled policy's state by its text. Returns 0 or -ENOMEM.
 static int make_state(struct loaded *loaded) {
     const uint32_t counters = compile_counters(loaded->compiled);
     int result = flow_make(&loaded->flow, loaded->compiled);
 
     if (result < 0)
         return result;
-    // One more than needed: what has no counters is no failure.
+    // One element more than needed, so that the result is not NULL for a policy without counters.
     loaded->counted = calloc(counters + 1U, sizeof *loaded->counted);
     loaded->logged = calloc(compile_logs(loaded->compiled) + 1U, sizeof *loaded->logged);
     if (!loaded->counted || !loaded->logged)

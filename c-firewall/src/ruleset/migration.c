@@ -11,7 +11,7 @@
 
 #define NOBODY UINT32_MAX
 
-/// The rule's text without its comment, counters at 0. NULL = no memory.
+/// Returns the rule's text without its comment, with counters at 0. NULL = no memory.
 static char *text_of(const struct policy *policy, const struct policy_table *table,
                      const struct policy_rule *rule) {
     struct policy_rule bare = {
@@ -41,7 +41,7 @@ static char *chain_of(const struct policy_table *table, const struct policy_chai
     return text;
 }
 
-/// Counts the statements with state: a rule has no more than PARSE_STATEMENTS_MAX.
+/// Counts the statements with state: a rule has at most PARSE_STATEMENTS_MAX.
 static void count_statements(const struct policy_rule *rule, struct migration_rule *made) {
     for (uint32_t i = 0; i < rule->count; i++) {
         switch (rule->statements[i].kind) {
@@ -106,7 +106,7 @@ int migration_side_make(struct migration_side *side, const struct loaded *loaded
     struct migration_place at = {0};
     int result;
 
-    // One more than needed: none is no failure.
+    // One element more than needed, so that the result is not NULL for 0 rules.
     *side = (struct migration_side){
         .rules = calloc(loaded->compiled->rule_count + 1U, sizeof *side->rules)};
     if (!side->rules)
@@ -129,10 +129,10 @@ void migration_side_free(struct migration_side *side) {
     *side = (struct migration_side){0};
 }
 
-/// A rule, with what it is found by.
+/// Search key of a rule.
 struct name {
     const char *chain;
-    const char *word; // its comment, its text
+    const char *word; // comment or text of the rule
     uint32_t rule;
 };
 
@@ -142,7 +142,7 @@ static int compare_words(const struct name *a, const struct name *b) {
     return chain != 0 ? chain : strcmp(a->word, b->word);
 }
 
-/// By words; equals in the order of the rules.
+/// Orders keys by their words; equal ones in the order of the rules.
 static int compare_names(const void *left, const void *right) {
     const struct name *a = left, *b = right;
     const int words = compare_words(a, b);
@@ -150,15 +150,15 @@ static int compare_names(const void *left, const void *right) {
     return words != 0 ? words : (a->rule > b->rule) - (a->rule < b->rule);
 }
 
-/// Names, sorted.
+/// Sorted search keys.
 struct rule_names {
     uint32_t count;
     struct name *all;
 };
 
-/// Names the rules that have no partner yet: by their comments, if they have one, or by their
-/// texts.
-/// - partners: of each rule, NOBODY if it has none.
+/// Creates the search keys of rules without a partner: by their comments, if they have one, or by
+/// their texts.
+/// - partners: partner of each rule; NOBODY = none.
 /// - Returns 0 or -ENOMEM with *names zeroed.
 static int make_names(const struct migration_side *side, const uint32_t *partners, bool by_comment,
                       struct rule_names *names) {
@@ -176,7 +176,7 @@ static int make_names(const struct migration_side *side, const uint32_t *partner
     return 0;
 }
 
-/// How many from a place on have the same words.
+/// Returns the number of keys from an index on with the same words.
 static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     uint32_t end = at + 1;
 
@@ -185,8 +185,8 @@ static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     return end - at;
 }
 
-/// Makes partners of the rules with the same words, the n-th of the n-th.
-/// - only_unique: of those only that no other rule of the same side shares.
+/// Pairs the rules with the same words, the n-th with the n-th.
+/// - only_unique: true to pair only rules whose words no other rule of the same policy has.
 static void join(const struct rule_names *from, const struct rule_names *to, bool only_unique,
                  uint32_t *from_partners, uint32_t *to_partners) {
     uint32_t i = 0, j = 0;
@@ -207,7 +207,7 @@ static void join(const struct rule_names *from, const struct rule_names *to, boo
 }
 
 /// Pairs rules by comments or by texts.
-/// - partners, origins: of the rules of `from` and `to`; those that were found are filled in.
+/// - partners, origins: partners of the rules of `from` and `to`; new pairs are added.
 /// - Returns 0 or -ENOMEM.
 static int pair_by(const struct migration_side *from, const struct migration_side *to,
                    bool by_comment, uint32_t *partners, uint32_t *origins) {
@@ -223,7 +223,7 @@ static int pair_by(const struct migration_side *from, const struct migration_sid
     return result;
 }
 
-/// Partners of rules that have none. NULL = no memory.
+/// Allocates the partners of rules, none of which has one. Returns NULL if there is no memory.
 static uint32_t *make_partners(uint32_t rules) {
     const size_t bytes = (rules + 1U) * sizeof(uint32_t);
     uint32_t *partners = malloc(bytes);
@@ -232,7 +232,7 @@ static uint32_t *make_partners(uint32_t rules) {
     return partners ? memset(partners, 0xff, bytes) : NULL;
 }
 
-/// For each rule of `to`, the rule of `from` that it was. NULL = no memory.
+/// Returns the corresponding rule of `from` for each rule of `to`; NULL = no memory.
 static uint32_t *make_origins(const struct migration_side *from, const struct migration_side *to) {
     uint32_t *partners = make_partners(from->rule_count);
     uint32_t *origins = make_partners(to->rule_count);
@@ -249,12 +249,12 @@ static uint32_t *make_origins(const struct migration_side *from, const struct mi
     return NULL;
 }
 
-/// The numbers of a rule's first statements, by kind.
+/// Numbers of a rule's first statements, by kind.
 struct first {
     uint32_t of[MIGRATION_KIND_COUNT];
 };
 
-/// Counts the statements before each rule, by kind. NULL = no memory.
+/// Returns the numbers of each rule's first statements; NULL = no memory.
 static struct first *make_firsts(const struct migration_side *side) {
     struct first *firsts = calloc(side->rule_count + 1U, sizeof *firsts);
 
@@ -264,7 +264,7 @@ static struct first *make_firsts(const struct migration_side *side) {
     return firsts;
 }
 
-/// Adds the statements of a rule that stays.
+/// Adds the pairs of statements of two corresponding rules.
 static void add_pairs(struct migration *migration, const struct migration_rule *old,
                       const struct first *olds, const struct migration_rule *new,
                       const struct first *news) {
@@ -278,7 +278,7 @@ static void add_pairs(struct migration *migration, const struct migration_rule *
     }
 }
 
-/// Makes room for all pairs that there can be. Returns 0 or -ENOMEM.
+/// Allocates memory for the maximum number of pairs. Returns 0 or -ENOMEM.
 static int make_room(struct migration *migration, const struct migration_side *to) {
     for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++) {
         struct migration_pairs *const pairs = &migration->pairs[kind];
@@ -322,7 +322,7 @@ static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b)
            a->of_bytes == b->of_bytes;
 }
 
-/// Copies into a policy that is not in use yet the limits and quotas of rules that stay.
+/// Sets the limits and quotas of rules that stay in a policy that is not in use yet.
 static void share_words(const struct migration *migration, const struct loaded *from,
                         struct loaded *to, uint64_t now_ns) {
     const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];
@@ -368,7 +368,7 @@ void migration_refill(const struct migration *migration, const int64_t *sizes,
     for (uint32_t i = 0; i < limits->count; i++) {
         const uint32_t old = limits->all[i].old, new = limits->all[i].new;
 
-        if (states->tokens[old] < sizes[old]) // a full one is as it begins
+        if (states->tokens[old] < sizes[old]) // a full limit needs no change
             flow_limit_fill(to->flow.limit[new], &to->compiled->limits[new], states->tokens[old],
                             sizes[old], now_ns);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy of a running program: read, compiled, with its state.
+//! Policy of a running program: parsed, compiled, with its state.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,38 +17,37 @@ use crate::policy::parse;
 use crate::policy::requirement::Requirement;
 use crate::policy::Policy;
 
-/// State shared by all workers.
+/// A loaded policy, shared by all workers.
 pub struct Loaded {
-    /// Counts up from 1 with each policy that takes the place of another.
+    /// Generation: counts up from 1 with each policy that replaces another.
     pub generation: u32,
-    /// UNIX time.
+    /// Time of loading (UNIX time in milliseconds).
     pub loaded_ms: u64,
-    /// For reports.
+    /// Policy as parsed, for reports.
     pub policy: Policy,
     pub compiled: Compiled,
     pub flow: Flow,
     began: Mutex<LoadedBegan>,
 }
 
-/// Initial values of counters and logs of a policy: those of its text, or those that they had counted
-/// before a reload. Numbered as compile numbers them.
+/// Initial values of a policy's counters and logs: those in its text, or those before a reload. Numbered as by compile.
 #[derive(Clone, Debug)]
 pub struct LoadedBegan {
     pub counters: Vec<FlowCounter>,
     pub logged: Vec<u64>,
 }
 
-/// Initial values of counters and logs.
+/// Returns the initial values of counters and logs.
 pub fn began(loaded: &Loaded) -> MutexGuard<'_, LoadedBegan> {
     lock::lock(&loaded.began)
 }
 
-/// Requirement of the policy: the fields that it reads.
+/// Returns the requirement of the policy: the packet data that it needs.
 pub fn requirement(loaded: &Loaded) -> &Requirement {
     compile::requirement(&loaded.compiled)
 }
 
-/// A compiled policy with its state, as its text says.
+/// Creates a compiled policy's state by its text.
 fn make_state(policy: Policy, compiled: Compiled, loaded_ms: u64) -> Loaded {
     let start = |counter| {
         let start = compile::counter_start(&compiled, counter);
@@ -80,7 +79,7 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
     compile::policy(policy, &settings)
 }
 
-/// Copies into the policy's learning sets what the sets of the policy before have learned, or reserves room.
+/// Sets the addresses of the policy's sets that learn: those of the previous policy, or an empty table.
 pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     let known = before.and_then(|before| before.compiled.learned.clone());
     let learns = requirement(loaded).learns;
@@ -88,8 +87,8 @@ pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     loaded.compiled.learned = known.or_else(room);
 }
 
-/// Loads options.policy, if there is one, and warns of what in it does less than it seems to. Fails for a policy that is wrong or names an interface
-/// that is missing, and for too few --copy-bytes.
+/// Loads options.policy, if there is one, and logs warnings about statements with less effect than they seem to have.
+/// Fails for an invalid policy, for a missing interface, and for too few --copy-bytes.
 pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let Some(path) = &options.policy else {
         return Ok(None);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Carries what a policy has counted and used up over to the policy that replaces it, for the rules
-//! that stay. A rule stays if the new policy has one with the same comment in the same chain of the
-//! same table, provided that each of the two chains has that comment once. Else it stays if there
-//! is one with the same text, apart from comments and the numbers that counters start with: of
-//! equal texts, the n-th is taken for the n-th.
+//! Transfer of counters, limits and quotas from a policy to its successor, for rules that both have. Two rules
+//! correspond if they have the same comment in the same chain of the same table, and this comment occurs once in each
+//! of the two chains. Remaining rules correspond if they have the same text, apart from comments and the initial values
+//! of counters; of equal texts, the n-th corresponds to the n-th.
 
 use std::cmp::Ordering as Order;
 use std::iter;
@@ -27,20 +26,19 @@ pub enum MigrationKind {
 
 pub const KIND_COUNT: usize = MigrationKind::Quotas as usize + 1;
 
-/// Key by which a rule is recognised. Texts have no NUL.
+/// Properties by which a rule is found in the other policy. Texts have no NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationRule {
-    /// "inet filter input".
+    /// Name of the chain: "inet filter input".
     pub chain: Vec<u8>,
     pub comment: Option<Vec<u8>>,
-    /// Canonical, without comment, counters at 0.
+    /// Canonical text without comment, with counters at 0.
     pub text: Vec<u8>,
-    /// How many statements of each kind it has: in the order of rules they are numbered as compile
-    /// numbers them.
+    /// Number of its statements of each kind. In the order of rules, statements are numbered as by compile.
     pub count: [u8; KIND_COUNT],
 }
 
-/// Next rule of a policy, in its order.
+/// Position of the next rule of a policy.
 #[derive(Debug, Default)]
 pub struct MigrationPlace {
     table: usize,
@@ -48,36 +46,36 @@ pub struct MigrationPlace {
     rule: usize,
 }
 
-/// The rules of a policy, in its order.
+/// Rules of a policy, in its order.
 #[derive(Debug, Default)]
 pub struct MigrationSide {
     pub rules: Vec<MigrationRule>,
-    /// Statements of each kind in all rules.
+    /// Number of statements of each kind in all rules.
     pub totals: [u32; KIND_COUNT],
-    /// The size of each limit, as in FlowLimit.
+    /// Size of each limit, as in FlowLimit.
     pub limit_sizes: Vec<i64>,
 }
 
-/// State that moves from one policy to another.
+/// Correspondence of two policies' rules and statements.
 #[derive(Debug, Default)]
 pub struct Migration {
-    /// By MigrationKind: the statements of rules that stay, by their numbers before and now.
+    /// Pairs of corresponding statements by MigrationKind: their old and new numbers.
     pairs: [Vec<(u32, u32)>; KIND_COUNT],
     pub kept: u32,
     pub added: u32,
     pub removed: u32,
 }
 
-/// The state of limits and quotas of another process' policy, numbered as its rules are.
+/// State of limits and quotas of another process's policy, numbered in the order of its rules.
 #[derive(Debug, Default)]
 pub struct MigrationStates {
-    /// The tokens of each limit, at most its size.
+    /// Tokens of each limit, at most its size.
     pub tokens: Vec<i64>,
-    /// The bytes that each quota has used.
+    /// Number of bytes that each quota has used.
     pub used: Vec<u64>,
 }
 
-/// The rule's text without its comment, counters at 0.
+/// Returns the rule's text without its comment, with counters at 0.
 fn text_of(policy: &Policy, table: &Table, rule: &Rule) -> String {
     let bare = |statement: &Statement| {
         let mut statement = statement.clone();
@@ -106,7 +104,7 @@ fn chain_of(table: &Table, chain: &Chain) -> String {
     )
 }
 
-/// Counts the statements with state: a rule has no more than parse_state::STATEMENTS_MAX.
+/// Counts the statements with state: a rule has at most parse_state::STATEMENTS_MAX.
 fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
     let mut count = [0; KIND_COUNT];
     for statement in &rule.statements {
@@ -121,7 +119,7 @@ fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
     count
 }
 
-/// Describes the rule of a policy at a place, and goes to the next. None: there is none left.
+/// Describes the rule at a position, and advances to the next. None at the end.
 pub fn next_rule(loaded: &Loaded, at: &mut MigrationPlace) -> Option<MigrationRule> {
     loop {
         let table = loaded.policy.tables.get(at.table)?;
@@ -149,15 +147,15 @@ pub fn rules(loaded: &Loaded) -> Vec<MigrationRule> {
     iter::from_fn(|| next_rule(loaded, &mut at)).collect()
 }
 
-/// A rule, with what it is found by: the chain; its comment or its text; which it is.
+/// Search key of a rule: the chain; its comment or its text; the rule's index.
 type Name<'a> = (&'a [u8], &'a [u8], usize);
 
 fn compare_words(a: &Name, b: &Name) -> Order {
     (a.0, a.1).cmp(&(b.0, b.1))
 }
 
-/// Names the rules that have no partner yet: by their comments, if they have one, or by their texts.
-/// Sorted; equals in the order of the rules.
+/// Creates the search keys of rules without a partner: by their comments, if they have one, or by their texts. Sorted;
+/// equal ones in the order of the rules.
 fn make_names<'a>(
     rules: &'a [MigrationRule],
     partners: &[Option<usize>],
@@ -182,14 +180,14 @@ fn make_names<'a>(
     names
 }
 
-/// How many from a place on have the same words.
+/// Returns the number of keys from an index on with the same words.
 fn equals_at(names: &[Name], at: usize) -> usize {
     let is_equal = |name: &&Name| compare_words(&names[at], name) == Order::Equal;
     names[at..].iter().take_while(is_equal).count()
 }
 
 /// Pairs the rules with the same words, the n-th with the n-th.
-/// - only_unique: only rules whose words no other rule of the same side has.
+/// - only_unique: true to pair only rules whose words no other rule of the same policy has.
 fn join(
     from: &[Name],
     to: &[Name],
@@ -213,7 +211,7 @@ fn join(
 }
 
 /// Pairs rules by comments or by texts.
-/// - partners, origins: of the rules of `from` and `to`; those that were found are filled in.
+/// - partners, origins: partners of the rules of `from` and `to`; new pairs are added.
 fn pair_by(
     from: &[MigrationRule],
     to: &[MigrationRule],
@@ -226,7 +224,7 @@ fn pair_by(
     join(&olds, &news, by_comment, partners, origins);
 }
 
-/// For each rule of `to`, the rule of `from` that it was.
+/// Returns the corresponding rule of `from` for each rule of `to`.
 fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usize>> {
     let mut partners = vec![None; from.len()];
     let mut origins = vec![None; to.len()];
@@ -235,7 +233,7 @@ fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usiz
     origins
 }
 
-/// The numbers of each rule's first statements.
+/// Returns the numbers of each rule's first statements.
 fn make_firsts(rules: &[MigrationRule]) -> Vec<[u32; KIND_COUNT]> {
     let mut next = [0; KIND_COUNT];
     let first = |rule: &MigrationRule| {
@@ -248,7 +246,7 @@ fn make_firsts(rules: &[MigrationRule]) -> Vec<[u32; KIND_COUNT]> {
     rules.iter().map(first).collect()
 }
 
-/// Adds the statements of a rule that stays.
+/// Adds the pairs of statements of two corresponding rules.
 fn add_pairs(
     migration: &mut Migration,
     old: &MigrationRule,
@@ -262,7 +260,7 @@ fn add_pairs(
     }
 }
 
-/// Finds the rules that stay, and pairs their statements: the n-th of a rule with the n-th.
+/// Finds the corresponding rules, and pairs their statements: the n-th of a rule with the n-th.
 pub fn pair(from: &[MigrationRule], to: &[MigrationRule]) -> Migration {
     let mut migration = Migration::default();
     let (from_firsts, to_firsts) = (make_firsts(from), make_firsts(to));
@@ -280,7 +278,7 @@ pub fn pair(from: &[MigrationRule], to: &[MigrationRule]) -> Migration {
     migration
 }
 
-/// Every statement of a kind in rules that stay, by its numbers before and now.
+/// Returns the old and new numbers of all paired statements of a kind.
 fn each(migration: &Migration, kind: MigrationKind) -> impl Iterator<Item = (usize, usize)> + '_ {
     let pairs = migration.pairs[kind as usize].iter();
     pairs.map(|(old, new)| (*old as usize, *new as usize))
@@ -290,12 +288,12 @@ fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
     (a.nsecs, a.rate, a.size, a.of_bytes) == (b.nsecs, b.rate, b.size, b.of_bytes)
 }
 
-/// Copies into a policy that is not in use yet the limits and quotas of rules that stay.
+/// Sets the limits and quotas of rules that stay in a policy that is not in use yet.
 fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u64) {
     for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))
         else {
-            continue; // can't be: there are as many words as statements
+            continue; // not reached: each statement has a word
         };
         let (Some(of), Some(limit)) = (from.compiled.limits.get(old), to.compiled.limits.get(new))
         else {
@@ -316,19 +314,18 @@ fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u6
     }
 }
 
-/// Finds the rules that stay and gives `to`, which nobody uses yet, their limits and quotas: the
-/// same words in memory, so that what others take meanwhile counts. A limit with other figures
-/// starts as full as the old one is.
-/// - now_ns: of the clock that limits go by.
+/// Finds the corresponding rules, and sets their limits and quotas in `to`, which must not be in use yet. Both policies
+/// share the words in memory, so that packets count in both meanwhile. A limit with other parameters is filled to the
+/// same fraction as the old one.
+/// - now_ns: time by the clock of the limits.
 pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     let migration = pair(&rules(from), &rules(to));
     share_words(&migration, from, to, now_ns);
     migration
 }
 
-/// Sets the limits of rules that stay, which begin full, as full as another process' were, and
-/// their quotas as used.
-/// - sizes: of its limits.
+/// Sets the limits and quotas of rules that stay to the state in another process. Limits are full before.
+/// - sizes: sizes of the other process's limits.
 pub fn refill(
     migration: &Migration,
     sizes: &[i64],
@@ -338,9 +335,9 @@ pub fn refill(
 ) {
     for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(tokens), Some(size)) = (states.tokens.get(old), sizes.get(old)) else {
-            continue; // can't be: there are as many as statements
+            continue; // not reached: each statement has a state
         };
-        // A full one is as it begins.
+        // A full limit needs no change.
         if let (true, Some(word), Some(limit)) = (
             tokens < size,
             to.flow.limits.get(new),
@@ -356,8 +353,8 @@ pub fn refill(
     }
 }
 
-/// Starts the counters and logs of rules that stay at what they had counted in the end.
-/// - counters, logged: of the policy before.
+/// Sets the initial values of counters and logs of rules that stay to the final values of the previous policy.
+/// - counters, logged: values of the previous policy.
 pub fn end(migration: &Migration, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
     let mut began = load::began(to);
     for (old, new) in each(migration, MigrationKind::Counters) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A loaded policy with its counters.
+//! Loaded policy with its counters.
 
 pub mod load;
 pub mod migration;

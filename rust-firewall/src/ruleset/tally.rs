@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The counters and logs of a policy, summed over all workers, for the ledger.
+//! Sums of a policy's counters and logs over all workers, for the ledger.
 
 use crate::engine::compiled::Compiled;
 use crate::engine::flow::{self, FlowCounter, FlowCounters};
@@ -9,13 +9,13 @@ use crate::ruleset::load::{self, Loaded};
 pub struct Tally<'a> {
     pub policy: &'a Policy,
     pub compiled: &'a Compiled,
-    /// compile::counters of them.
+    /// Sums of the counters (compile::counters of them).
     pub counters: Vec<FlowCounter>,
-    /// compile::logs of them.
+    /// Sums of the logs (compile::logs of them).
     pub logged: Vec<u64>,
 }
 
-/// A tally of a policy. It begins at what the policy began with.
+/// Creates the sums of a policy, with its initial values.
 pub fn make(loaded: &Loaded) -> Tally<'_> {
     let began = load::began(loaded).clone();
     Tally {
@@ -26,7 +26,7 @@ pub fn make(loaded: &Loaded) -> Tally<'_> {
     }
 }
 
-/// Adds a worker's counters. Its thread may be running.
+/// Adds a worker's counters, also while its thread runs.
 pub fn add(tally: &mut Tally, counters: &FlowCounters) {
     for (counter, sum) in (0..).zip(&mut tally.counters) {
         flow::sum(counters, counter, sum);
