@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The time of day.
+// Time of day.
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
 #include <stdint.h>
 
-/// UNIX time in milliseconds.
+/// Returns the UNIX time in milliseconds.
 uint64_t clock_unix_ms(void);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What happened beside the way of a packet, or rarely on it, counted for the whole process. Any
-// thread may count and read.
+// Counts of the whole process, for events beside the packet path, or rare ones on it. Any thread
+// may count and read.
 #ifndef BASE_COUNTS_H
 #define BASE_COUNTS_H
 
@@ -11,7 +11,7 @@
 /// Adds to a count.
 void counts_add(enum count count, uint64_t amount);
 
-/// A count so far.
+/// Returns the value of a count.
 uint64_t counts_get(enum count count);
 
 #endif

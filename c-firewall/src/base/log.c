@@ -14,14 +14,15 @@
 
 static enum log_level current = LOG_INFO;
 
-/// The priorities of syslog(3), as the journal reads them off the start of a line.
+/// Priorities of syslog(3), as the journal expects them at the start of a line.
 static const char *const priorities[] = {
     [LOG_ERROR] = "<3>", [LOG_WARNING] = "<4>", [LOG_INFO] = "<6>", [LOG_DEBUG] = "<7>"};
 static_assert(sizeof priorities / sizeof *priorities == LOG_LEVEL_COUNT, "all have one");
 
 static bool journal;
 
-/// Whether JOURNAL_STREAM, "DEVICE:INODE", is what stderr is (sd_journal_stream_fd(3)).
+/// Returns true if stderr is the stream that JOURNAL_STREAM names, as "DEVICE:INODE"
+/// (sd_journal_stream_fd(3)).
 static bool is_journal(void) {
     const char *stream = getenv("JOURNAL_STREAM");
     unsigned long device, inode;
@@ -80,7 +81,7 @@ enum log_level log_level(void) { return __atomic_load_n(&current, __ATOMIC_RELAX
 
 const char *log_level_name(enum log_level level) { return options_log_level_name(level); }
 
-/// Prints a line, unless the level is lower than its own.
+/// Prints a line, unless its level is above the log level.
 static void print(enum log_level own, const char *format, va_list arguments) {
     char text[LOG_TEXT_BYTES];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the program says on stderr, a line at a time. How it ends when it cannot start or go on: one
-// line "error: CAUSE: CURE" and an exit code of its own. Nothing of this is called on the packet
-// path; there things are counted.
+// Messages on stderr, one per line, and the end of a program that can't start or continue: one line
+// "error: CAUSE: CURE", and an exit code. Nothing here is called on the packet path, where events
+// are counted instead.
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -9,55 +9,57 @@
 #include "spec/option.h"
 
 enum {
-    LOG_TEXT_BYTES = 512, // of a failure's text with its final NUL; longer ones are cut
+    // Maximum size of a failure's text with its final NUL; a longer one is cut.
+    LOG_TEXT_BYTES = 512,
 };
 
-/// Why the program cannot start or go on.
+/// Reason why the program can't start or continue.
 struct failure {
     enum log_exit code;
-    char text[LOG_TEXT_BYTES]; // "CAUSE: CURE", without "error: " and without a line end
+    char text[LOG_TEXT_BYTES]; // text "CAUSE: CURE", without "error: " and without a line end
 };
 
-/// Opens /dev/null for closed standard files, so that no socket becomes one of them
-/// and is printed into (the Rust runtime does this for the Rust twin). Checks whether stderr is the
-/// journal's: then lines begin with their priority (sd-daemon(3)). To be called first.
+/// Opens /dev/null for closed standard files, so that no socket gets their numbers and is printed
+/// to (the Rust runtime does this for the Rust twin). Checks whether stderr belongs to the journal:
+/// then lines begin with their priority (sd-daemon(3)). Must be called first.
 void log_open(void);
 
-/// Prefix of a line by its level: "<3>" and so on where the journal reads, else nothing.
+/// Returns the prefix of a line by its level: "<3>" etc. for the journal, otherwise "".
 const char *log_prefix(enum log_level level);
 
 /// Fills in a failure from a printf format.
 void failure_set(struct failure *failure, enum log_exit code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// A call failed at start for none of the reasons that have a code of their own (exit code 1).
-/// - call: its name as in the manual.
-/// - error: the positive errno.
+/// Fills in the failure of a call at the start that has no code of its own (exit code 1).
+/// - call: name of the call as in the manual.
+/// - error: positive errno.
 void failure_set_start(struct failure *failure, const char *call, int error);
 
-/// A call failed while packets were running (exit code 1); the ledger is printed before this.
-/// - call: its name as in the manual.
-/// - error: the positive errno.
+/// Fills in the failure of a call while packets were filtered (exit code 1); the ledger is printed
+/// before it.
+/// - call: name of the call as in the manual.
+/// - error: positive errno.
 void failure_set_running(struct failure *failure, const char *call, int error);
 
 /// Prints "error: TEXT" as one line on stderr.
 /// - Returns the failure's exit code.
 int log_fail(const struct failure *failure);
 
-/// Print "error: TEXT", "warning: TEXT", "info: TEXT", "debug: TEXT" as one line on stderr, from a
-/// printf format, if the level lets them. Any thread may.
+/// Each prints "error: TEXT", "warning: TEXT", "info: TEXT" or "debug: TEXT" as one line on stderr,
+/// from a printf format, if the log level allows it. Any thread may call them.
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/// Sets the level, LOG_INFO at first. Any thread may.
+/// Sets the log level, initially LOG_INFO. Any thread may call it.
 void log_set_level(enum log_level level);
 
-/// The level.
+/// Returns the log level.
 enum log_level log_level(void);
 
-/// The name of a level, as on the command line.
+/// Returns the name of a level, as on the command line.
 const char *log_level_name(enum log_level level);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the program says on stdout.
+// Output on stdout.
 #ifndef BASE_OUTPUT_H
 #define BASE_OUTPUT_H
 
-/// Writes a report to stdout, flushes and frees it. NULL: a warning on stderr instead.
+/// Writes a report to stdout, flushes and frees it. NULL: logs a warning instead.
 void output_print(char *text);
 
 #endif

@@ -22,7 +22,7 @@ uint8_t *pages_make(size_t bytes) {
 
     if (memory == MAP_FAILED)
         return NULL;
-    // Without huge pages all is the same, but slower.
+    // An error is ignored: without huge pages the memory is only slower.
     if (whole >= HUGE_BYTES)
         (void)madvise(memory, whole, MADV_HUGEPAGE);
     return memory;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The time of day.
+//! Time of day.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// UNIX time in milliseconds.
+/// Returns the UNIX time in milliseconds.
 pub fn unix_ms() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

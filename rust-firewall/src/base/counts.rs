@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What happened beside the way of a packet, or rarely on it, counted for the whole process. Any
-//! thread may count and read.
+//! Counts of the whole process, for events beside the packet path, or rare ones on it. Any thread may count and read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +14,7 @@ pub fn add(count: Count, amount: u64) {
     }
 }
 
-/// A count so far.
+/// Returns the value of a count.
 pub fn get(count: Count) -> u64 {
     let counted = COUNTS.get(count as usize);
     counted.map_or(0, |counted| counted.load(Ordering::Relaxed))

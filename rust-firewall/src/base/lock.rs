@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Locks: a thread that panics ends the process, so nobody sees a value that is half changed.
+//! Locks: a thread that panics ends the process, so no thread can see a partly changed value.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// State guarded by a lock.
+/// Locks a mutex.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

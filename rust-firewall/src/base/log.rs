@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: write
-//! What the program says on stderr, a line at a time. How it ends when it cannot start or go on: one
-//! line "error: CAUSE: CURE" and an exit code of its own. Nothing of this is called on the packet
-//! path; there things are counted.
+//! Messages on stderr, one per line, and the end of a program that can't start or continue: one line "error: CAUSE:
+//! CURE", and an exit code. Nothing here is called on the packet path, where events are counted instead.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -17,22 +16,21 @@ pub use crate::spec::exit::LogExit;
 use crate::spec::option::log_level_name;
 pub use crate::spec::option::{LogLevel, LOG_LEVEL_NAMES};
 
-/// The priorities of syslog(3), in the order of LogLevel, as the journal reads them off the start
-/// of a line.
+/// Priorities of syslog(3), in the order of LogLevel, as the journal expects them at the start of a line.
 const PRIORITIES: [&str; 4] = ["<3>", "<4>", "<6>", "<7>"];
 
 static JOURNAL: AtomicBool = AtomicBool::new(false);
 static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Info as u8);
 
-/// Why the program cannot start or go on.
+/// Reason why the program can't start or continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: LogExit,
-    /// "CAUSE: CURE", without "error: " and without a line end.
+    /// Text "CAUSE: CURE", without "error: " and without a line end.
     pub text: String,
 }
 
-/// A failure of this code and text.
+/// Creates a failure from a code and a text.
 pub fn failure_set(code: LogExit, text: impl Display) -> Failure {
     Failure {
         code,
@@ -40,8 +38,8 @@ pub fn failure_set(code: LogExit, text: impl Display) -> Failure {
     }
 }
 
-/// A call failed at start for none of the reasons that have a code of their own (exit code 1).
-/// call: its name as in the manual.
+/// Creates the failure of a call at the start that has no code of its own (exit code 1).
+/// - call: name of the call as in the manual.
 pub fn failure_set_start(call: &str, error: Errno) -> Failure {
     let text = strerror(error);
     failure_set(
@@ -50,8 +48,8 @@ pub fn failure_set_start(call: &str, error: Errno) -> Failure {
     )
 }
 
-/// A call failed while packets were running (exit code 1); the ledger is printed before this.
-/// call: its name as in the manual.
+/// Creates the failure of a call while packets were filtered (exit code 1); the ledger is printed before it.
+/// - call: name of the call as in the manual.
 pub fn failure_set_running(call: &str, error: Errno) -> Failure {
     let text = strerror(error);
     failure_set(
@@ -60,19 +58,19 @@ pub fn failure_set_running(call: &str, error: Errno) -> Failure {
     )
 }
 
-/// Whether JOURNAL_STREAM, "DEVICE:INODE", is what stderr is (sd_journal_stream_fd(3)).
+/// Returns true if stderr is the stream that JOURNAL_STREAM names, as "DEVICE:INODE" (sd_journal_stream_fd(3)).
 fn is_journal() -> bool {
     let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     fstat(io::stderr()).is_ok_and(|found| stream == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-/// Checks whether stderr is the journal's: then lines begin with their priority (sd-daemon(3)). To be
-/// called first.
+/// Checks whether stderr belongs to the journal: then lines begin with their priority (sd-daemon(3)). Must be called
+/// first.
 pub fn open() {
     JOURNAL.store(is_journal(), Ordering::Relaxed);
 }
 
-/// Prefix of a line by its level: "<3>" and so on where the journal reads, else nothing.
+/// Returns the prefix of a line by its level: "<3>" etc. for the journal, otherwise "".
 pub fn prefix(level: LogLevel) -> &'static str {
     let priority = PRIORITIES.get(level as usize);
     let priority = priority.filter(|_| JOURNAL.load(Ordering::Relaxed));
@@ -85,51 +83,51 @@ pub fn fail(failure: &Failure) -> LogExit {
     failure.code
 }
 
-/// Sets the level, which is `Info` at first. Any thread may call this.
+/// Sets the log level, initially `Info`. Any thread may call it.
 pub fn set_level(level: LogLevel) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
-/// The level.
+/// Returns the log level.
 pub fn level() -> LogLevel {
     let level = LOG_LEVEL_NAMES.get(usize::from(LEVEL.load(Ordering::Relaxed)));
     level.map_or(LogLevel::Info, |(level, _)| *level)
 }
 
-/// The name of a level, as on the command line.
+/// Returns the name of a level, as on the command line.
 pub fn level_name(level: LogLevel) -> &'static str {
     log_level_name(level)
 }
 
-/// Prints a line, unless the level is lower than its own.
+/// Prints a line, unless its level is above the log level.
 fn print_at(own: LogLevel, text: impl Display) {
     if own <= level() {
         print(own, format_args!("{}: {text}", level_name(own)));
     }
 }
 
-/// Prints "error: TEXT" as one line on stderr. Any thread may print this and the following.
+/// Prints "error: TEXT" as one line on stderr. Any thread may call this function and the following ones.
 pub fn error(text: impl Display) {
     print_at(LogLevel::Error, text);
 }
 
-/// Prints "warning: TEXT", if the level lets it.
+/// Prints "warning: TEXT", if the log level allows it.
 pub fn warn(text: impl Display) {
     print_at(LogLevel::Warning, text);
 }
 
-/// Prints "info: TEXT", if the level lets it.
+/// Prints "info: TEXT", if the log level allows it.
 pub fn info(text: impl Display) {
     print_at(LogLevel::Info, text);
 }
 
-/// Prints "debug: TEXT", if the level lets it.
+/// Prints "debug: TEXT", if the log level allows it.
 pub fn debug(text: impl Display) {
     print_at(LogLevel::Debug, text);
 }
 
-/// Has a fault of the program, on whatever thread, end it at once, with one line: other threads would
-/// wait for what never comes. (The C twin ends by itself: by a signal.)
+/// Makes a panic on any thread end the program at once, with one line; otherwise other threads would wait for ever.
+/// (The C twin is ended by a signal.)
 pub fn abort_on_panic() {
     panic::set_hook(Box::new(|fault| {
         let place = fault.location().map(ToString::to_string);
@@ -145,14 +143,14 @@ pub fn abort_on_panic() {
     }));
 }
 
-/// A line on stderr, in one piece: others may be printing as well. Nobody may be reading there any
-/// more, which is no reason to end.
+/// Prints a line on stderr in one piece, because other threads may print, too. Errors are ignored: the reader may have
+/// closed stderr.
 fn print(level: LogLevel, line: impl Display) {
     let line = format!("{}{line}\n", prefix(level));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// The C library's text for an errno: the standard library adds the number, which is cut here.
+/// Returns the C library's text for an errno; the number that the standard library adds is removed.
 pub fn strerror(error: Errno) -> String {
     let text = io::Error::from(error).to_string();
     let number = format!(" (os error {})", error as i32);

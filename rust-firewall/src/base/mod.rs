@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What every other folder uses.
+//! Modules that all other folders use.
 
 pub mod clock;
 pub mod counts;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Objects of JSON as lines.
+//! JSON objects as lines.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter};
 
-/// Writes control characters as jansson does, in capitals.
+/// Formatter that writes control characters like jansson, with capital letters.
 struct Capitals;
 
 impl Formatter for Capitals {
@@ -30,7 +30,7 @@ impl Formatter for Capitals {
     }
 }
 
-/// A text for an object. If it is not UTF-8, question marks replace all that is not ASCII.
+/// Returns a text for an object. If it is not UTF-8, question marks replace all bytes that are not ASCII.
 pub fn string_of(text: &[u8]) -> String {
     match std::str::from_utf8(text) {
         Ok(text) => text.to_owned(),
@@ -41,10 +41,10 @@ pub fn string_of(text: &[u8]) -> String {
     }
 }
 
-/// The line of an object, with its line end.
+/// Returns the line of an object, with its line end.
 pub fn line(object: &impl Serialize) -> String {
     let mut line = Vec::new();
-    // Can't fail: memory takes everything, and our keys are strings.
+    // Can't fail: memory accepts everything, and all keys are strings.
     let _ = object.serialize(&mut serde_json::Serializer::with_formatter(
         &mut line, Capitals,
     ));

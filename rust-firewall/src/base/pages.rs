@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory for tables that may be large and are read anywhere: of huge pages, if the kernel has some.
+//! Memory for large tables with random access: in huge pages, if the kernel has some.
 //!
-//! A read of memory that is in no cache waits for the page tables, too, if there are more pages than the
-//! processor keeps in mind; in a virtual machine these are two sets of page tables.
+//! An access to memory that is in no cache also waits for the page tables, if there are more pages than the processor
+//! caches; in a virtual machine there are two levels of page tables.
 // seccomp: mmap munmap madvise
 
 use std::ops::{Deref, DerefMut};
@@ -12,7 +12,7 @@ use memmap2::{Advice, MmapMut};
 const PAGE_BYTES: usize = 4 << 10;
 const HUGE_BYTES: usize = 2 << 20;
 
-/// Memory, all zero at first; by default none.
+/// Zeroed memory; by default empty.
 #[derive(Debug, Default)]
 pub struct Pages(Option<MmapMut>);
 
@@ -41,7 +41,7 @@ impl Clone for Pages {
     }
 }
 
-/// Bytes that memory for so many has: whole pages.
+/// Returns the size of memory for this many bytes, rounded up to whole pages.
 pub fn round(bytes: usize) -> usize {
     let page = match bytes < HUGE_BYTES {
         true => PAGE_BYTES,
@@ -50,23 +50,23 @@ pub fn round(bytes: usize) -> usize {
     bytes.next_multiple_of(page)
 }
 
-/// Makes memory of so many bytes.
+/// Allocates memory.
 pub fn make(bytes: usize) -> Pages {
     let memory = MmapMut::map_anon(round(bytes)).expect("the kernel gives memory");
-    // Without huge pages all is the same, but slower.
+    // An error is ignored: without huge pages the memory is only slower.
     if memory.len() >= HUGE_BYTES {
         let _ = memory.advise(Advice::HugePage);
     }
     Pages(Some(memory))
 }
 
-/// The word that begins at a byte; 0 if there is none.
+/// Returns the word at a byte offset; 0 if it is out of range.
 pub fn word(memory: &[u8], at: usize) -> u64 {
     let bytes = memory.get(at..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Sets the word that begins at a byte, if there is one.
+/// Sets the word at a byte offset, if it is in range.
 pub fn set_word(memory: &mut [u8], at: usize, word: u64) {
     let bytes = memory.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
     if let Some(bytes) = bytes {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, with one round a
-//! word and three at the end): a hash of which nothing can be told without its key.
+//! SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, with one round per word and three at
+//! the end): a hash that is unpredictable without its key.
 //!
-//! Each hash has a hasher of its own: the compiler knows that it has hashed nothing yet, which it does
-//! not know of the copy of one that is kept.
+//! Each hash uses a new hasher: the compiler knows that it is empty, which it would not know of a copy of a stored one.
 // seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
 
@@ -16,8 +15,8 @@ pub struct SiphashKey {
     pub words: [u64; 2],
 }
 
-/// Draws a key at random. Ends the program if the kernel gives none, which it always does
-/// (getrandom(2) gives up to 256 bytes whole, and is older than what the firewall needs).
+/// Draws a random key. Ends the program if the kernel returns no random bytes, which does not happen (getrandom(2)
+/// returns up to 256 bytes at once, and is older than the kernels that the firewall needs).
 pub fn draw() -> SiphashKey {
     let mut words = [[0; 8]; 2];
     getrandom::fill(words.as_flattened_mut()).expect("the kernel gives random bytes");
@@ -32,7 +31,7 @@ fn begin(key: &SiphashKey) -> SipHasher13 {
     SipHasher13::new_with_keys(first, second)
 }
 
-/// The hash of the four bytes of a value, the lowest first.
+/// Returns the hash of the four bytes of a value, the lowest first.
 #[inline(always)]
 pub fn narrow(key: &SiphashKey, value: u32) -> u64 {
     let mut hasher = begin(key);
@@ -40,7 +39,7 @@ pub fn narrow(key: &SiphashKey, value: u32) -> u64 {
     hasher.finish()
 }
 
-/// The hash of the bytes of words, of each the lowest first.
+/// Returns the hash of the bytes of words, the lowest byte of each word first.
 #[inline]
 pub fn words(key: &SiphashKey, words: &[u64]) -> u64 {
     let mut hasher = begin(key);
@@ -50,7 +49,7 @@ pub fn words(key: &SiphashKey, words: &[u64]) -> u64 {
     hasher.finish()
 }
 
-/// The hash of bytes and one more behind them.
+/// Returns the hash of bytes followed by one more.
 pub fn bytes(key: &SiphashKey, bytes: &[u8], last: u8) -> u64 {
     let mut hasher = begin(key);
     hasher.write(bytes);
@@ -66,8 +65,7 @@ mod tests {
         words: [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908],
     };
 
-    /// Those that the library has in its own tests: the key is the bytes 0 to 15, the message the
-    /// bytes from 0 on.
+    /// Values from the library's own tests: the key is the bytes 0 to 15, the message the bytes from 0 on.
     #[test]
     fn gives_the_known_values() {
         let message = [
@@ -82,7 +80,7 @@ mod tests {
         assert_eq!(narrow(&KEY, 0x0302_0100), 0xcf75_5760_88d3_8328);
     }
 
-    /// Bytes and one more are what words of them would be, and those in between are known, too.
+    /// Bytes and one more have the same hash as words of these bytes; the other lengths have known values.
     #[test]
     fn bytes_are_hashed_as_words() {
         let up_to = |last: u8| bytes(&KEY, &Vec::from_iter(0..last), last);
