@@ -9,16 +9,15 @@
 
 #define QUEUE_PROC_QUEUES "/proc/net/netfilter/nfnetlink_queue"
 #define QUEUE_PROC_NETLINK "/proc/net/netlink"
-#define QUEUE_PROC_GIVEN                                                                           \
 // Environment variable with the number of a descriptor of QUEUE_PROC_QUEUES.
-"TWINWALL_FIGURES_FD"
-#define QUEUE_PROC_GUARD                                                                           \
-    "firewall-guard" // name of the guard's process, which also has the owner's socket
+#define QUEUE_PROC_GIVEN "TWINWALL_FIGURES_FD"
+// Name of the guard's process, which also has the owner's socket.
+#define QUEUE_PROC_GUARD "firewall-guard"
 
-    enum {
-        QUEUE_PROC_COMM_BYTES =
-            64, // maximum size of a process's name with its final NUL (the kernel's has at most 16)
-    };
+enum {
+    // Size of a process's name with its final NUL; the kernel's has at most 16 bytes.
+    QUEUE_PROC_COMM_BYTES = 64,
+};
 
 /// Figures of a queue in QUEUE_PROC_QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All
 /// counters have 32 bits and wrap.
