@@ -4,17 +4,20 @@
 #include <stdio.h>
 
 enum {
-    ESTABLISHED = 2,      // the value of `ct state established`
-    STEPS_MAX = 1 << 20,  // rules that a search walks: chains lead to one another in very many ways
-    LEFT_OUT_SHARE = 10,  // a file is doubtful if more than one line in so many was left out
-    TEXT_BYTES = 2 * 4096 // of a line: two paths and what is said
+    ESTABLISHED = 2, // value of `ct state established`
+    // Maximum number of rules that a search examines, because chains may lead to one another on
+    // very many paths.
+    STEPS_MAX = 1 << 20,
+    // Maximum share of unused lines in a file of names without a warning: one in this number.
+    LEFT_OUT_SHARE = 10,
+    TEXT_BYTES = 2 * 4096 // maximum size of a line: two paths and the text
 };
 
-/// A search through the rules behind one that accepts established connections.
+/// Search through the rules after one that accepts established connections.
 struct search {
     const struct policy_table *table;
-    const struct policy_place *accepts; // the rule that accepts them, once it was met; NULL = none
-    const struct policy_place *behind;  // the first rule behind it that asks for a name
+    const struct policy_place *accepts; // rule that accepts them, once it was found; NULL = none
+    const struct policy_place *behind;  // first rule after it that reads a name
     uint32_t steps;
 };
 
@@ -39,12 +42,12 @@ static bool has(const struct policy_range *range, policy_value value) {
     return range->low <= value && value <= range->high;
 }
 
-/// Whether an element of one field is the state of established connections.
+/// Returns true if an element of one field contains the state of established connections.
 static bool is_established(const struct policy_elements *elements, uint32_t index) {
     return has(&elements->ranges[(size_t)index * elements->fields], ESTABLISHED);
 }
 
-/// Whether a match holds for all packets of established connections.
+/// Returns true if a match holds for all packets of established connections.
 static bool holds(const struct policy_table *table, const struct policy_match *match) {
     const struct policy_elements *elements = elements_of(table, match);
     bool found = false;
@@ -63,7 +66,7 @@ static bool holds(const struct policy_table *table, const struct policy_match *m
     return (match->op == POLICY_EQ && found) || (match->op == POLICY_NE && !found);
 }
 
-/// Whether a map leads established connections to accept.
+/// Returns true if a verdict map accepts established connections.
 static bool map_accepts(const struct policy_table *table, const struct policy_match *map) {
     const struct policy_elements *elements = elements_of(table, map);
 
@@ -75,7 +78,7 @@ static bool map_accepts(const struct policy_table *table, const struct policy_ma
     return false;
 }
 
-/// Whether a rule accepts all packets of established connections.
+/// Returns true if a rule accepts all packets of established connections.
 static bool accepts_established(const struct policy_table *table, const struct policy_rule *rule) {
     bool reads_state = false;
 
@@ -103,7 +106,7 @@ static bool accepts_established(const struct policy_table *table, const struct p
     return false;
 }
 
-/// Whether a match or map of a rule reads one of some fields.
+/// Returns true if a match or map of a rule reads one of some fields.
 static bool reads(const struct policy_rule *rule, bool (*wanted)(enum policy_field field)) {
     for (uint32_t i = 0; i < rule->count; i++) {
         const struct policy_statement *statement = &rule->statements[i];
@@ -125,7 +128,7 @@ static bool is_tls(enum policy_field field) {
     return field >= POLICY_TLS_SNI && field <= POLICY_TLS_ECH;
 }
 
-/// Whether a field tells protocols apart.
+/// Returns true if a field distinguishes protocols.
 static bool is_told(enum policy_field field) {
     const enum policy_part part = policy_field_facts(field)->part;
 
@@ -136,8 +139,8 @@ static bool is_told(enum policy_field field) {
 static void search_chain(struct search *search, const struct policy_chain *chain);
 
 /// Searches the chain that a target leads to.
-/// - always: all packets go there, so what is accepted there is accepted for the chain that leads
-///   there, too.
+/// - always: true if all packets go there: then a rule that accepts there also counts for the chain
+///   that leads there.
 static void search_target(struct search *search, const struct policy_target *target, bool always) {
     const struct policy_place *before = search->accepts;
 
@@ -148,7 +151,7 @@ static void search_target(struct search *search, const struct policy_target *tar
         search->accepts = before;
 }
 
-/// Searches where a rule leads.
+/// Searches the chains that a rule leads to.
 static void search_rule(struct search *search, const struct policy_rule *rule) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
     const struct policy_elements *elements;
@@ -162,8 +165,7 @@ static void search_rule(struct search *search, const struct policy_rule *rule) {
         search_target(search, &elements->targets[i], false);
 }
 
-/// Searches a chain and those that it leads to, until a rule behind one that accepts asks for a
-/// name.
+/// Searches a chain and those that it leads to, until a rule after one that accepts reads a name.
 static void search_chain(struct search *search, const struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct policy_rule *rule = &chain->rules[i];
@@ -181,7 +183,7 @@ static void search_chain(struct search *search, const struct policy_chain *chain
     }
 }
 
-/// Warns of a base chain that accepts established connections before a rule with names.
+/// Warns about a base chain that accepts established connections before a rule with names.
 static void tell_established(const struct policy *policy, const struct policy_table *table,
                              const struct policy_chain *chain, void (*tell)(const char *text)) {
     struct search search = {.table = table, .steps = STEPS_MAX};
@@ -198,7 +200,7 @@ static void tell_established(const struct policy *policy, const struct policy_ta
     tell(text);
 }
 
-/// Warns of a TLS rule whose reject is for TCP alone.
+/// Warns about a rule for TLS whose reject applies only to TCP.
 static void tell_reset(const struct policy *policy, const struct policy_rule *rule,
                        void (*tell)(const char *text)) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
@@ -213,7 +215,7 @@ static void tell_reset(const struct policy *policy, const struct policy_rule *ru
     tell(text);
 }
 
-/// Warns of a file of names most of which was left out.
+/// Warns about a file of names of which many lines were unused.
 static void tell_file(const struct policy *policy, const struct policy_listed_file *file,
                       void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);
@@ -231,7 +233,7 @@ static void tell_file(const struct policy *policy, const struct policy_listed_fi
     tell(text);
 }
 
-/// Reports how much was read of a file of names.
+/// Reports the number of names read from a file of names.
 static void report_file(const struct policy *policy, const struct policy_listed_file *file,
                         void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What was read of a policy's lists, and what in a valid policy most likely does less than it seems
-// to, each in one line.
+// Report on a policy's lists, and warnings about parts of a valid policy that most likely have less
+// effect than they seem to have, one line each.
 #ifndef POLICY_ADVICE_H
 #define POLICY_ADVICE_H
 
 #include "policy/policy.h"
 
-/// Reports, a line a file, how much was read of the files of names.
+/// Reports the number of names read from each file of names, one line per file.
 void advice_report(const struct policy *policy, void (*tell)(const char *text));
 
-/// Tells, line by line, what a policy that was parsed most likely does not do as it is meant: rules
-/// by name behind one that accepts established connections, `reject with tcp reset` of names of
-/// TLS, and files of names of which little was read.
+/// Warns, one line each, about rules that most likely have less effect than intended: rules by name
+/// after one that accepts established connections, `reject with tcp reset` of TLS names, and files
+/// of names with few usable lines.
 void advice_advise(const struct policy *policy, void (*tell)(const char *text));
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    LABELS_MAX = NAMES_HOST_BYTES / 2 + 2, // of a name, and one more
+    LABELS_MAX = NAMES_HOST_BYTES / 2 + 2, // maximum number of labels of a name, plus one
 };
 
 static uint32_t labels_of(const uint8_t *name, size_t length) {
@@ -17,9 +17,9 @@ static uint32_t labels_of(const uint8_t *name, size_t length) {
     return labels;
 }
 
-/// End of the record of the nearest wildcard above a name; 0 = there is none.
+/// Returns the end of the record of the nearest wildcard above a name; 0 = there is none.
 static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, size_t length) {
-    uint8_t starts[LABELS_MAX]; // of the names above it that may be wildcards
+    uint8_t starts[LABELS_MAX]; // starts of the parent names that may be wildcards
     uint32_t count = 0, labels = 1, place = 0;
 
     for (size_t at = length; at-- > 0 && labels < LABELS_MAX;) {
@@ -34,7 +34,7 @@ static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, si
     return place;
 }
 
-/// Sorts the names by how many labels they have.
+/// Sorts the names by their number of labels.
 static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
     uint32_t starts[LABELS_MAX + 2] = {0};
     size_t length;
@@ -54,7 +54,7 @@ static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
     }
 }
 
-/// Counts what lies in each name, and the name: at first in `last`.
+/// Counts each name and all names that belong to it; stores the count in `last`.
 static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
                       struct host_interval *intervals) {
     for (uint32_t i = count; i-- > 0;) {
@@ -66,9 +66,9 @@ static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *pa
     }
 }
 
-/// Assigns each name its interval. What has more labels comes later, so a name's parent has its own
-/// already.
-/// - room: for the next number that is free in each.
+/// Assigns each name its interval. Names with more labels come later, so a name's parent already
+/// has its interval.
+/// - room: array for the next free number within each interval.
 static void number(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
                    struct host_interval *intervals, uint32_t *room) {
     uint32_t next = 1;
@@ -85,7 +85,7 @@ static void number(const uint32_t *sorted, uint32_t count, const uint32_t *paren
     }
 }
 
-/// Finds the wildcards that there are, and the one above each name.
+/// Finds the wildcards, and the wildcard above each name.
 static void find_parents(struct hostnames *hostnames, uint32_t *parents) {
     const uint32_t count = hostname_count(hostnames);
     size_t length;

@@ -9,18 +9,18 @@
 #include "policy/label.h"
 
 enum {
-    PROBES_MAX = 128,  // slots that a search looks at
-    SLOTS_MIN = 256,   // of the first table
-    FILTER_SLOTS = 16, // for which there is a word of the filter
+    PROBES_MAX = 128,  // maximum number of slots that a search examines
+    SLOTS_MIN = 256,   // number of slots of the first table
+    FILTER_SLOTS = 16, // number of slots per word of the filter
     WORD_BYTES = 8,
-    TAIL_BYTES = 2 * WORD_BYTES, // of a record behind the name's bytes
+    TAIL_BYTES = 2 * WORD_BYTES, // size of a record after the name's bytes
 };
 
 /// Result of a search.
 struct probe {
     size_t slot;
-    uint32_t place;  // where the name's record ends; 0 = it is not there
-    uint32_t passed; // slots that were looked at before
+    uint32_t place;  // end of the name's record; 0 = not found
+    uint32_t passed; // number of slots that were examined before
 };
 
 static bool is_in(char byte, const char *set) { return byte != '\0' && strchr(set, byte); }
@@ -30,10 +30,10 @@ static bool is_alphanumeric(char byte) {
            (byte >= 'A' && byte <= 'Z');
 }
 
-/// Whether a byte stands in names of hosts.
+/// Returns true if a byte is valid in host names.
 static bool is_of_name(char byte) { return is_alphanumeric(byte) || is_in(byte, "-_."); }
 
-/// Whether a text is an address in brackets, as HTTP has them for a host.
+/// Returns true if a text is an address in brackets, which HTTP uses as a host.
 static bool is_bracketed(const char *text, size_t length) {
     if (length < 3 || *text != '[' || text[length - 1] != ']')
         return false;
@@ -43,7 +43,7 @@ static bool is_bracketed(const char *text, size_t length) {
     return true;
 }
 
-/// Finds the error in an ASCII name, without `*.` and without a dot at its end.
+/// Checks an ASCII name, without `*.` and without a final dot. Fails with its error.
 static const char *check(const char *text, size_t length) {
     size_t label = 0, longest = 0;
     bool has_empty = length == 0, is_good = true;
@@ -109,7 +109,7 @@ struct hostnames *hostname_share(struct hostnames *hostnames) {
     return hostnames;
 }
 
-/// Bytes of a table of so many slots, with its filter.
+/// Returns the size of a table with this number of slots and its filter.
 static size_t table_bytes(size_t slot_count) {
     return WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS);
 }
@@ -127,10 +127,10 @@ uint32_t hostname_count(const struct hostnames *hostnames) {
     return hostnames ? hostnames->count : 0;
 }
 
-/// Twice a name's length, and 1 more for a wildcard.
+/// Returns the form of a name: twice its length, plus 1 for a wildcard.
 static uint32_t form(size_t length, bool wildcard) { return (uint32_t)(2 * length + wildcard); }
 
-/// The last word of the record that ends at a place.
+/// Returns the last word of the record that ends at a place.
 static uint64_t last_word(const struct hostnames *hostnames, uint32_t place) {
     return pages_word(hostnames->records, place - WORD_BYTES);
 }
@@ -145,7 +145,7 @@ struct host_interval hostname_interval_at(const struct hostnames *hostnames, uin
     return (struct host_interval){(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
-/// End of the record of a name.
+/// Returns the end of a name's record.
 static uint32_t place_of(const struct hostnames *hostnames, uint32_t id) {
     return hostnames->ends[id];
 }
@@ -185,27 +185,27 @@ static uint64_t hash(const struct hostnames *hostnames, const uint8_t *name, siz
     return siphash_bytes(&hostnames->key, name, length, wildcard);
 }
 
-/// Whether the record that ends at a place is that of a name.
+/// Returns true if the record that ends at a place belongs to a name.
 static bool is_name(const struct hostnames *hostnames, uint32_t place, const uint8_t *name,
                     size_t length, bool wildcard) {
     return (uint32_t)last_word(hostnames, place) == form(length, wildcard) &&
            memcmp(&hostnames->records[place - TAIL_BYTES - length], name, length) == 0;
 }
 
-/// Index of a hash's filter word in the table.
+/// Returns the offset in the table of a hash's filter word.
 static size_t filter_at(const struct hostnames *hostnames, uint64_t hashed) {
     const size_t word = (size_t)hashed & (hostnames->slot_count / FILTER_SLOTS - 1);
 
     return WORD_BYTES * (hostnames->slot_count + word);
 }
 
-/// The bits of a hash in its word of the filter.
+/// Returns the bits of a hash in its filter word.
 static uint64_t filter_bits(uint64_t hashed) {
     return UINT64_C(1) << (hashed >> 32 & 63) | UINT64_C(1) << (hashed >> 38 & 63) |
            UINT64_C(1) << (hashed >> 44 & 63);
 }
 
-/// Searches a table that is not empty.
+/// Searches a name in a table that is not empty.
 static struct probe probe(const struct hostnames *hostnames, const uint8_t *name, size_t length,
                           bool wildcard, uint64_t hashed) {
     const size_t mask = hostnames->slot_count - 1;
@@ -242,7 +242,7 @@ uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, s
     return place > 0 ? hostname_id_at(hostnames, place) : HOSTNAME_NONE;
 }
 
-/// Inserts a name into an empty slot and the filter.
+/// Inserts a name into an empty slot and into the filter.
 static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uint32_t place) {
     const size_t at = filter_at(hostnames, hashed);
     const uint64_t bits = pages_word(hostnames->table, at) | filter_bits(hashed);
@@ -251,7 +251,7 @@ static void enter(struct hostnames *hostnames, size_t slot, uint64_t hashed, uin
     pages_set_word(hostnames->table, at, bits);
 }
 
-/// Inserts all names into empty slots. Returns whether all searches are short enough.
+/// Inserts all names into empty slots. Returns false if a search would examine too many slots.
 static bool fill(struct hostnames *hostnames) {
     for (uint32_t id = 0; id < hostnames->count; id++) {
         size_t length;
@@ -267,7 +267,7 @@ static bool fill(struct hostnames *hostnames) {
     return true;
 }
 
-/// Makes a table of twice as many slots, with another key. Returns 0 or -ENOMEM.
+/// Creates a table with twice as many slots, and another key. Returns 0 or -ENOMEM.
 static int grow(struct hostnames *hostnames) {
     do {
         const size_t count = hostnames->slot_count > 0 ? 2 * hostnames->slot_count : SLOTS_MIN;
@@ -283,7 +283,7 @@ static int grow(struct hostnames *hostnames) {
     return 0;
 }
 
-/// Makes room for a name. Returns 0 or -ENOMEM.
+/// Makes room for the record of a name. Returns 0 or -ENOMEM.
 static int make_room(struct hostnames *hostnames, size_t end) {
     const uint32_t count = hostnames->count;
 
@@ -309,7 +309,7 @@ static int make_room(struct hostnames *hostnames, size_t end) {
     return 0;
 }
 
-/// Appends a name to the others. Returns 0 or -ENOMEM.
+/// Appends the record of a name. Returns 0 or -ENOMEM.
 static int append(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard) {
     const uint32_t count = hostnames->count;
     const size_t start = count > 0 ? hostnames->ends[count - 1] : 0, last = start + length;

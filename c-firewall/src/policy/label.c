@@ -11,7 +11,7 @@
 #define UNKNOWN                                                                                    \
     "a character that names can't be written with here: give the name as DNS has it, \"xn--...\""
 
-// The parameters of Punycode (RFC 3492, section 5).
+// Parameters of Punycode (RFC 3492, section 5).
 enum {
     BASE = 36,
     LEAST = 1,
@@ -22,7 +22,7 @@ enum {
     FIRST = 128,
 };
 
-/// The letters of a label.
+/// Letters of a label.
 struct letters {
     size_t count;
     uint32_t items[LABEL_BYTES];
@@ -34,7 +34,7 @@ struct label {
     char bytes[LABEL_BYTES];
 };
 
-/// The small letter of a capital; any other character as it is.
+/// Returns the small letter for a capital letter; other characters unchanged.
 static uint32_t small(uint32_t letter) {
     size_t low = 0, high = LETTER_CAPITALS_COUNT;
 
@@ -57,7 +57,8 @@ static uint32_t small(uint32_t letter) {
     return letter;
 }
 
-/// The canonical combining class of a letter of the table, and of those of ASCII; -1 for others.
+/// Returns the canonical combining class of an ASCII character or a letter of the table; -1 for
+/// others.
 static int class_of(uint32_t letter) {
     size_t low = 0, high = LETTER_RUN_COUNT;
 
@@ -76,7 +77,7 @@ static int class_of(uint32_t letter) {
     return letter_runs[low - 1].class;
 }
 
-/// Whether a third letter stands for two that stand together.
+/// Returns true if a single letter represents these two adjacent ones.
 static bool is_pair(uint32_t first, uint32_t second) {
     for (size_t i = 0; i < LETTER_PAIR_COUNT; i++)
         if (letter_pairs[i].second == second && letter_pairs[i].first == first)
@@ -84,7 +85,7 @@ static bool is_pair(uint32_t first, uint32_t second) {
     return false;
 }
 
-/// Consumes a UTF-8 character at the start of a text; NO_LETTER if there is none.
+/// Consumes a UTF-8 character at the start of a text; returns NO_LETTER if there is none.
 static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
     const uint8_t first = *(*text)++;
@@ -101,7 +102,8 @@ static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
     return letter >= least[more] ? letter : NO_LETTER;
 }
 
-/// The letters of a label, small. Returns NULL, or why one is not taken.
+/// Stores the letters of a label, as small letters. Returns NULL, or the error of a letter that is
+/// not allowed.
 static const char *read_letters(const char *text, size_t length, struct letters *letters) {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
     uint32_t before = 0;
@@ -123,7 +125,7 @@ static const char *read_letters(const char *text, size_t length, struct letters 
     return NULL;
 }
 
-/// The bias behind a delta (RFC 3492, section 6.1).
+/// Returns the bias after a delta (RFC 3492, section 6.1).
 static uint32_t adapt(uint32_t delta, uint32_t count, bool is_first) {
     uint32_t bias = 0;
 
@@ -164,7 +166,7 @@ static bool put_delta(struct label *label, uint32_t delta, uint32_t bias) {
     }
 }
 
-/// The least letter that is not less than another.
+/// Returns the smallest letter that is not smaller than `from`.
 static uint32_t least_from(const struct letters *letters, uint32_t from) {
     uint32_t least = UINT32_MAX;
 

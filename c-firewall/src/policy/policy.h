@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The policy as parsed: types only, no I/O. rules/policy/GRAMMAR.md says what each part means.
+// Parsed policy: types only, no I/O. rules/policy/GRAMMAR.md specifies each part.
 //
-// Every value of every type is one number of up to 128 bits, the way the field reads on the wire
-// (big endian) taken as a number; an interface name is its 16 bytes, NUL-padded, read as a big
-// endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is. The name of a host is its
-// number in policy.hostnames.
+// Every value of every type is one number of up to 128 bits: the field's bytes on the wire as a
+// big-endian number. An interface name is its 16 bytes, NUL-padded, as a big-endian number, so that
+// "eth*" is a range of numbers like 10.0.0.0/8. A host name is its number in policy.hostnames.
 #ifndef POLICY_POLICY_H
 #define POLICY_POLICY_H
 
@@ -16,25 +15,26 @@
 #include "spec/field.h"
 
 enum {
-    POLICY_NAME_BYTES = 128,        // of a name, a string, with the final NUL
-    POLICY_KEY_FIELDS_MAX = 5,      // of a concatenation
-    POLICY_WAY_MAX = 16,            // chains in one way (NFT_JUMP_STACK_SIZE)
-    POLICY_INCLUDE_DEPTH_MAX = 16,  // nested files
-    POLICY_DEFINE_DEPTH_MAX = 64,   // nested uses of $NAME
-    POLICY_BRACE_DEPTH_MAX = 16,    // nested braces of a set
-    POLICY_TEXT_MAX = 32 << 20,     // bytes of the text with all includes
-    POLICY_TOKENS_MAX = 16 << 20,   // after $NAME is replaced
-    POLICY_LEARNING_MAX = 32,       // sets that learn
-    POLICY_ELEMENTS_MAX = 2 << 20,  // of all sets together
-    POLICY_RULES_MAX = 1 << 20,     // of all chains together
-    POLICY_LIMIT_BURST_PACKETS = 5, // without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT)
+    POLICY_NAME_BYTES = 128,       // maximum size of a name or a string, with the final NUL
+    POLICY_KEY_FIELDS_MAX = 5,     // maximum number of fields of a concatenation
+    POLICY_WAY_MAX = 16,           // maximum number of chains on a path (NFT_JUMP_STACK_SIZE)
+    POLICY_INCLUDE_DEPTH_MAX = 16, // maximum depth of included files
+    POLICY_DEFINE_DEPTH_MAX = 64,  // maximum depth of $NAME within definitions
+    POLICY_BRACE_DEPTH_MAX = 16,   // maximum depth of braces in a set
+    POLICY_TEXT_MAX = 32 << 20,    // maximum size of the text with all includes
+    POLICY_TOKENS_MAX = 16 << 20,  // maximum number of tokens, after $NAME is replaced
+    POLICY_LEARNING_MAX = 32,      // maximum number of sets that learn
+    POLICY_ELEMENTS_MAX = 2 << 20, // maximum number of elements of all sets together
+    POLICY_RULES_MAX = 1 << 20,    // maximum number of rules of all chains together
+    // Burst of a limit without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
+    POLICY_LIMIT_BURST_PACKETS = 5,
 };
 
-/// Position of a part in the text. Not part of a policy's identity.
+/// Position of a part in the text. Ignored when policies are compared.
 struct policy_place {
-    uint32_t file;   // index into policy.files
-    uint32_t line;   // from 1
-    uint32_t column; // from 1, in bytes
+    uint32_t file;   // index in policy.files
+    uint32_t line;   // line, from 1
+    uint32_t column; // column in bytes, from 1
 };
 
 typedef unsigned __int128 policy_value;
@@ -51,14 +51,14 @@ enum policy_hook {
     POLICY_HOOK_COUNT
 };
 
-/// Fields put together, in order.
+/// Key of one or more fields, in order.
 struct policy_key {
-    uint32_t count; // 1..POLICY_KEY_FIELDS_MAX
+    uint32_t count; // number of fields: 1..POLICY_KEY_FIELDS_MAX
     enum policy_field fields[POLICY_KEY_FIELDS_MAX];
 };
 
 struct policy_range {
-    policy_value low, high; // low <= high; both included
+    policy_value low, high; // range of values, low <= high; both ends are included
 };
 
 enum policy_verdict {
@@ -72,71 +72,72 @@ enum policy_verdict {
 
 struct policy_target {
     enum policy_verdict verdict;
-    char chain[POLICY_NAME_BYTES]; // of jump and goto, else ""
-    uint32_t chain_index;          // of jump and goto, into the table's chains; filled in by parse
-    struct policy_place place;     // of the word, or of the chain's name
+    char chain[POLICY_NAME_BYTES]; // name of the target chain for jump and goto, else ""
+    // Index of the target chain for jump and goto in the table's chains; set by parse.
+    uint32_t chain_index;
+    struct policy_place place; // place of the verdict's word, or of the chain's name
 };
 
-/// Elements, in the order written. ranges has count * fields entries: the fields of the first
-/// element, of the second, …
+/// Elements, in the order of the text. ranges has count * fields entries: the fields of the first
+/// element, then of the second, …
 struct policy_elements {
-    uint32_t fields; // of a key
+    uint32_t fields; // number of fields of a key
     uint32_t count;
     struct policy_range *ranges;
-    struct policy_target *targets; // of a verdict map: count of them, else NULL
-    uint32_t *marks;               // of a map to marks: count of them, else NULL
-    struct policy_place *places;   // count of them
+    struct policy_target *targets; // targets of a verdict map, count of them; else NULL
+    uint32_t *marks;               // marks of a map to marks, count of them; else NULL
+    struct policy_place *places;   // places, count of them
 };
 
 enum policy_maps_to { POLICY_SET, POLICY_VERDICT_MAP, POLICY_MARK_MAP };
 
-/// A file of names of hosts, as it was read.
+/// A file of host names, with its counts.
 struct policy_listed_file {
-    char *path;        // as the policy's first file would write it
-    uint32_t file;     // index into policy.files
-    bool with_parents; // `*.x` stands for x, too
+    char *path;        // path relative to the folder of the policy's first file, if it lies there
+    uint32_t file;     // index in policy.files
+    bool with_parents; // true if `*.x` includes x itself
     uint32_t lines;
-    uint32_t names;          // that were taken
-    uint32_t local;          // names of the machine itself, which were skipped
-    uint32_t left_out;       // lines that are none of names
-    uint32_t first_left_out; // the first of them, from 1; 0 = none
+    uint32_t names;          // number of names that were added
+    uint32_t local;          // number of names of the machine itself, which were skipped
+    uint32_t left_out;       // number of lines without names
+    uint32_t first_left_out; // first of these lines, from 1; 0 = none
 };
 
-/// Elements of a set from files.
+/// Elements of a set that were read from files.
 struct policy_listed {
     uint32_t file_count;
     struct policy_listed_file *files;
     uint32_t count;
-    uint32_t *ids; // numbers of names, in the order read, some perhaps twice
+    uint32_t *ids; // numbers of the names, in the order of the files; a name may be repeated
 };
 
 /// A named set or map.
 struct policy_set {
     char name[POLICY_NAME_BYTES];
-    char comment[POLICY_NAME_BYTES]; // "" = none
+    char comment[POLICY_NAME_BYTES]; // comment; "" = none
     struct policy_place place;
     enum policy_maps_to maps_to;
-    bool is_typeof;        // written with typeof: key holds the fields
-    struct policy_key key; // if is_typeof
+    bool is_typeof;        // true if declared with typeof: then key has the fields
+    struct policy_key key; // fields, if is_typeof
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
     bool interval;
     bool constant;
     bool auto_merge;
     struct policy_elements elements;
-    struct policy_listed listed; // of a set of names of hosts
-    // Names of hosts, whose addresses the set learns from answers of DNS; none = it learns none.
+    struct policy_listed listed; // names from files, for a set of host names
+    // Names whose addresses the set learns from DNS replies; none = it learns none.
     struct policy_elements learned;
 };
 
-/// How a match compares.
+/// Comparison of a match.
 enum policy_op {
     POLICY_EQ,
     POLICY_NE,
-    POLICY_LT, // with the one value range.low
+    POLICY_LT, // comparison with the one value range.low
     POLICY_GT,
     POLICY_LE,
     POLICY_GE,
-    POLICY_BITS_ANY, // of bit masks: (field & range.low) != 0
+    POLICY_BITS_ANY, // comparison of bits: (field & range.low) != 0
 };
 
 /// Right side of a match, or set of a lookup.
@@ -144,26 +145,26 @@ enum policy_right { POLICY_RIGHT_RANGE, POLICY_RIGHT_NAMED, POLICY_RIGHT_LITERAL
 
 struct policy_match {
     struct policy_key key;
-    bool masked; // key is one field; compare (field & mask); op is EQ or NE
+    bool masked; // compares (field & mask); the key has one field, and op is EQ or NE
     policy_value mask;
     enum policy_op op;
     enum policy_right right;
-    struct policy_range range;       // RIGHT_RANGE
-    uint32_t set;                    // RIGHT_NAMED: index into the table's sets; filled in by parse
-    struct policy_elements elements; // RIGHT_LITERAL
-    char set_name[POLICY_NAME_BYTES]; // RIGHT_NAMED
+    struct policy_range range;        // for RIGHT_RANGE
+    uint32_t set;                     // for RIGHT_NAMED: index in the table's sets; set by parse
+    struct policy_elements elements;  // for RIGHT_LITERAL
+    char set_name[POLICY_NAME_BYTES]; // for RIGHT_NAMED
 };
 
 struct policy_counter {
-    uint64_t packets, bytes; // what it starts with
+    uint64_t packets, bytes; // initial values
 };
 
 struct policy_limit {
     bool over;
-    bool of_bytes;   // else of packets
-    uint64_t rate;   // a unit; at least 1
-    uint64_t unit_s; // seconds: 1, 60, 3600, 86400, 604800
-    uint64_t burst;  // packets, or bytes
+    bool of_bytes;   // true for bytes, false for packets
+    uint64_t rate;   // rate per unit; at least 1
+    uint64_t unit_s; // length of the unit in seconds: 1, 60, 3600, 86400, 604800
+    uint64_t burst;  // burst in packets or bytes
 };
 
 struct policy_quota {
@@ -173,15 +174,16 @@ struct policy_quota {
 };
 
 struct policy_log {
-    char prefix[POLICY_NAME_BYTES]; // "" = none
-    uint8_t level;                  // 0 emerg .. 7 debug; 4 = warn, the default
+    char prefix[POLICY_NAME_BYTES]; // prefix of the log; "" = none
+    // Level: 0 emerg .. 7 debug; 4 = warn, the default.
+    uint8_t level;
 };
 
 enum policy_reject_kind {
     POLICY_REJECT_TCP_RESET,
-    POLICY_REJECT_ICMP,   // code of ICMP type 3
-    POLICY_REJECT_ICMPV6, // code of ICMPv6 type 1
-    POLICY_REJECT_ICMPX,  // code is an enum policy_icmpx
+    POLICY_REJECT_ICMP,   // ICMP error; the code is one of type 3
+    POLICY_REJECT_ICMPV6, // ICMPv6 error; the code is one of type 1
+    POLICY_REJECT_ICMPX,  // ICMP or ICMPv6 error; the code is an enum policy_icmpx
 };
 
 /// Values of enum nft_reject_inet_code (linux/netfilter/nf_tables.h).
@@ -197,11 +199,11 @@ struct policy_reject {
     uint8_t code;
 };
 
-/// The new mark is (mark & keep) ^ toggle; with a map, what it finds.
+/// New mark: (mark & keep) ^ toggle; with a map, the map's value.
 struct policy_mark_set {
     bool has_map;
     uint32_t keep, toggle;
-    struct policy_match map; // key, right NAMED or LITERAL, op EQ
+    struct policy_match map; // map: key, right NAMED or LITERAL, op EQ
 };
 
 enum policy_statement_kind {
@@ -220,33 +222,34 @@ struct policy_statement {
     enum policy_statement_kind kind;
     struct policy_place place;
     union {
-        struct policy_match *match; // MATCH; VMAP: key, right NAMED or LITERAL, op EQ
+        struct policy_match *match; // for MATCH, and for VMAP: key, right NAMED or LITERAL, op EQ
         struct policy_counter counter;
         struct policy_limit limit;
         struct policy_quota quota;
         struct policy_log *log;
         struct policy_mark_set *mark_set;
-        struct policy_target *target; // VERDICT
+        struct policy_target *target; // for VERDICT
         struct policy_reject reject;
     };
 };
 
 struct policy_rule {
-    struct policy_place place; // of its first token
-    char *comment;             // NULL = none
+    struct policy_place place; // place of its first token
+    char *comment;             // comment of the rule; NULL = none
     uint32_t count;
     struct policy_statement *statements;
 };
 
 struct policy_chain {
     char name[POLICY_NAME_BYTES];
-    char comment[POLICY_NAME_BYTES]; // "" = none
+    char comment[POLICY_NAME_BYTES]; // comment; "" = none
     struct policy_place place;
     bool is_base;
-    enum policy_hook hook; // of a base chain, as are priority and policy
+    enum policy_hook hook; // hook of a base chain; priority and policy belong to base chains, too
     int32_t priority;
-    enum policy_verdict policy; // POLICY_ACCEPT or POLICY_DROP
-    uint32_t declared;          // its number among the base chains of the whole text, from 0
+    enum policy_verdict policy; // policy of the chain: POLICY_ACCEPT or POLICY_DROP
+    // Index of its declaration among the base chains of the complete text, from 0.
+    uint32_t declared;
     uint32_t count;
     struct policy_rule *rules;
 };
@@ -254,45 +257,45 @@ struct policy_chain {
 struct policy_table {
     enum policy_family family;
     char name[POLICY_NAME_BYTES];
-    char comment[POLICY_NAME_BYTES]; // "" = none
+    char comment[POLICY_NAME_BYTES]; // comment; "" = none
     uint32_t set_count;
     struct policy_set *sets;
     uint32_t chain_count;
     struct policy_chain *chains;
 };
 
-/// A policy. Owns all that it points to.
+/// A policy. It owns everything that it points to.
 struct policy {
     bool flush;
     uint32_t file_count;
-    char **files; // paths as they appear in messages; [0] is the one given
+    char **files; // paths as they appear in messages; [0] is the policy file itself
     uint32_t table_count;
     struct policy_table *tables;
-    struct hostnames *hostnames; // of hosts, which what is compiled shares; NULL = none
+    struct hostnames *hostnames; // host names, which the compiled policy shares; NULL = none
 };
 
-/// The name of a hook, a family, a type, as in the language.
+/// Each returns the name of a hook, a family or a type in the language.
 const char *policy_hook_name(enum policy_hook hook);
 const char *policy_family_name(enum policy_family family);
 
 /// Fills in the types of a key's fields.
 void policy_key_types(const struct policy_key *key, enum policy_type types[POLICY_KEY_FIELDS_MAX]);
 
-/// Whether two policies say the same; places and file names do not count.
+/// Returns true if two policies have the same meaning; places and file names are ignored.
 bool policy_equal(const struct policy *a, const struct policy *b);
 
-/// Frees what a part owns, not the part itself. policy_free_match frees the match as well, and
-/// takes NULL.
+/// Each frees what a part owns, but not the part itself. policy_free_match frees the match as well;
+/// NULL is allowed.
 void policy_free_elements(struct policy_elements *elements);
 void policy_free_listed(struct policy_listed *listed);
 
-/// Whether a set has the addresses that are learnt for it, and no elements.
+/// Returns true if a set holds learned addresses instead of elements.
 bool policy_set_learns(const struct policy_set *set);
 void policy_free_match(struct policy_match *match);
 void policy_free_statement(struct policy_statement *statement);
 void policy_free_rule(struct policy_rule *rule);
 
-/// Frees all that a policy owns. A zeroed one is fine.
+/// Frees everything that a policy owns. A zeroed policy is allowed.
 void policy_free(struct policy *policy);
 
 #endif

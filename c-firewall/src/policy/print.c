@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Theory of operation: each table is printed as one block, unless base chains of several tables
-// were declared in turns. The order of declaration decides which of two base chains of one priority
-// runs first, so the blocks then follow it.
+// were declared in turns. The order of declaration decides which of two base chains with the same
+// priority runs first; therefore the blocks then follow the order of declaration.
 #include "policy/print.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 
 enum {
     ICMP_PORT_UNREACHABLE = 3,   // a code of ICMP type 3
-    ICMPV6_PORT_UNREACHABLE = 4, // of ICMPv6 type 1
-    LEVEL_WARN = 4,              // of a log that gives none
+    ICMPV6_PORT_UNREACHABLE = 4, // a code of ICMPv6 type 1
+    LEVEL_WARN = 4,              // level of a log without `level`
 };
 
 static void print_key(FILE *out, const struct policy_key *key) {
@@ -33,7 +33,7 @@ void print_range(FILE *out, const struct hostnames *hostnames, enum policy_type 
     putc('"', out);
 }
 
-/// The operator, if leaving it out would mean something else.
+/// Returns the operator, unless leaving it out has the same meaning.
 static const char *op_text(const struct policy_match *match, enum policy_type type) {
     const bool exact = value_is_flags(type) && match->right == POLICY_RIGHT_RANGE;
 
@@ -85,7 +85,7 @@ static void print_elements(FILE *out, const struct hostnames *hostnames,
     fputs(" }", out);
 }
 
-/// Right side of a match, or set of a lookup.
+/// Prints the right side of a match, or the set of a lookup.
 static void print_right(FILE *out, const struct hostnames *hostnames,
                         const struct policy_match *match, const enum policy_type *types) {
     switch (match->right) {
@@ -117,7 +117,7 @@ static void print_match(FILE *out, const struct hostnames *hostnames,
     print_right(out, hostnames, match, types);
 }
 
-/// A lookup: `KEY map @NAME`, `KEY vmap { … }`.
+/// Prints a lookup: `KEY map @NAME`, `KEY vmap { … }`.
 static void print_map(FILE *out, const struct hostnames *hostnames,
                       const struct policy_match *match, const char *word) {
     enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
@@ -173,7 +173,7 @@ static void print_mark_set(FILE *out, const struct hostnames *hostnames,
         print_bits(out, mark_set->keep, mark_set->toggle);
 }
 
-/// Type of a plain `reject`.
+/// Returns the reject type of a plain `reject`.
 static struct policy_reject default_reject(enum policy_family family) {
     switch (family) {
     case POLICY_IP:
@@ -330,7 +330,7 @@ struct printed {
     uint32_t chains;
 };
 
-/// Prints what is left of a table, up to a chain.
+/// Prints the rest of a table, up to a chain.
 static void print_block(FILE *out, const struct hostnames *hostnames,
                         const struct policy_table *table, struct printed *printed, uint32_t end) {
     const char *between = "";
@@ -354,7 +354,7 @@ static void print_block(FILE *out, const struct hostnames *hostnames,
     *printed = (struct printed){.opened = true, .chains = end};
 }
 
-/// A base chain's place in the order of declaration.
+/// Position of a base chain in the order of declaration.
 struct declared {
     uint32_t declared, table, chain;
 };
@@ -366,8 +366,8 @@ static int compare_declared(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/// Puts the base chains into list, if there is one, in the order of declaration. Returns how many
-/// there are.
+/// Stores the base chains in list, if it is not NULL, in the order of declaration. Returns their
+/// number.
 static size_t declared_chains(const struct policy *policy, struct declared *list) {
     size_t count = 0;
 
@@ -391,8 +391,8 @@ static bool has_base_chain(const struct policy_table *table) {
     return false;
 }
 
-/// Prints tables that come before one: those without base chains, and the names of the others,
-/// whose turn comes later.
+/// Prints tables before another one: completely if they have no base chains, otherwise only the
+/// names of those whose turn comes later.
 static void mention_tables(FILE *out, const struct policy *policy, uint32_t from, uint32_t end) {
     for (uint32_t i = from; i < end; i++) {
         const struct policy_table *table = &policy->tables[i];
@@ -406,7 +406,7 @@ static void mention_tables(FILE *out, const struct policy *policy, uint32_t from
 
 /// Prints the tables.
 /// - list: count base chains in the order of declaration.
-/// - printed, last: one a table, zeroed; last becomes the last index in list of each.
+/// - printed, last: one per table, zeroed; last becomes the last index in list of each.
 static void print_tables(FILE *out, const struct policy *policy, const struct declared *list,
                          size_t count, struct printed *printed, size_t *last) {
     uint32_t mentioned = 0;
@@ -427,7 +427,7 @@ static void print_tables(FILE *out, const struct policy *policy, const struct de
     mention_tables(out, policy, mentioned, policy->table_count);
 }
 
-/// A text that is printed into memory.
+/// A text that is built in memory.
 struct text {
     char *bytes;
     size_t count;
@@ -440,7 +440,7 @@ static bool text_open(struct text *text) {
     return text->out != NULL;
 }
 
-/// The text, or NULL if memory was short.
+/// Returns the text, or NULL if there was no memory.
 static char *text_close(struct text *text) {
     const bool failed = ferror(text->out);
 

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/// A search through the chains of a table that packets of one family can reach.
+/// Search through those chains of a table that packets of one family can reach.
 struct search {
     const struct policy_table *table;
     bool ipv6;
     uint32_t found_count;
-    uint32_t *found; // chains in the order in which they were found, looked at or still to be
-    bool *known;     // of a chain: it is in found
+    uint32_t *found; // chains in the order in which they were found, examined or not yet
+    bool *known;     // for each chain, true if it is in found
     struct requirement requirement;
 };
 
@@ -25,7 +25,7 @@ static void require_layer4(struct search *search) {
     search->requirement.layer4 = true;
 }
 
-/// Whether a field is one of each request of HTTP.
+/// Returns true if each request of HTTP has the field.
 static bool is_of_requests(enum policy_field field) {
     return field == POLICY_HTTP_HOST || field == POLICY_HTTP_HOST_EXISTS ||
            field == POLICY_HTTP_METHOD_FIELD;
@@ -34,7 +34,7 @@ static bool is_of_requests(enum policy_field field) {
 static void require_field(struct search *search, enum policy_field field) {
     const struct policy_field_facts *facts = policy_field_facts(field);
 
-    // Packets of this family never have the field, however much is copied.
+    // Packets of this family never have the field, whatever is copied.
     if (facts->layer3 == (search->ipv6 ? POLICY_NEEDS_IPV4 : POLICY_NEEDS_IPV6))
         return;
     switch (facts->part) {
@@ -97,7 +97,7 @@ static void find_target(struct search *search, const struct policy_target *targe
         find(search, target->chain_index);
 }
 
-/// Requires whole messages of DNS, if a set learns from them.
+/// Requires complete DNS messages, if a set learns from them.
 static void require_learning(struct search *search, const struct policy_set *set) {
     if (!policy_set_learns(set))
         return;
@@ -160,7 +160,7 @@ static void require_chain(struct search *search, const struct policy_chain *chai
             require_statement(search, &chain->rules[i].statements[j]);
 }
 
-/// Adds what a table requires.
+/// Adds the requirement of a table.
 static int require_table(struct search *search, const struct policy_table *table) {
     search->table = table;
     search->found_count = 0;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Sorted by their bytes.
+/// Reserved words, sorted by their bytes.
 static const char *const reserved[] = {
     "accept",    "add",      "ah",         "all",      "and",      "arp",      "auto-merge",
     "bridge",    "cgroup",   "chain",      "comment",  "comp",     "constant", "continue",
@@ -90,7 +90,7 @@ static bool in_ipv4(char byte) { return is_digit(byte) || byte == '.'; }
 
 static bool in_string(char byte) { return byte != '"' && byte != '\n'; }
 
-/// Whether a byte can stand in a word behind its first letter.
+/// Returns true if a byte is valid in a word after its first letter.
 static bool in_word(char byte) {
     return is_letter(byte) || is_digit(byte) || byte == '_' || byte == '-' || byte == '.' ||
            byte == '/';
@@ -100,10 +100,10 @@ static bool in_wildcard(char byte) { return in_word(byte) || byte == '*'; }
 
 static bool in_other(char byte) { return is_letter(byte) || is_digit(byte) || byte == '_'; }
 
-/// Whether a byte continues a character of UTF-8.
+/// Returns true if a byte continues a UTF-8 character.
 static bool in_character(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
 
-/// How many bytes at the start of a text are of a kind.
+/// Returns the number of bytes at the start of a text that are of a kind.
 static size_t run(const char *text, const char *end, bool (*is)(char)) {
     const char *at = text;
 
@@ -120,7 +120,7 @@ static struct token_scanned scanned_wrong(size_t length, const char *cause) {
     return (struct token_scanned){.kind = TOKEN_OTHER, .length = length, .cause = cause};
 }
 
-/// A token of a length that names and the like may have.
+/// Returns a token, if its length is allowed for names.
 static struct token_scanned limited(enum token_kind kind, size_t length) {
     if (length < POLICY_NAME_BYTES)
         return scanned(kind, length);
@@ -157,14 +157,14 @@ static struct token_scanned scan_word(const char *text, const char *end) {
     return limited(TOKEN_WORD, length);
 }
 
-/// The length without the dots at its end.
+/// Returns the length without the dots at the end.
 static size_t without_dots(const char *text, size_t length) {
     while (length > 0 && text[length - 1] == '.')
         length--;
     return length;
 }
 
-/// Whether the last group, behind a colon, is of decimal digits.
+/// Returns true if the group after the last colon consists of decimal digits.
 static bool ends_decimal(const char *text, size_t length) {
     size_t digits = 0;
 
@@ -173,8 +173,9 @@ static bool ends_decimal(const char *text, size_t length) {
     return digits > 0 && digits < length && text[length - 1 - digits] == ':';
 }
 
-/// Hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A colon at the
-/// end that is not one of two does not belong to it: `::1: accept`. Whether there is one.
+/// Scans an IPv6 address: hexadecimal digits and colons, at least two colons, then perhaps a dotted
+/// end. A single colon at the end does not belong to it: `::1: accept`. Returns false if there is
+/// none.
 static bool scan_ipv6(const char *text, const char *end, struct token_scanned *found) {
     size_t length = run(text, end, in_ipv6);
     uint32_t colons = 0;
@@ -207,7 +208,7 @@ static struct token_scanned scan_digits(const char *text, size_t length, unsigne
     return found;
 }
 
-/// A number, an IPv4 address, or what begins like one.
+/// Scans a number, an IPv4 address, or a text that begins like one.
 static struct token_scanned scan_number(const char *text, const char *end) {
     const bool hexadecimal = end - text > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     const size_t length = hexadecimal ? 2 + run(text + 2, end, is_hexadecimal)
@@ -229,7 +230,7 @@ static struct token_scanned scanned_sign(enum token_sign sign, size_t length) {
     return (struct token_scanned){.kind = TOKEN_SIGN, .sign = sign, .length = length};
 }
 
-/// A sign, or one character of something else.
+/// Scans a sign, or one other character.
 static struct token_scanned scan_sign(const char *text, const char *end) {
     const bool assigned = end - text > 1 && text[1] == '=';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One token at the start of a text: what it is and how long. Pure; places, files and $NAME are the
-// lexer's. rules/policy/GRAMMAR.md, "Text".
+// Scanner of one token at the start of a text. Pure; places, files and $NAME belong to the lexer.
+// rules/policy/GRAMMAR.md, "Text".
 #ifndef POLICY_TOKEN_H
 #define POLICY_TOKEN_H
 
@@ -11,24 +11,26 @@
 #include "policy/policy.h"
 
 enum {
-    TOKEN_QUOTE_BYTES = 64, // of a token that an error shows; then comes "..."
-    TOKEN_QUOTED_BYTES = TOKEN_QUOTE_BYTES * 4 + 6, // each byte as \xNN, quotes, "...", NUL
+    TOKEN_QUOTE_BYTES = 64, // maximum number of bytes of a token that an error shows, before "..."
+    // Maximum size: each byte as \xNN, quotes, "...", NUL.
+    TOKEN_QUOTED_BYTES = TOKEN_QUOTE_BYTES * 4 + 6,
 };
 
 enum token_kind {
-    TOKEN_END_OF_TEXT, // comes again when taken
-    TOKEN_LINE_END,    // one for any number of line ends in a row, with blanks and comments between
+    TOKEN_END_OF_TEXT, // end of the text; it stays the next token when it is consumed
+    TOKEN_LINE_END,    // one or more line ends, with blanks and comments between them
     TOKEN_SEMICOLON,
-    TOKEN_WORD, // a letter, then letters, digits, _ - . / (so `mbytes/second` is one, as in nft)
-    TOKEN_WILDCARD, // a word with a * in it: eth*
-    TOKEN_NUMBER,   // decimal or hexadecimal, up to 2^64 - 1
+    // A letter, then letters, digits, _ - . / (so `mbytes/second` is one word, as in nft).
+    TOKEN_WORD,
+    TOKEN_WILDCARD, // a word with a *: eth*
+    TOKEN_NUMBER,   // decimal or hexadecimal number, up to 2^64 - 1
     TOKEN_IPV4,     // digits and dots, at least one dot; not checked further
     TOKEN_IPV6,     // hexadecimal digits, at least two colons, dotted end; not checked further
-    TOKEN_STRING,   // text is what stands between the quotes
-    TOKEN_SIGN,     // sign holds it
-    TOKEN_OTHER,    // anything else, such as 80tcp, or é
-    TOKEN_VARIABLE, // $NAME; never given out
-    TOKEN_BAD,      // what is wrong is told by lexer_unexpected, lexer_refuse, lexer_wrong
+    TOKEN_STRING,   // text in quotes; the token's text is without them
+    TOKEN_SIGN,     // the sign is in sign
+    TOKEN_OTHER,    // any other text, such as 80tcp, or é
+    TOKEN_VARIABLE, // $NAME; the lexer never returns it
+    TOKEN_BAD, // invalid text, whose error lexer_unexpected, lexer_refuse and lexer_wrong report
 };
 
 enum token_sign {
@@ -58,33 +60,33 @@ enum token_sign {
 
 struct token {
     enum token_kind kind;
-    enum token_sign sign; // of TOKEN_SIGN, else SIGN_NONE
-    uint32_t length;      // bytes at text
-    const char *text;     // not NUL-terminated; lives until lexer_close
-    uint64_t number;      // of TOKEN_NUMBER
+    enum token_sign sign; // sign of a TOKEN_SIGN, else SIGN_NONE
+    uint32_t length;      // length of text
+    const char *text;     // text of the token, not NUL-terminated; valid until lexer_close
+    uint64_t number;      // value of a TOKEN_NUMBER
     struct policy_place place;
 };
 
-/// Whether the token is this word.
+/// Returns true if the token is this word.
 bool token_is(const struct token *token, const char *word);
 
-/// Whether a word is one of the language's (or of nft's), so that it can't be a name.
+/// Returns true if a word is reserved by the language (or by nft), so that it can't be a name.
 bool token_is_reserved(const char *text, size_t length);
 
-/// A text in quotes: at most TOKEN_QUOTE_BYTES of it with everything unprintable, '"' and '\' as
-/// \xNN, then "..." if there was more. Returns quoted.
+/// Writes a text in quotes: at most TOKEN_QUOTE_BYTES of it, with unprintable characters, '"' and
+/// '\' as \xNN, and "..." if it was cut. Returns quoted.
 const char *token_quote(const char *text, size_t length, char quoted[static TOKEN_QUOTED_BYTES]);
 
-/// Kind of the token at the start of a text.
+/// Token at the start of a text.
 struct token_scanned {
     enum token_kind kind;
     enum token_sign sign;
-    size_t length; // bytes, with the quotes of a string
+    size_t length; // length in bytes, with the quotes of a string
     uint64_t number;
-    const char *cause; // why it is no good, or NULL
+    const char *cause; // error of an invalid token, or NULL
 };
 
-/// Scans the token at the start of a text (up to end) without blanks before it; at its end a
+/// Returns the token at the start of a text (up to end) without blanks before it; at the end a
 /// TOKEN_END_OF_TEXT.
 struct token_scanned token_scan(const char *text, const char *end);
 

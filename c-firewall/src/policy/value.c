@@ -12,10 +12,10 @@
 enum {
     IPV6_GROUPS = 8,
     VALUE_BYTES = 16,
-    REJECT_CODE_MAX = 254, // the largest code that nf_tables rejects with
+    REJECT_CODE_MAX = 254, // largest code of nf_tables' reject
 };
 
-/// Whether a type's values can be written as numbers.
+/// Returns true if a type's values can be written as numbers.
 static bool takes_numbers(enum policy_type type) {
     switch (type) {
     case POLICY_IPV6_ADDR:
@@ -33,7 +33,7 @@ static bool takes_numbers(enum policy_type type) {
     }
 }
 
-/// Error text for a token that is not a value of this type.
+/// Returns the error text for a token that is no value of this type.
 static const char *cause_of(enum policy_type type) {
     static const char *const causes[] = {
         [POLICY_IPV4_ADDR] = "not an IPv4 address",
@@ -65,7 +65,7 @@ static const char *cause_of(enum policy_type type) {
     return causes[type];
 }
 
-/// Error text for a number with more than so many bits.
+/// Returns the error text for a number with too many bits.
 static const char *cause_of_size(uint8_t bits) {
     switch (bits) {
     case 6:
@@ -142,7 +142,7 @@ static const char *parse_interface(enum policy_type type, const struct token *to
     return NULL;
 }
 
-/// Reads a protocol's or method's name as its bytes.
+/// Parses the name of a protocol or method into its bytes.
 static const char *parse_short(enum policy_type type, const struct token *token,
                                struct policy_range *range) {
     static const char of_token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -342,7 +342,7 @@ uint64_t value_find_unit(const char *text, size_t length) {
 
 const char *value_unit_name(uint64_t seconds) { return symbol_name(symbols_units, seconds); }
 
-/// Prints the names of bits, and those without a name as one number.
+/// Prints the names of bits, and bits without a name as one number.
 static void print_flags(FILE *out, const struct symbol *symbols, policy_value value,
                         const char *joined) {
     const char *between = "";
@@ -363,7 +363,7 @@ static void print_ipv4(FILE *out, policy_value address) {
 }
 
 /// Prints an address by RFC 5952, without the mixed notation: the first of the longest runs of two
-/// or more zero groups is `::`.
+/// or more zero groups becomes `::`.
 static void print_ipv6(FILE *out, policy_value address) {
     uint16_t groups[IPV6_GROUPS];
     int first = IPV6_GROUPS, longest = 1;
@@ -392,8 +392,8 @@ static void print_ipv6(FILE *out, policy_value address) {
     }
 }
 
-/// Prints a text of at most VALUE_BYTES in quotes. One that is no UTF-8 gets question marks for all
-/// that is not ASCII.
+/// Prints a text of at most VALUE_BYTES in quotes. If it is not UTF-8, question marks replace all
+/// bytes that are not ASCII.
 static void print_interface(FILE *out, policy_value value, const char *rest) {
     uint8_t bytes[VALUE_BYTES + 1] = {0};
     char *text;
@@ -404,8 +404,7 @@ static void print_interface(FILE *out, policy_value value, const char *rest) {
     free(text);
 }
 
-/// Prints a version of TLS, which has no other form than its name; a version without a name is
-/// printed as on the wire.
+/// Prints a version of TLS by its name; a version without a name as on the wire.
 static void print_version(FILE *out, policy_value version) {
     const char *name = symbol_name(symbols_of(POLICY_TLS_VERSION), version);
 
@@ -415,7 +414,7 @@ static void print_version(FILE *out, policy_value version) {
         fprintf(out, "0x%04" PRIx64, (uint64_t)version);
 }
 
-/// Prints a value where no name is wanted.
+/// Prints a value as a number or address, not by its name.
 static void print_number(FILE *out, enum policy_type type, policy_value value) {
     switch (type) {
     case POLICY_IPV4_ADDR:
@@ -459,7 +458,7 @@ void value_print(FILE *out, enum policy_type type, policy_value value, const cha
         print_number(out, type, value);
 }
 
-/// How many of the low bits are in which an address and its prefix' other end differ.
+/// Returns the number of low bits in which the two ends of a prefix differ.
 static uint32_t host_bits(policy_value differing) {
     uint32_t bits = 0;
 

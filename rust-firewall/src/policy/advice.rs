@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What in a valid policy most likely does less than it seems to, each in one line.
+//! Warnings about parts of a valid policy that most likely have less effect than they seem to have, one line each.
 
 use crate::policy::{
     field_facts, Chain, Elements, Field, ListedFile, Match, Op, Part, Place, Policy, RejectKind,
     Right, Rule, StatementKind, Table, Target, Verdict,
 };
 
-/// The value of `ct state established`.
+/// Value of `ct state established`.
 const ESTABLISHED: u128 = 2;
-/// Rules that a search walks at most: chains may lead to one another in very many ways.
+/// Maximum number of rules that a search examines, because chains may lead to one another on very many paths.
 const STEPS_MAX: u32 = 1 << 20;
-/// A file of names is doubtful if more than one line in so many was left out.
+/// Maximum share of unused lines in a file of names without a warning: one in this number.
 const LEFT_OUT_SHARE: u32 = 10;
 
-/// A search through the rules behind one that accepts established connections.
+/// Search through the rules after one that accepts established connections.
 struct Search<'a> {
     table: &'a Table,
-    /// The rule that accepts them, once it was met.
+    /// Rule that accepts them, once it was found.
     accepts: Option<Place>,
-    /// The first rule behind it that asks for a name.
+    /// First rule after it that reads a name.
     behind: Option<Place>,
     steps: u32,
 }
@@ -28,7 +28,7 @@ fn file_of(policy: &Policy, file: u32) -> &str {
     name.map_or("", String::as_str)
 }
 
-/// A place: "FILE:LINE".
+/// Returns a place as text: "FILE:LINE".
 fn shown(policy: &Policy, place: Place) -> String {
     format!("{}:{}", file_of(policy, place.file), place.line)
 }
@@ -41,13 +41,13 @@ fn elements_of<'a>(table: &'a Table, right: &'a Right) -> Option<&'a Elements> {
     }
 }
 
-/// Whether an element of one field is the state of established connections.
+/// Returns true if an element of one field contains the state of established connections.
 fn is_established(elements: &Elements, index: usize) -> bool {
     let range = &elements.ranges[index * elements.fields];
     (range.low..=range.high).contains(&ESTABLISHED)
 }
 
-/// Whether a match holds for all packets of established connections.
+/// Returns true if a match holds for all packets of established connections.
 fn holds(table: &Table, matched: &Match) -> bool {
     match matched.key.fields[0] {
         Field::MetaL4proto | Field::MetaNfproto => return true,
@@ -75,7 +75,7 @@ fn holds(table: &Table, matched: &Match) -> bool {
     }
 }
 
-/// Whether a map leads established connections to accept.
+/// Returns true if a verdict map accepts established connections.
 fn map_accepts(table: &Table, map: &Match) -> bool {
     let elements = elements_of(table, &map.right);
     let Some(elements) = elements.filter(|_| map.key.fields == [Field::CtState]) else {
@@ -86,7 +86,7 @@ fn map_accepts(table: &Table, map: &Match) -> bool {
         .any(|(target, index)| target.verdict == Verdict::Accept && is_established(elements, index))
 }
 
-/// Whether a rule accepts all packets of established connections.
+/// Returns true if a rule accepts all packets of established connections.
 fn accepts_established(table: &Table, rule: &Rule) -> bool {
     let mut reads_state = false;
     for statement in &rule.statements {
@@ -105,7 +105,7 @@ fn accepts_established(table: &Table, rule: &Rule) -> bool {
     false
 }
 
-/// Whether a match or map of a rule reads one of some fields.
+/// Returns true if a match or map of a rule reads one of some fields.
 fn reads(rule: &Rule, wanted: &dyn Fn(Field) -> bool) -> bool {
     rule.statements
         .iter()
@@ -122,7 +122,7 @@ fn is_name(field: Field) -> bool {
 }
 
 /// Searches the chain that a target leads to.
-/// - always: all packets go there, so what is accepted there is accepted for the chain that leads there, too.
+/// - always: true if all packets go there: then a rule that accepts there also counts for the chain that leads there.
 fn search_target(search: &mut Search, target: &Target, always: bool) {
     if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
         return;
@@ -135,7 +135,7 @@ fn search_target(search: &mut Search, target: &Target, always: bool) {
     }
 }
 
-/// Searches a chain and those that it leads to, until a rule behind one that accepts asks for a name.
+/// Searches a chain and those that it leads to, until a rule after one that accepts reads a name.
 fn search_chain(search: &mut Search, chain: &Chain) {
     let table = search.table;
     for rule in &chain.rules {
@@ -165,7 +165,7 @@ fn search_chain(search: &mut Search, chain: &Chain) {
     }
 }
 
-/// Warns of a base chain that accepts established connections before a rule with names.
+/// Warns about a base chain that accepts established connections before a rule with names.
 fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dyn FnMut(&str)) {
     let mut search = Search {
         table,
@@ -184,7 +184,7 @@ fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dy
     }
 }
 
-/// Warns of a TLS rule whose reject is for TCP alone.
+/// Warns about a rule for TLS whose reject applies only to TCP.
 fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     let reset = rule.statements.last().is_some_and(|last| {
         matches!(&last.kind, StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset)
@@ -203,7 +203,7 @@ fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Warns of a file of names most of which was left out.
+/// Warns about a file of names of which many lines were unused.
 fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     let name = file_of(policy, file.file);
     if file.names == 0 {
@@ -216,7 +216,7 @@ fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Reports, a line a file, how much was read of the files of names.
+/// Reports the number of names read from each file of names, one line per file.
 pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     let sets = policy.tables.iter().flat_map(|table| &table.sets);
     for file in sets.flat_map(|set| &set.listed.files) {
@@ -235,8 +235,8 @@ pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Tells, line by line, what a policy that was parsed most likely does not do as it is meant: rules by name behind one that
-/// accepts established connections, `reject with tcp reset` of names of TLS, and files of names of which little was read.
+/// Warns, one line each, about rules that most likely have less effect than intended: rules by name after one that
+/// accepts established connections, `reject with tcp reset` of TLS names, and files of names with few usable lines.
 pub fn advise(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     for table in &policy.tables {
         for chain in &table.chains {

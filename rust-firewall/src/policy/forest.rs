@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers for the names of a policy by which one lies in another.
+//! Numbers for the names of a policy, by which one name contains another.
 //!
-//! Theory of operation: a name of the policy lies in the nearest wildcard above it, so the names are a
-//! forest. They are numbered from 1 so that a wildcard's number comes before those of all that lie in
-//! it, which follow it without a gap: a wildcard is an interval of numbers, and what is below it an
-//! interval or a number within. A client's name has the number of the policy's name that it is, else
-//! that of the nearest wildcard above it, else 0.
+//! Theory of operation: a name of the policy belongs to the nearest wildcard above it, so the names form a forest. They
+//! are numbered from 1, so that a wildcard's number is directly followed by the numbers of all names that belong to it.
+//! Thus a wildcard is an interval of numbers, and each name below it is an interval or a number within. The number of a
+//! client's name is that of the equal name in the policy; otherwise that of the nearest wildcard above it; otherwise 0.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names;
 use crate::policy::hostname::{self, HostInterval, Hostnames};
 
-/// Labels of a name, and one more.
+/// Maximum number of labels of a name, plus one.
 const LABELS_MAX: usize = names::HOST_BYTES / 2 + 2;
-/// A name that lies in no wildcard.
+/// Parent of a name that belongs to no wildcard.
 const NONE: u32 = u32::MAX;
 
 fn labels_of(name: &[u8]) -> usize {
     1 + name.iter().filter(|byte| **byte == b'.').count()
 }
 
-/// End of the record of the nearest wildcard above a name.
+/// Returns the end of the record of the nearest wildcard above a name.
 fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
-    // Names above it that may be wildcards.
+    // Starts of the parent names that may be wildcards.
     let mut starts = [0; LABELS_MAX];
     let (mut count, mut labels) = (0, 1);
     for (at, byte) in name.iter().enumerate().rev() {
@@ -42,7 +41,7 @@ fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
     starts.find_map(|start| hostname::search(hostnames, name.get(usize::from(*start)..)?, true))
 }
 
-/// The names in the order of how many labels they have.
+/// Returns the names sorted by their number of labels.
 fn by_labels(hostnames: &Hostnames) -> Vec<u32> {
     let count = hostname::count(hostnames);
     let labels = |id: u32| labels_of(hostname::get(hostnames, id).0);
@@ -70,7 +69,7 @@ fn by_labels(hostnames: &Hostnames) -> Vec<u32> {
     sorted
 }
 
-/// Counts what lies in each name, and the name: at first in `last`.
+/// Counts each name and all names that belong to it; stores the count in `last`.
 fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval]) {
     for &id in sorted.iter().rev() {
         let Some(interval) = intervals.get_mut(id as usize) else {
@@ -85,8 +84,8 @@ fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval]) {
     }
 }
 
-/// Assigns each name its interval. What has more labels comes later, so a name's parent has its own already.
-/// - free: room for the next number that is free in each.
+/// Assigns each name its interval. Names with more labels come later, so a name's parent already has its interval.
+/// - free: next free number within each interval.
 fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free: &mut [u32]) {
     let mut next = 1;
     for &id in sorted {
@@ -107,7 +106,7 @@ fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free:
     }
 }
 
-/// Finds the wildcards that there are, and the one above each name.
+/// Finds the wildcards, and the wildcard above each name.
 fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
     let count = hostname::count(hostnames);
     for id in 0..count {
@@ -122,7 +121,7 @@ fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
         .collect()
 }
 
-/// Numbers all names. No more come then.
+/// Numbers all names. No name may be added afterwards.
 pub fn make(hostnames: &mut Hostnames) {
     let count = hostname::count(hostnames) as usize;
     let parents = find_parents(hostnames);
@@ -136,8 +135,8 @@ pub fn make(hostnames: &mut Hostnames) {
     }
 }
 
-/// The number of a client's name; 0 = the policy has neither it nor a wildcard above it.
-/// - name: in lower case (ASCII), without a dot at its end.
+/// Returns the number of a client's name; 0 = the policy has neither the name nor a wildcard above it.
+/// - name: in lower case (ASCII), without a final dot.
 pub fn find(hostnames: &Hostnames, name: &[u8]) -> u32 {
     let place = hostname::search(hostnames, name, false).or_else(|| above(hostnames, name));
     place.map_or(0, |place| hostname::interval_at(hostnames, place).own)

@@ -1,58 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names of hosts: reading one, and all of a policy, each once.
+//! Host names: parsing of one, and the table of all names in a policy.
 //!
-//! Theory of operation: a name is written as people do and kept as DNS compares it: in lower case, as
-//! A-labels (RFC 5890), without a dot at its end. `*.x` is kept as x and a mark. Who writes the names (a
-//! block list from elsewhere) or asks for them (a client) must not choose how long a search takes: the
-//! table is that of `engine/lookup_hash`, with a key of its own and a bound on what a search looks at.
+//! Theory of operation: a name is stored in the form in which DNS compares it: in lower case, as A-labels (RFC 5890),
+//! without a final dot. `*.x` is stored as x with a mark. Neither the author of the names (a block list from elsewhere)
+//! nor a client that asks for them must be able to slow down searches. Therefore the table is like that of
+//! `engine/lookup_hash`, with its own random key and a bound on the slots that a search examines.
 //!
-//! A table of a million names is larger than what a processor keeps near, and a search waits for each place that it reads.
-//! So there are few: a slot says where the name's record is, which has all that is asked for. A name that
-//! is not there, as most that clients ask for, is told by less: a filter (Bloom's, of one word a name) of which a
-//! byte stands for a name. Only one such name in thirty looks at a slot.
+//! A table of a million names is larger than a processor's caches, and a search waits for each place that it reads.
+//! Therefore it reads few places: a slot has the position of the name's record, which holds all further data. Most
+//! names of clients are not in the table. For these a filter (a Bloom filter with one word per name) is enough, which
+//! needs one byte per name in the table; only one such name in thirty causes a look at a slot.
 
 use crate::base::pages::{self, Pages};
 use crate::base::siphash::{self, SiphashKey};
 use crate::names::HOST_BYTES;
 use crate::policy::label::{self, LABEL_BYTES, LABEL_TOO_LONG, TOO_LONG};
 
-/// Slots that a search looks at, at most.
+/// Maximum number of slots that a search examines.
 const PROBES_MAX: usize = 128;
-/// Slots of the first table.
+/// Number of slots of the first table.
 const SLOTS_MIN: usize = 256;
-/// Slots for which there is a word of the filter.
+/// Number of slots per word of the filter.
 const FILTER_SLOTS: usize = 16;
 const WORD_BYTES: usize = 8;
-/// Bytes of a record after the name.
+/// Size of a record after the name's bytes.
 const TAIL_BYTES: usize = 2 * WORD_BYTES;
 
-/// A name that was read.
+/// A parsed name.
 #[derive(Clone, Copy)]
 pub struct Hostname {
-    /// Number of bytes.
+    /// Length of the name.
     pub length: usize,
-    /// Stands for the children of the name, at any depth.
+    /// True if the name represents its children, at any depth, not itself.
     pub wildcard: bool,
     pub bytes: [u8; HOST_BYTES],
 }
 
-/// Names, numbered from 0 in the order in which they came.
+/// Table of names, numbered from 0 in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Hostnames {
-    /// One behind the other: a name's bytes, a word with its interval, and a word with its number above its form.
+    /// Adjacent records: a name's bytes, a word with its interval, and a word with its number above its form.
     records: Pages,
-    /// End of a name's record.
+    /// End of each name's record.
     ends: Vec<u32>,
     key: SiphashKey,
-    /// A power of 2, at least twice as many as there are names; or none.
+    /// Number of slots: a power of 2, at least twice the number of names; 0 without names.
     slot_count: usize,
-    /// Slots, a word each: the upper half of a name's hash above where its record ends; 0 = empty. Then the filter.
+    /// Slots of one word each: the upper half of a name's hash above the end of its record; 0 = empty. The filter
+    /// follows.
     table: Pages,
-    /// Bit n: there is a wildcard of n labels. As policy/forest says.
+    /// Bit n is set if there is a wildcard of n labels (policy/forest).
     pub depths: u128,
 }
 
-/// The number that a name has in the forest (policy/forest), and the last one of what lies in it.
+/// Number of a name in the forest (policy/forest), and the last number of the names that belong to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostInterval {
     pub own: u32,
@@ -64,16 +65,16 @@ struct Probe {
     slot: usize,
     /// End of the name's record, if found.
     place: Option<u32>,
-    /// Slots that were looked at before.
+    /// Number of slots that were examined before.
     passed: usize,
 }
 
-/// Whether a byte stands in names of hosts.
+/// Returns true if a byte is valid in host names.
 fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// Whether a text is an address in brackets, as HTTP has them for a host.
+/// Returns true if a text is an address in brackets, which HTTP uses as a host.
 fn is_bracketed(text: &[u8]) -> bool {
     let inner = text
         .strip_prefix(b"[")
@@ -82,7 +83,7 @@ fn is_bracketed(text: &[u8]) -> bool {
     inner.is_some_and(|inner| !inner.is_empty() && inner.iter().all(is_of_address))
 }
 
-/// Finds the error in an ASCII name, without `*.` and without a dot at its end.
+/// Checks an ASCII name, without `*.` and without a final dot. Fails with its error.
 fn check(text: &[u8]) -> Result<(), &'static str> {
     if text.contains(&b'*') {
         return Err("a `*` stands alone, in front, with a dot behind it: \"*.example.com\"");
@@ -114,7 +115,7 @@ fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Reads a name. Fails with why it is none, for `Lexer::wrong`.
+/// Parses a name. Fails with its error, for `Lexer::wrong`.
 pub fn read(text: &str) -> Result<Hostname, &'static str> {
     if text == "*" {
         return Err("this stands for every name: ask whether there is one, with `exists`");
@@ -130,22 +131,22 @@ pub fn read(text: &str) -> Result<Hostname, &'static str> {
     Ok(name)
 }
 
-/// Bytes of a table of so many slots, with its filter.
+/// Returns the size of a table with this number of slots and its filter.
 fn table_bytes(slot_count: usize) -> usize {
     WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS)
 }
 
-/// How many there are.
+/// Returns the number of names.
 pub fn count(hostnames: &Hostnames) -> u32 {
     hostnames.ends.len() as u32
 }
 
-/// Twice a name's length, and 1 more for a wildcard.
+/// Returns the form of a name: twice its length, plus 1 for a wildcard.
 fn form(length: usize, wildcard: bool) -> u32 {
     2 * length as u32 + u32::from(wildcard)
 }
 
-/// The last word of the record that ends at a place.
+/// Returns the last word of the record that ends at a place.
 fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
     pages::word(
         &hostnames.records,
@@ -153,12 +154,12 @@ fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
     )
 }
 
-/// The number of the name whose record ends at a place.
+/// Returns the number of the name whose record ends at a place.
 pub fn id_at(hostnames: &Hostnames, place: u32) -> u32 {
     (last_word(hostnames, place) >> 32) as u32
 }
 
-/// The interval of the name whose record ends at a place.
+/// Returns the interval of the name whose record ends at a place.
 pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
     let word = pages::word(
         &hostnames.records,
@@ -170,24 +171,24 @@ pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
     }
 }
 
-/// End of the record of a name.
+/// Returns the end of a name's record.
 fn place_of(hostnames: &Hostnames, id: u32) -> u32 {
     hostnames.ends.get(id as usize).copied().unwrap_or_default()
 }
 
-/// The interval of a name.
+/// Returns the interval of a name.
 pub fn interval(hostnames: &Hostnames, id: u32) -> HostInterval {
     interval_at(hostnames, place_of(hostnames, id))
 }
 
-/// Assigns a name its interval.
+/// Sets the interval of a name.
 pub fn set_interval(hostnames: &mut Hostnames, id: u32, interval: HostInterval) {
     let at = (place_of(hostnames, id) as usize).saturating_sub(TAIL_BYTES);
     let word = u64::from(interval.last) << 32 | u64::from(interval.own);
     pages::set_word(&mut hostnames.records, at, word);
 }
 
-/// The bytes of a name, and whether it is a wildcard.
+/// Returns the bytes of a name, and true if it is a wildcard.
 pub fn get(hostnames: &Hostnames, id: u32) -> (&[u8], bool) {
     let place = place_of(hostnames, id);
     let form = last_word(hostnames, place) as u32;
@@ -198,7 +199,7 @@ pub fn get(hostnames: &Hostnames, id: u32) -> (&[u8], bool) {
     (bytes.unwrap_or_default(), form % 2 == 1)
 }
 
-/// A name as it is written, without quotes.
+/// Returns a name in the policy's syntax, without quotes.
 pub fn text(hostnames: &Hostnames, id: u32) -> String {
     let (bytes, wildcard) = get(hostnames, id);
     let front = if wildcard { "*." } else { "" };
@@ -209,25 +210,25 @@ fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
     siphash::bytes(&hostnames.key, name, wildcard.into())
 }
 
-/// Whether the record that ends at a place is that of a name.
+/// Returns true if the record that ends at a place belongs to a name.
 fn is_name(hostnames: &Hostnames, place: u32, name: &[u8], wildcard: bool) -> bool {
     let start = (place as usize).saturating_sub(TAIL_BYTES + name.len());
     let bytes = hostnames.records.get(start..start + name.len());
     last_word(hostnames, place) as u32 == form(name.len(), wildcard) && bytes == Some(name)
 }
 
-/// Index of a hash's filter word in the table.
+/// Returns the offset in the table of a hash's filter word.
 fn filter_at(hostnames: &Hostnames, hashed: u64) -> usize {
     let word = hashed as usize & (hostnames.slot_count / FILTER_SLOTS - 1);
     WORD_BYTES * (hostnames.slot_count + word)
 }
 
-/// The bits of a hash in its word of the filter.
+/// Returns the bits of a hash in its filter word.
 fn filter_bits(hashed: u64) -> u64 {
     1 << (hashed >> 32 & 63) | 1 << (hashed >> 38 & 63) | 1 << (hashed >> 44 & 63)
 }
 
-/// Searches a table that is not empty.
+/// Searches a name in a table that is not empty.
 fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Probe {
     let mask = hostnames.slot_count - 1;
     let mut slot = hashed as usize & mask;
@@ -249,7 +250,7 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
     }
 }
 
-/// End of the record of a name.
+/// Returns the end of a name's record.
 pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     if hostnames.ends.is_empty() {
         return None;
@@ -262,12 +263,12 @@ pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32>
     probe(hostnames, name, wildcard, hashed).place
 }
 
-/// The number of a name.
+/// Returns the number of a name.
 pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     search(hostnames, name, wildcard).map(|place| id_at(hostnames, place))
 }
 
-/// Inserts a name into an empty slot and the filter.
+/// Inserts a name into an empty slot and into the filter.
 fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, place: u32) {
     let word = hashed >> 32 << 32 | u64::from(place);
     pages::set_word(&mut hostnames.table, WORD_BYTES * slot, word);
@@ -276,7 +277,7 @@ fn enter(hostnames: &mut Hostnames, slot: usize, hashed: u64, place: u32) {
     pages::set_word(&mut hostnames.table, at, bits);
 }
 
-/// Inserts all names into empty slots. Returns whether all searches are short enough.
+/// Inserts all names into empty slots. Returns false if a search would examine too many slots.
 fn fill(hostnames: &mut Hostnames) -> bool {
     for id in 0..count(hostnames) {
         let (name, wildcard) = get(hostnames, id);
@@ -290,7 +291,7 @@ fn fill(hostnames: &mut Hostnames) -> bool {
     true
 }
 
-/// Makes a table of twice as many slots, with another key.
+/// Creates a table with twice as many slots, and another key.
 fn grow(hostnames: &mut Hostnames) {
     loop {
         let slots = (2 * hostnames.slot_count).max(SLOTS_MIN);
@@ -303,7 +304,7 @@ fn grow(hostnames: &mut Hostnames) {
     }
 }
 
-/// Appends a name to the others. Returns the end of its record.
+/// Appends the record of a name. Returns its end.
 fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     let start = hostnames.ends.last().copied().unwrap_or_default() as usize;
     let last = start + name.len();
@@ -320,7 +321,7 @@ fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     end as u32
 }
 
-/// The number of a name, which is added if it is new.
+/// Returns the number of a name, which is added if it is new.
 pub fn add(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     if 2 * (hostnames.ends.len() + 1) > hostnames.slot_count {
         grow(hostnames);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Labels with other letters than ASCII's, made into A-labels (RFC 5890).
+//! Conversion of labels with non-ASCII letters to A-labels (RFC 5890).
 //!
-//! Theory of operation: both twins read the letters from one table (spec/letter), which has those alone that UTS 46 keeps as they are,
-//! and capitals. Nothing is normalised: a label that is not in form C (UAX 15), or that the table doesn't have whole, is refused. So a
-//! label is kept as every client sends it, or not at all, whatever version of Unicode the client has.
+//! Theory of operation: both twins have the same table of letters (spec/letter), which holds only letters that UTS 46
+//! leaves unchanged, and capital letters. Nothing is normalised: a label that is not in form C (UAX 15), or that has a
+//! letter outside the table, is refused. So a label is either stored exactly as every client sends it, or not at all,
+//! whatever version of Unicode the client has.
 
 use arrayvec::{ArrayString, ArrayVec};
 
 use crate::names::HOST_BYTES;
 use crate::spec::letter::{LETTER_CAPITALS, LETTER_PAIRS, LETTER_RUNS};
 
-/// Bytes of a label (RFC 1035, section 2.3.4).
+/// Maximum length of a label (RFC 1035, section 2.3.4).
 pub const LABEL_BYTES: usize = 63;
-/// A name with the dot at its end.
+/// Maximum length of a name with a final dot.
 pub const NAME_BYTES: usize = HOST_BYTES + 1;
 
 pub const TOO_LONG: &str = "longer than the 253 bytes of a host's name";
@@ -20,7 +21,7 @@ pub const LABEL_TOO_LONG: &str = "a label of more than 63 bytes";
 const UNKNOWN: &str =
     "a character that names can't be written with here: give the name as DNS has it, \"xn--...\"";
 
-/// The parameters of Punycode (RFC 3492, section 5).
+/// Parameters of Punycode (RFC 3492, section 5).
 const BASE: u32 = 36;
 const LEAST: u32 = 1;
 const MOST: u32 = 26;
@@ -29,7 +30,7 @@ const DAMP: u32 = 700;
 const BIAS: u32 = 72;
 const FIRST: u32 = 128;
 
-/// The small letter of a capital; any other character as it is.
+/// Returns the small letter for a capital letter; other characters unchanged.
 fn small(letter: u32) -> u32 {
     let behind = LETTER_CAPITALS.partition_point(|some| some.first <= letter);
     let some = behind.checked_sub(1).and_then(|i| LETTER_CAPITALS.get(i));
@@ -44,7 +45,7 @@ fn small(letter: u32) -> u32 {
     }
 }
 
-/// The canonical combining class of a letter of the table, and of those of ASCII.
+/// Returns the canonical combining class of an ASCII character or a letter of the table.
 fn class_of(letter: u32) -> Option<u8> {
     if letter < FIRST {
         return Some(0);
@@ -54,14 +55,14 @@ fn class_of(letter: u32) -> Option<u8> {
     (letter <= run.last).then_some(run.class)
 }
 
-/// Whether a third letter stands for two that stand together.
+/// Returns true if a single letter represents these two adjacent ones.
 fn is_pair(first: u32, second: u32) -> bool {
     LETTER_PAIRS
         .iter()
         .any(|pair| pair.second == second && pair.first == first)
 }
 
-/// The letters of a label, small. Fails where one is not taken.
+/// Returns the letters of a label, as small letters. Fails with the error of a letter that is not allowed.
 fn read_letters(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> {
     let mut letters = ArrayVec::new();
     let (mut before, mut before_class) = (0, 0);
@@ -77,7 +78,7 @@ fn read_letters(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> 
     Ok(letters)
 }
 
-/// The bias behind a delta (RFC 3492, section 6.1).
+/// Returns the bias after a delta (RFC 3492, section 6.1).
 fn adapt(delta: u32, count: u32, is_first: bool) -> u32 {
     let mut delta = if is_first { delta / DAMP } else { delta / 2 };
     let mut bias = 0;
@@ -160,7 +161,7 @@ fn encode(letters: &[u32], label: &mut ArrayString<LABEL_BYTES>) -> Result<(), &
     Ok(())
 }
 
-/// A name's labels, each as an A-label if it has other letters than ASCII's. Fails with the cause, for `Lexer::wrong`.
+/// Converts each label of a name to an A-label if it has non-ASCII letters. Fails with the error, for `Lexer::wrong`.
 pub fn to_ascii(text: &str) -> Result<ArrayString<NAME_BYTES>, &'static str> {
     let mut name = ArrayString::new();
     for (i, part) in text.split('.').enumerate() {

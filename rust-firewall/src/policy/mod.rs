@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy language: its tree, values, symbols, and how it is printed.
+//! Policy language: its tree, values, symbols, and printing.
 
 pub mod advice;
 pub mod forest;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy as parsed: types only, no I/O. rules/policy/GRAMMAR.md says what each part means.
+//! Parsed policy: types only, no I/O. rules/policy/GRAMMAR.md specifies each part.
 //!
-//! Every value of every type is one number of up to 128 bits, the way the field reads on the wire
-//! (big endian) taken as a number; an interface name is its 16 bytes, NUL-padded, read as a big
-//! endian number, so that "eth*" is a range of numbers as 10.0.0.0/8 is. The name of a host is its number
-//! in `Policy::hostnames`.
+//! Every value of every type is one number of up to 128 bits: the field's bytes on the wire as a big-endian number. An
+//! interface name is its 16 bytes, NUL-padded, as a big-endian number, so that "eth*" is a range of numbers like
+//! 10.0.0.0/8. A host name is its number in `Policy::hostnames`.
 
 use std::sync::Arc;
 
 use crate::policy::hostname::{self, Hostnames};
 pub use crate::spec::field::*;
 
-/// Bytes of a name or a string, with the final NUL that it has in the C twin.
+/// Maximum size of a name or a string, with the final NUL that it has in the C twin.
 pub const NAME_BYTES: usize = 128;
-/// Fields of a concatenation.
+/// Maximum number of fields of a concatenation.
 pub const KEY_FIELDS_MAX: usize = 5;
-/// Chains in one way (NFT_JUMP_STACK_SIZE).
+/// Maximum number of chains on a path (NFT_JUMP_STACK_SIZE).
 pub const WAY_MAX: usize = 16;
 /// Maximum depth of included files.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
@@ -23,27 +22,27 @@ pub const INCLUDE_DEPTH_MAX: usize = 16;
 pub const DEFINE_DEPTH_MAX: usize = 64;
 /// Maximum depth of braces in a set.
 pub const BRACE_DEPTH_MAX: usize = 16;
-/// Bytes of the text with all includes.
+/// Maximum size of the text with all includes.
 pub const TEXT_MAX: usize = 32 << 20;
-/// After $NAME is replaced.
+/// Maximum number of tokens, after $NAME is replaced.
 pub const TOKENS_MAX: u64 = 16 << 20;
-/// Sets that learn.
+/// Maximum number of sets that learn.
 pub const LEARNING_MAX: usize = 32;
-/// Elements of all sets together.
+/// Maximum number of elements of all sets together.
 pub const ELEMENTS_MAX: usize = 2 << 20;
-/// Rules of all chains together.
+/// Maximum number of rules of all chains together.
 pub const RULES_MAX: usize = 1 << 20;
-/// Without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
+/// Burst of a limit without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
 pub const LIMIT_BURST_PACKETS: u64 = 5;
 
-/// Position of a part in the text. Not part of a policy's identity (see `equal`).
+/// Position of a part in the text. Ignored when policies are compared (`equal`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Index into `Policy::files`.
+    /// Index in `Policy::files`.
     pub file: u32,
-    /// From 1.
+    /// Line, from 1.
     pub line: u32,
-    /// From 1, in bytes.
+    /// Column in bytes, from 1.
     pub column: u32,
 }
 
@@ -67,13 +66,13 @@ pub enum Hook {
 
 pub const HOOK_COUNT: usize = Hook::Postrouting as usize + 1;
 
-/// Fields put together, in order: 1..=KEY_FIELDS_MAX.
+/// Key of one or more fields, in order: 1..=KEY_FIELDS_MAX.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     pub fields: Vec<Field>,
 }
 
-/// low <= high; both included.
+/// Range of values, low <= high; both ends are included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     pub low: u128,
@@ -93,36 +92,36 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub struct Target {
     pub verdict: Verdict,
-    /// The chain's name with jump and goto, else "".
+    /// Name of the target chain for jump and goto, else "".
     pub chain: String,
-    /// The chain of jump and goto, into the table's chains; filled in by `parse`.
+    /// Index of the target chain for jump and goto in the table's chains; set by `parse`.
     pub chain_index: u32,
-    /// The place of the word, or of the chain's name.
+    /// Place of the verdict's word, or of the chain's name.
     pub place: Place,
 }
 
-/// Elements, in the order written. `ranges` has count * fields entries: the fields of the first
-/// element, of the second, …
+/// Elements, in the order of the text. `ranges` has count * fields entries: the fields of the first element, then of
+/// the second, …
 #[derive(Clone, Debug, Default)]
 pub struct Elements {
-    /// Fields of a key.
+    /// Number of fields of a key.
     pub fields: usize,
     pub ranges: Vec<Range>,
-    /// The targets of a verdict map, one an element; else empty.
+    /// Targets of a verdict map, one per element; else empty.
     pub targets: Vec<Target>,
-    /// The marks of a map to marks, one an element; else empty.
+    /// Marks of a map to marks, one per element; else empty.
     pub marks: Vec<u32>,
-    /// One an element.
+    /// Places, one per element.
     pub places: Vec<Place>,
 }
 
 impl Elements {
-    /// How many there are.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.places.len()
     }
 
-    /// The fields of one element.
+    /// Returns the fields of one element.
     pub fn element(&self, index: usize) -> &[Range] {
         &self.ranges[index * self.fields..(index + 1) * self.fields]
     }
@@ -135,31 +134,31 @@ pub enum MapsTo {
     MarkMap,
 }
 
-/// A file of names of hosts, as it was read.
+/// A file of host names, with its counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedFile {
-    /// As the policy's first file would write it.
+    /// Path relative to the folder of the policy's first file, if it lies there.
     pub path: String,
-    /// Index into `Policy::files`.
+    /// Index in `Policy::files`.
     pub file: u32,
-    /// `*.x` stands for x, too.
+    /// True if `*.x` includes x itself.
     pub with_parents: bool,
     pub lines: u32,
-    /// That were taken.
+    /// Number of names that were added.
     pub names: u32,
-    /// Names of the machine itself, which were skipped.
+    /// Number of names of the machine itself, which were skipped.
     pub local: u32,
-    /// Lines that are none of names.
+    /// Number of lines without names.
     pub left_out: u32,
-    /// The first of them, from 1; 0 = none.
+    /// First of these lines, from 1; 0 = none.
     pub first_left_out: u32,
 }
 
-/// Elements of a set from files.
+/// Elements of a set that were read from files.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     pub files: Vec<ListedFile>,
-    /// Numbers of names, in the order read, some perhaps twice.
+    /// Numbers of the names, in the order of the files; a name may be repeated.
     pub ids: Vec<u32>,
 }
 
@@ -167,35 +166,35 @@ pub struct Listed {
 #[derive(Clone, Debug)]
 pub struct Set {
     pub name: String,
-    /// "" = none.
+    /// Comment; "" = none.
     pub comment: String,
     pub place: Place,
     pub maps_to: MapsTo,
-    /// The fields, if written with typeof.
+    /// Fields, if declared with typeof.
     pub key: Option<Key>,
-    /// One a field.
+    /// Types, one per field.
     pub types: Vec<Type>,
     pub interval: bool,
     pub constant: bool,
     pub auto_merge: bool,
     pub elements: Elements,
-    /// Names of a set of host names.
+    /// Names from files, for a set of host names.
     pub listed: Listed,
-    /// Names of hosts, whose addresses the set learns from answers of DNS; empty = it learns none.
+    /// Names whose addresses the set learns from DNS replies; empty = it learns none.
     pub learned: Elements,
 }
 
-/// How a match compares.
+/// Comparison of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Eq,
     Ne,
-    /// With the one value `low` of the range.
+    /// Comparison with the one value `low` of the range.
     Lt,
     Gt,
     Le,
     Ge,
-    /// Bit masks: (field & low) != 0.
+    /// Comparison of bits: (field & low) != 0.
     BitsAny,
 }
 
@@ -203,7 +202,7 @@ pub enum Op {
 #[derive(Clone, Debug)]
 pub enum Right {
     Range(Range),
-    /// A set of the table: its index, filled in by `parse`, and its name.
+    /// A set of the table: its index, set by `parse`, and its name.
     Named {
         set: u32,
         name: String,
@@ -214,7 +213,7 @@ pub enum Right {
 #[derive(Clone, Debug)]
 pub struct Match {
     pub key: Key,
-    /// The key is one field; compare (field & mask); op is Eq or Ne.
+    /// Mask of the field, compared as (field & mask). The key has one field, and op is Eq or Ne.
     pub mask: Option<u128>,
     pub op: Op,
     pub right: Right,
@@ -222,7 +221,7 @@ pub struct Match {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Initial value, in bytes.
+    /// Initial values.
     pub packets: u64,
     pub bytes: u64,
 }
@@ -232,11 +231,11 @@ pub struct Limit {
     pub over: bool,
     /// True for bytes, false for packets.
     pub of_bytes: bool,
-    /// A unit; at least 1.
+    /// Rate per unit; at least 1.
     pub rate: u64,
-    /// Seconds: 1, 60, 3600, 86400, 604800.
+    /// Length of the unit in seconds: 1, 60, 3600, 86400, 604800.
     pub unit_s: u64,
-    /// Packets, or bytes.
+    /// Burst in packets or bytes.
     pub burst: u64,
 }
 
@@ -249,20 +248,20 @@ pub struct Quota {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// "" = none.
+    /// Prefix of the log; "" = none.
     pub prefix: String,
-    /// 0 emerg .. 7 debug; 4 = warn, the default.
+    /// Level: 0 emerg .. 7 debug; 4 = warn, the default.
     pub level: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectKind {
     TcpReset,
-    /// The code is one of ICMP type 3.
+    /// ICMP error; the code is one of type 3.
     Icmp,
-    /// The code is one of ICMPv6 type 1.
+    /// ICMPv6 error; the code is one of type 1.
     Icmpv6,
-    /// The code is one of ICMPX_*.
+    /// ICMP or ICMPv6 error; the code is one of ICMPX_*.
     Icmpx,
 }
 
@@ -281,9 +280,9 @@ pub struct Reject {
 /// New value of the mark.
 #[derive(Clone, Debug)]
 pub enum MarkSet {
-    /// (mark & keep) ^ toggle.
+    /// The value (mark & keep) ^ toggle.
     Bits { keep: u32, toggle: u32 },
-    /// Result of a lookup: right is Named or Literal, op Eq.
+    /// Value of a map: right is Named or Literal, op is Eq.
     Map(Match),
 }
 
@@ -303,13 +302,13 @@ pub enum StatementKind {
     MarkSet(Box<MarkSet>),
     Verdict(Box<Target>),
     Reject(Reject),
-    /// Right is Named or Literal, op Eq.
+    /// Verdict map: right is Named or Literal, op is Eq.
     Vmap(Box<Match>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The place of its first token.
+    /// Place of its first token.
     pub place: Place,
     pub comment: Option<String>,
     pub statements: Vec<Statement>,
@@ -320,16 +319,16 @@ pub struct Rule {
 pub struct Base {
     pub hook: Hook,
     pub priority: i32,
-    /// Accept or Drop.
+    /// Policy of the chain: Accept or Drop.
     pub policy: Verdict,
-    /// Its number among the base chains of the whole text, from 0.
+    /// Index of its declaration among the base chains of the complete text, from 0.
     pub declared: u32,
 }
 
 #[derive(Clone, Debug)]
 pub struct Chain {
     pub name: String,
-    /// "" = none.
+    /// Comment; "" = none.
     pub comment: String,
     pub place: Place,
     pub base: Option<Base>,
@@ -340,7 +339,7 @@ pub struct Chain {
 pub struct Table {
     pub family: Family,
     pub name: String,
-    /// "" = none.
+    /// Comment; "" = none.
     pub comment: String,
     pub sets: Vec<Set>,
     pub chains: Vec<Chain>,
@@ -349,21 +348,21 @@ pub struct Table {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub flush: bool,
-    /// Paths as they appear in messages; [0] is the one given.
+    /// Paths as they appear in messages; [0] is the policy file itself.
     pub files: Vec<String>,
     pub tables: Vec<Table>,
-    /// The names of hosts, which what is compiled from the policy shares.
+    /// Host names, which the compiled policy shares.
     pub hostnames: Arc<Hostnames>,
 }
 
-/// All families, in order, with their names in the language.
+/// All families in order, with their names in the language.
 pub const FAMILIES: [(Family, &str); 3] = [
     (Family::Ip, "ip"),
     (Family::Ip6, "ip6"),
     (Family::Inet, "inet"),
 ];
 
-/// All hooks, in order, with their names in the language.
+/// All hooks in order, with their names in the language.
 pub const HOOKS: [(Hook, &str); HOOK_COUNT] = [
     (Hook::Prerouting, "prerouting"),
     (Hook::Input, "input"),
@@ -376,7 +375,7 @@ pub fn hook_name(hook: Hook) -> &'static str {
     HOOKS[hook as usize].1
 }
 
-/// The name of a family, a hook, a type, as in the language.
+/// Returns the name of a family, a hook or a type in the language.
 pub fn family_name(family: Family) -> &'static str {
     FAMILIES[family as usize].1
 }
@@ -385,26 +384,26 @@ pub fn type_name(kind: Type) -> &'static str {
     TYPES[kind as usize].1
 }
 
-/// The types of a key's fields.
+/// Returns the types of a key's fields.
 pub fn key_types(key: &Key) -> Vec<Type> {
     let kinds = key.fields.iter().map(|field| field_facts(*field).kind);
     kinds.collect()
 }
 
-/// Whether a set has the addresses that are learnt for it, and no elements.
+/// Returns true if a set holds learned addresses instead of elements.
 pub fn set_learns(set: &Set) -> bool {
     set.learned.count() > 0
 }
 
-/// The names of two policies' hosts.
+/// Host names of two policies.
 struct Both<'a>(&'a Hostnames, &'a Hostnames);
 
-/// Whether two lists have equal items.
+/// Returns true if two lists have equal items.
 fn equal_all<T>(a: &[T], b: &[T], equal: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
 }
 
-/// Whether two values of a type are equal: of hosts, if they are the same name.
+/// Returns true if two values of a type are equal; host names are equal if they are the same name.
 fn equal_range(both: &Both, kind: Type, a: &Range, b: &Range) -> bool {
     match kind {
         Type::Hostname => {
@@ -508,7 +507,7 @@ fn equal_table(both: &Both, a: &Table, b: &Table) -> bool {
         && equal_all(&a.chains, &b.chains, |a, b| equal_chain(both, a, b))
 }
 
-/// Whether two policies say the same; places and file names do not count.
+/// Returns true if two policies have the same meaning; places and file names are ignored.
 pub fn equal(a: &Policy, b: &Policy) -> bool {
     let both = Both(&a.hostnames, &b.hostnames);
     a.flush == b.flush && equal_all(&a.tables, &b.tables, |a, b| equal_table(&both, a, b))

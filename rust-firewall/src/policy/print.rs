@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy as its canonical text, which parses to the same policy. rules/policy/GRAMMAR.md, "The
-//! canonical print".
+//! Printing of a policy as its canonical text, which parses to the same policy. rules/policy/GRAMMAR.md, "The canonical
+//! print".
 //!
-//! Theory of operation: each table is printed as one block, unless base chains of several tables
-//! were declared in turns. The order of declaration decides which of two base chains of one
-//! priority runs first, so the blocks then follow it.
+//! Theory of operation: each table is printed as one block, unless base chains of several tables were declared in
+//! turns. The order of declaration decides which of two base chains with the same priority runs first; therefore the
+//! blocks then follow the order of declaration.
 
 use std::fmt::Write;
 
@@ -17,10 +17,10 @@ use crate::policy::{
     ICMPX_PORT_UNREACHABLE,
 };
 
-/// A code of ICMP type 3, of ICMPv6 type 1.
+/// Codes of ICMP type 3 and of ICMPv6 type 1.
 const ICMP_PORT_UNREACHABLE: u8 = 3;
 const ICMPV6_PORT_UNREACHABLE: u8 = 4;
-/// The level of a log that gives none.
+/// Level of a log without `level`.
 const LEVEL_WARN: u8 = 4;
 
 fn put(out: &mut String, text: std::fmt::Arguments) {
@@ -37,7 +37,7 @@ fn print_key(out: &mut String, key: &Key) {
     }
 }
 
-/// Prints a range of values as `value::print_range` does, or the name of a host.
+/// Prints a range of values like `value::print_range`, or a host name.
 pub fn range(out: &mut String, hostnames: &Hostnames, kind: Type, values: &Range) {
     match kind {
         Type::Hostname => {
@@ -48,7 +48,7 @@ pub fn range(out: &mut String, hostnames: &Hostnames, kind: Type, values: &Range
     }
 }
 
-/// The operator, if leaving it out would mean something else.
+/// Returns the operator, unless leaving it out has the same meaning.
 fn op_text(match_: &Match, kind: Type) -> &'static str {
     let exact = value::is_flags(kind) && matches!(match_.right, Right::Range(_));
     match match_.op {
@@ -96,7 +96,7 @@ fn print_elements(out: &mut String, hostnames: &Hostnames, types: &[Type], eleme
     out.push_str(" }");
 }
 
-/// Right side of a match, or set of a lookup.
+/// Prints the right side of a match, or the set of a lookup.
 fn print_right(out: &mut String, hostnames: &Hostnames, match_: &Match, types: &[Type]) {
     match &match_.right {
         Right::Range(range) if match_.op == Op::BitsAny => {
@@ -120,7 +120,7 @@ fn print_match(out: &mut String, hostnames: &Hostnames, match_: &Match) {
     print_right(out, hostnames, match_, &types);
 }
 
-/// A lookup: `KEY map @NAME`, `KEY vmap { … }`.
+/// Prints a lookup: `KEY map @NAME`, `KEY vmap { … }`.
 fn print_map(out: &mut String, hostnames: &Hostnames, match_: &Match, word: &str) {
     print_key(out, &match_.key);
     put(out, format_args!(" {word} "));
@@ -184,7 +184,7 @@ fn print_mark_set(out: &mut String, hostnames: &Hostnames, mark_set: &MarkSet) {
     }
 }
 
-/// Type of a plain `reject`.
+/// Returns the reject type of a plain `reject`.
 fn default_reject(family: Family) -> Reject {
     let (kind, code) = match family {
         Family::Ip => (RejectKind::Icmp, ICMP_PORT_UNREACHABLE),
@@ -334,7 +334,7 @@ fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
     out.push_str("\t}\n");
 }
 
-/// Prints what is left of a table, up to a chain.
+/// Prints the rest of a table, up to a chain.
 fn print_block(
     out: &mut String,
     hostnames: &Hostnames,
@@ -372,7 +372,7 @@ fn print_block(
     };
 }
 
-/// A base chain's place in the order of declaration.
+/// Position of a base chain in the order of declaration.
 struct Declared {
     declared: u32,
     table: usize,
@@ -386,7 +386,7 @@ struct Printed {
     chains: usize,
 }
 
-/// Base chains in the order of declaration.
+/// Returns the base chains in the order of declaration.
 fn declared_chains(tables: &[Table]) -> Vec<Declared> {
     let mut list = Vec::new();
     for (table, chains) in tables.iter().map(|table| &table.chains).enumerate() {
@@ -409,7 +409,7 @@ fn has_base_chain(table: &Table) -> bool {
     table.chains.iter().any(|chain| chain.base.is_some())
 }
 
-/// Prints tables that come before one: those without base chains, and the names of the others, whose
+/// Prints tables before another one: completely if they have no base chains, otherwise only the names of those whose
 /// turn comes later.
 fn mention_tables(out: &mut String, policy: &Policy, from: usize, end: usize) {
     for table in policy.tables.iter().take(end).skip(from) {
@@ -458,7 +458,7 @@ fn print_tables(out: &mut String, policy: &Policy) {
     mention_tables(out, policy, mentioned, tables.len());
 }
 
-/// The whole policy, with a line end after each line.
+/// Returns the complete policy, with a line end after each line.
 pub fn policy(policy: &Policy) -> String {
     let mut out = String::new();
     if policy.flush {
@@ -468,14 +468,14 @@ pub fn policy(policy: &Policy) -> String {
     out
 }
 
-/// One rule on one line, with its comment, without indentation and line end.
+/// Returns one rule on one line, with its comment, without indentation and line end.
 pub fn rule(policy: &Policy, table: &Table, rule: &Rule) -> String {
     let mut out = String::new();
     put_rule(&mut out, &policy.hostnames, table, rule);
     out
 }
 
-/// One value, but for names of hosts; flags joined by commas.
+/// Returns one value (not a host name); flags are joined by commas.
 pub fn value(kind: Type, value: u128) -> String {
     let mut out = String::new();
     value::print(&mut out, kind, value, ",");

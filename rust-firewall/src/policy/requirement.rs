@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy can ever read of a packet or do with it, from the chains that a packet can reach.
+//! Requirement of a policy: the packet data that it can ever read, and its effects, by the chains that a packet can
+//! reach.
 
 use crate::packet;
 use crate::policy::{
@@ -7,53 +8,53 @@ use crate::policy::{
     Right, Set, Statement, StatementKind, Table, Target, Verdict,
 };
 
-/// Copied so that the kernel tells a packet's length.
+/// Number of bytes to copy so that the kernel reports a packet's length.
 pub const LENGTH_BYTES: u32 = 1;
-/// For fields of the IPv4 header.
+/// Number of bytes for fields of the IPv4 header.
 pub const IPV4_BYTES: u32 = 20;
-/// For fields of the fixed IPv6 header.
+/// Number of bytes for fields of the fixed IPv6 header.
 pub const IPV6_BYTES: u32 = 40;
-/// For layer 4 behind the longest IPv4 header.
+/// Number of bytes for layer 4 after the longest IPv4 header.
 pub const IPV4_L4_BYTES: u32 = 80;
-/// For options of TCP behind the longest IPv4 header.
+/// Number of bytes for TCP options after the longest IPv4 header.
 pub const IPV4_OPTION_BYTES: u32 = 120;
-/// For what stands behind the fixed IPv6 header, and for reject.
+/// Number of bytes for headers after the fixed IPv6 header, and for reject.
 pub const ALL_BYTES: u32 = packet::COPY_BYTES;
 
-/// For what a client shows first: 16 KiB, and headers in front.
+/// Number of bytes for a client's first message: 16 KiB, and the headers before it.
 pub const NAMES_BYTES: u32 = 16_512;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
-    /// Bytes of a packet that are copied, at least; 0 = metadata only.
+    /// Minimum number of bytes of a packet to copy; 0 = metadata only.
     pub copy_bytes: u32,
-    /// Reads behind the network header.
+    /// True if it reads data after the network header.
     pub layer4: bool,
-    /// meta skuid, meta skgid.
+    /// True for meta skuid and meta skgid.
     pub uid_gid: bool,
-    /// ct state.
+    /// True for ct state.
     pub conntrack_state: bool,
-    /// ct mark.
+    /// True for ct mark.
     pub conntrack_mark: bool,
-    /// iifname, oifname.
+    /// True for iifname and oifname.
     pub interface_names: bool,
-    /// tls, http, dns.
+    /// True for tls, http and dns.
     pub names: bool,
-    /// http.
+    /// True for http.
     pub requests: bool,
-    /// A set that learns addresses.
+    /// True for a set that learns addresses.
     pub learns: bool,
-    /// Answers can be asked for.
+    /// True for reject.
     pub reject: bool,
 }
 
-/// A search through the chains of a table that packets of one family can reach.
+/// Search through those chains of a table that packets of one family can reach.
 struct Search<'a> {
     table: &'a Table,
     ipv6: bool,
-    /// Chains in the order in which they were found, looked at or still to be.
+    /// Chains in the order in which they were found, examined or not yet.
     found: Vec<usize>,
-    /// Whether a chain is in found.
+    /// For each chain, true if it is in found.
     known: Vec<bool>,
     requirement: &'a mut Requirement,
 }
@@ -74,7 +75,7 @@ fn require_layer4(search: &mut Search) {
     search.requirement.layer4 = true;
 }
 
-/// Whether a field is one of each request of HTTP.
+/// Returns true if each request of HTTP has the field.
 fn is_of_requests(field: Field) -> bool {
     matches!(
         field,
@@ -89,7 +90,7 @@ fn require_field(search: &mut Search, field: Field) {
     } else {
         Layer3::NeedsIpv6
     };
-    // Packets of this family never have the field, however much is copied.
+    // Packets of this family never have the field, whatever is copied.
     if facts.layer3 == other_family {
         return;
     }
@@ -131,7 +132,7 @@ fn find_target(search: &mut Search, target: &Target) {
     }
 }
 
-/// Requires whole messages of DNS, if a set learns from them.
+/// Requires complete DNS messages, if a set learns from them.
 fn require_learning(search: &mut Search, set: &Set) {
     if policy::set_learns(set) {
         require_layer4(search);
@@ -192,7 +193,7 @@ fn require_chain(search: &mut Search, chain: &Chain) {
     }
 }
 
-/// Adds what a table requires.
+/// Adds the requirement of a table.
 fn require_table(table: &Table, ipv6: bool, requirement: &mut Requirement) {
     let mut search = Search {
         table,
@@ -213,7 +214,7 @@ fn require_table(table: &Table, ipv6: bool, requirement: &mut Requirement) {
     }
 }
 
-/// Requirements of the base chains that see IPv4 packets, or IPv6 packets.
+/// Returns the requirement of the base chains for IPv4 packets, or for IPv6 packets.
 pub fn of(policy: &Policy, ipv6: bool) -> Requirement {
     let other = if ipv6 { Family::Ip } else { Family::Ip6 };
     let mut requirement = Requirement::default();
@@ -223,12 +224,12 @@ pub fn of(policy: &Policy, ipv6: bool) -> Requirement {
     requirement
 }
 
-/// Whether names are read, be it to decide or to learn.
+/// Returns true if names are read, for decisions or for learning.
 pub fn reads_names(requirement: &Requirement) -> bool {
     requirement.names || requirement.learns
 }
 
-/// Adds what another one requires.
+/// Adds another requirement.
 pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.copy_bytes = requirement.copy_bytes.max(other.copy_bytes);
     requirement.layer4 |= other.layer4;

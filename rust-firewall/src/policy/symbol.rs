@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The names of numbers. rules/policy/GRAMMAR.md, "Values", lists them.
+//! Names of numbers. rules/policy/GRAMMAR.md, "Values", lists them.
 
 use crate::policy::RejectKind;
 
 pub use crate::spec::symbols::*;
 
-/// The number of a name.
+/// Returns the number of a name.
 pub fn find(symbols: &[Symbol], text: &str) -> Option<u32> {
     let found = symbols.iter().find(|(name, _)| *name == text);
     found.map(|(_, number)| *number)
 }
 
-/// The name of a number.
+/// Returns the name of a number.
 pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
     let found = symbols
         .iter()
@@ -19,7 +19,7 @@ pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
     found.map(|(name, _)| *name)
 }
 
-/// The names of the codes of a reject.
+/// Returns the names of a reject's codes.
 pub fn symbols_of_reject(kind: RejectKind) -> &'static [Symbol] {
     match kind {
         RejectKind::TcpReset => &[],

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One token at the start of a text: what it is and how long. Pure; places, files and $NAME are the
-//! lexer's. rules/policy/GRAMMAR.md, "Text".
+//! Scanner of one token at the start of a text. Pure; places, files and $NAME belong to the lexer.
+//! rules/policy/GRAMMAR.md, "Text".
 
 use crate::policy::{Place, NAME_BYTES};
 
-/// Bytes of a token that an error shows; then comes "...".
+/// Maximum number of bytes of a token that an error shows, before "...".
 pub const QUOTE_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// Comes again when taken.
+    /// End of the text; it stays the next token when it is consumed.
     EndOfText,
-    /// One for any number of line ends in a row, with blanks and comments between.
+    /// One or more line ends, with blanks and comments between them.
     LineEnd,
     Semicolon,
-    /// A letter, _ or ., then letters, digits, _ - . / (so `mbytes/second` is one, as in nft).
+    /// A letter, _ or ., then letters, digits, _ - . / (so `mbytes/second` is one word, as in nft).
     Word,
-    /// A word with a * in it: eth*
+    /// A word with a *: eth*
     Wildcard,
-    /// Decimal or hexadecimal, up to 2^64 - 1.
+    /// Decimal or hexadecimal number, up to 2^64 - 1.
     Number(u64),
     /// Digits and dots, at least one dot; not checked further.
     Ipv4,
     /// Hexadecimal digits, at least two colons, dotted end; not checked further.
     Ipv6,
-    /// The text is what stands between the quotes.
+    /// Text in quotes; the token's text is without them.
     String,
     Sign(Sign),
-    /// Anything else, such as 80tcp, or é.
+    /// Any other text, such as 80tcp, or é.
     Other,
-    /// $NAME; never given out.
+    /// $NAME; the lexer never returns it.
     Variable,
-    /// The error is reported by `unexpected`, `refuse`, `wrong`.
+    /// Invalid text, whose error `unexpected`, `refuse` and `wrong` report.
     Bad,
 }
 
@@ -64,24 +64,24 @@ pub enum Sign {
     At,
 }
 
-/// `Lexer::text` gives its text.
+/// A token; `Lexer::text` returns its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: TokenKind,
     pub place: Place,
-    /// Position of its text in the file of its place.
+    /// Offset of its text in the file of its place.
     pub start: u32,
-    /// In bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
-/// Whether a word is one of the language's (or of nft's), so that it can't be a name.
+/// Returns true if a word is reserved by the language (or by nft), so that it can't be a name.
 pub fn is_reserved(text: &str) -> bool {
     RESERVED.binary_search(&text).is_ok()
 }
 
-/// A text in quotes: at most QUOTE_BYTES of it with everything unprintable, '"' and '\' as \xNN,
-/// then "..." if there was more.
+/// Returns a text in quotes: at most QUOTE_BYTES of it, with unprintable characters, '"' and '\' as \xNN, and "..." if
+/// it was cut.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes().take(QUOTE_BYTES) {
@@ -99,7 +99,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// Sorted by their bytes.
+/// Reserved words, sorted by their bytes.
 #[rustfmt::skip]
 const RESERVED: [&str; 156] = [
     "accept", "add", "ah", "all", "and", "arp", "auto-merge", "bridge", "cgroup", "chain",
@@ -120,21 +120,21 @@ const RESERVED: [&str; 156] = [
     "vlan", "vmap", "xor", "xt",
 ];
 
-/// Kind of the token at the start of a text.
+/// Token at the start of a text.
 pub struct Scanned {
     pub kind: TokenKind,
-    /// In bytes, with the quotes of a string.
+    /// Length in bytes, with the quotes of a string.
     pub length: usize,
-    /// Error text.
+    /// Error of an invalid token.
     pub cause: Option<&'static str>,
 }
 
-/// Whether a byte can stand in a word behind its first letter.
+/// Returns true if a byte is valid in a word after its first letter.
 fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
 }
 
-/// How many bytes at the start of a text are of a kind.
+/// Returns the number of bytes at the start of a text that are of a kind.
 fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
     text.iter()
         .position(|byte| !is(*byte))
@@ -157,7 +157,7 @@ fn scanned_wrong(length: usize, cause: &'static str) -> Scanned {
     }
 }
 
-/// A token of a length that names and the like may have.
+/// Returns a token, if its length is allowed for names.
 fn limited(kind: TokenKind, length: usize) -> Scanned {
     if length < NAME_BYTES {
         scanned(kind, length)
@@ -203,20 +203,20 @@ fn scan_word(text: &[u8]) -> Scanned {
     }
 }
 
-/// The length without the dots at its end.
+/// Returns the length without the dots at the end.
 fn without_dots(text: &[u8]) -> usize {
     let dots = text.iter().rev();
     text.len() - dots.take_while(|byte| **byte == b'.').count()
 }
 
-/// Whether the last group, behind a colon, is of decimal digits.
+/// Returns true if the group after the last colon consists of decimal digits.
 fn ends_decimal(text: &[u8]) -> bool {
     let tail = text.rsplit(|byte| *byte == b':').next().unwrap_or(text);
     !tail.is_empty() && tail.iter().all(u8::is_ascii_digit)
 }
 
-/// Hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A colon at the end
-/// that is not one of two does not belong to it: `::1: accept`.
+/// Scans an IPv6 address: hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A single colon
+/// at the end does not belong to it: `::1: accept`.
 fn scan_ipv6(text: &[u8]) -> Option<Scanned> {
     let mut length = run(text, |byte| byte.is_ascii_hexdigit() || byte == b':');
     let run_text = &text[..length];
@@ -243,7 +243,7 @@ fn scan_digits(text: &str, base: u32) -> Scanned {
     }
 }
 
-/// A number, an IPv4 address, or what begins like one.
+/// Scans a number, an IPv4 address, or a text that begins like one.
 fn scan_number(text: &[u8]) -> Scanned {
     let in_other = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let hexadecimal = text.len() > 2 && matches!(&text[..2], b"0x" | b"0X");
@@ -275,7 +275,7 @@ fn scanned_sign(sign: Sign, length: usize) -> Scanned {
     scanned(TokenKind::Sign(sign), length)
 }
 
-/// A sign, or one character of something else.
+/// Scans a sign, or one other character.
 fn scan_sign(text: &[u8]) -> Scanned {
     let two = match &text[..text.len().min(2)] {
         b"==" => Some(Sign::Eq),
@@ -305,7 +305,7 @@ fn scan_sign(text: &[u8]) -> Scanned {
         b'-' => Sign::Minus,
         b'+' => Sign::Plus,
         b'@' => Sign::At,
-        // A character with the bytes that continue it.
+        // The character with its continuation bytes.
         _ => {
             return scanned(
                 TokenKind::Other,
@@ -316,7 +316,7 @@ fn scan_sign(text: &[u8]) -> Scanned {
     scanned_sign(sign, 1)
 }
 
-/// The token at the start of a text without blanks before it.
+/// Returns the token at the start of a text without blanks before it.
 pub fn scan(text: &[u8]) -> Scanned {
     let Some(first) = text.first() else {
         return scanned(TokenKind::EndOfText, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Single values of every type: text to number and back. rules/policy/GRAMMAR.md, "Values", says
-//! how each is written and printed.
+//! Single values of every type: conversion from text to number and back. rules/policy/GRAMMAR.md, "Values", specifies
+//! their syntax.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,16 +12,16 @@ use crate::policy::symbol::{
 use crate::policy::token::TokenKind;
 use crate::policy::{Range, RejectKind, Type, TYPES};
 
-/// Bytes of an interface name with its final NUL (IFNAMSIZ).
+/// Maximum size of an interface name with its final NUL (IFNAMSIZ).
 pub const INTERFACE_BYTES: usize = 16;
 
-/// Bytes of the name of a protocol of ALPN or of a method, at most.
+/// Maximum length of the name of an ALPN protocol or of a method.
 pub const SHORT_BYTES: usize = 16;
 
-/// The largest code that nf_tables rejects with.
+/// Largest code of nf_tables' reject.
 const REJECT_CODE_MAX: u64 = 254;
 
-/// Whether a type's values can be written as numbers.
+/// Returns true if a type's values can be written as numbers.
 fn takes_numbers(kind: Type) -> bool {
     !matches!(
         kind,
@@ -37,7 +37,7 @@ fn takes_numbers(kind: Type) -> bool {
     )
 }
 
-/// Error text for a token that is not a value of this type.
+/// Returns the error text for a token that is no value of this type.
 fn cause_of(kind: Type) -> &'static str {
     match kind {
         Type::Ipv4Addr => "not an IPv4 address",
@@ -65,7 +65,7 @@ fn cause_of(kind: Type) -> &'static str {
     }
 }
 
-/// Error text for a number with more than so many bits.
+/// Returns the error text for a number with too many bits.
 fn cause_of_size(bits: u8) -> &'static str {
     match bits {
         6 => "larger than 63",
@@ -122,7 +122,7 @@ fn parse_interface(kind: Type, text: &str) -> Result<Range, &'static str> {
     })
 }
 
-/// Reads a protocol's or method's name as its bytes.
+/// Parses the name of a protocol or method into its bytes.
 fn parse_short(kind: Type, text: &str) -> Result<Range, &'static str> {
     let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() {
@@ -137,7 +137,7 @@ fn parse_short(kind: Type, text: &str) -> Result<Range, &'static str> {
     Ok(single(short(text.as_bytes())))
 }
 
-/// The value of a protocol's or method's name of at most SHORT_BYTES bytes.
+/// Returns the value of a protocol's or method's name of at most SHORT_BYTES bytes.
 pub fn short(name: &[u8]) -> u128 {
     let mut bytes = [0; SHORT_BYTES];
     for (to, byte) in bytes.iter_mut().zip(name) {
@@ -158,9 +158,9 @@ fn parse_symbol(kind: Type, text: &str) -> Result<Range, &'static str> {
     Ok(single(number.into()))
 }
 
-/// Reads one token as a value: low and high are equal, but for an interface name with a `*` at its
-/// end. Fails with why the token is no such value, for `Lexer::wrong`.
-/// bits: of the field or type; what is larger is refused.
+/// Parses one token as a value: low and high are equal, except for an interface name with a `*` at its end. Fails with
+/// the error, for `Lexer::wrong`.
+/// - bits: bits of the field or type; larger values are refused.
 pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range, &'static str> {
     match (kind, token) {
         (Type::Ipv4Addr, TokenKind::Ipv4 | TokenKind::String)
@@ -184,8 +184,8 @@ pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range
     }
 }
 
-/// The addresses of a prefix: the address' bits beyond the length become 0. For Ipv4Addr and
-/// Ipv6Addr. Fails with why there is no such prefix.
+/// Returns the addresses of a prefix, whose bits beyond the length become 0. For Ipv4Addr and Ipv6Addr. Fails with the
+/// error of the length.
 pub fn prefix(kind: Type, address: u128, length: u64) -> Result<Range, &'static str> {
     let bits = self::bits(kind);
     if length > bits.into() {
@@ -202,7 +202,7 @@ pub fn prefix(kind: Type, address: u128, length: u64) -> Result<Range, &'static 
     })
 }
 
-/// Whether a token can begin a value at all: a word, number, address, string, wildcard.
+/// Returns true if a token can begin a value: a word, number, address, string or wildcard.
 pub fn begins(token: TokenKind) -> bool {
     matches!(
         token,
@@ -215,7 +215,7 @@ pub fn begins(token: TokenKind) -> bool {
     )
 }
 
-/// The bits of a type's values; of Integer 32.
+/// Returns the number of bits of a type's values; 32 for Integer.
 pub fn bits(kind: Type) -> u8 {
     match kind {
         Type::Ipv6Addr | Type::Ifname | Type::HttpMethod => 128,
@@ -241,18 +241,17 @@ pub fn bits(kind: Type) -> u8 {
     }
 }
 
-/// The largest number of so many bits.
+/// Returns the largest number with this many bits.
 pub fn max(bits: u8) -> u128 {
     u128::MAX.checked_shr(128 - u32::from(bits)).unwrap_or(0)
 }
 
-/// Whether a type is a mask of bits.
+/// Returns true if a type is a mask of bits.
 pub fn is_flags(kind: Type) -> bool {
     matches!(kind, Type::TcpFlag | Type::CtState)
 }
 
-/// A type as it is named in a set, e.g. ipv4_addr; None if there is none of that name that sets can
-/// have.
+/// Returns a type by its name in sets, e.g. ipv4_addr; None if sets can't have a type of this name.
 pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
     let found = TYPES.iter().find(|(_, name)| *name == text)?.0;
     let nameable = matches!(
@@ -276,8 +275,8 @@ pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
     (nameable && token == TokenKind::Word).then_some(found)
 }
 
-/// The code of `reject with icmp|icmpv6|icmpx` by its name or number (icmpx: one of ICMPX_*). kind is not
-/// TcpReset. Fails with why there is none.
+/// Parses the code of `reject with icmp|icmpv6|icmpx`, a name or number (icmpx: one of ICMPX_*). kind is not TcpReset.
+/// Fails with the error.
 pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8, &'static str> {
     let symbols = symbols_of_reject(kind);
     let found = match token {
@@ -304,12 +303,12 @@ pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8
     })
 }
 
-/// The name of such a code.
+/// Returns the name of a reject's code.
 pub fn reject_name(kind: RejectKind, code: u8) -> Option<&'static str> {
     name_of(symbols_of_reject(kind), code.into())
 }
 
-/// The number of a log level by its name; the name of one.
+/// Returns the number of a log level by its name; level_name does the reverse.
 pub fn find_level(token: TokenKind, text: &str) -> Option<u8> {
     let found = match token {
         TokenKind::Word => find(LEVELS, text),
@@ -322,7 +321,7 @@ pub fn level_name(level: u8) -> &'static str {
     name_of(LEVELS, level.into()).unwrap_or("warn")
 }
 
-/// Seconds of second, minute, hour, day, week; the name of such a number of seconds.
+/// Returns the seconds of second, minute, hour, day or week; unit_name does the reverse.
 pub fn find_unit(text: &str) -> Option<u64> {
     find(UNITS, text).map(u64::from)
 }
@@ -331,7 +330,7 @@ pub fn unit_name(seconds: u64) -> &'static str {
     name_of(UNITS, seconds.into()).unwrap_or("second")
 }
 
-/// Prints the names of bits, and those without a name as one number.
+/// Prints the names of bits, and bits without a name as one number.
 fn print_flags(out: &mut String, symbols: &[Symbol], value: u128, joined: &str) {
     let mut rest = value;
     let mut between = "";
@@ -351,8 +350,8 @@ fn put(out: &mut String, text: std::fmt::Arguments) {
     out.write_fmt(text).expect("a String takes all");
 }
 
-/// Prints an address by RFC 5952, without the mixed notation: the first of the longest runs of two
-/// or more zero groups is `::`.
+/// Prints an address by RFC 5952, without the mixed notation: the first of the longest runs of two or more zero groups
+/// becomes `::`.
 fn print_ipv6(out: &mut String, address: u128) {
     let group = |index: usize| (address >> (112 - 16 * index)) as u16;
     let mut best = (0, 1);
@@ -379,7 +378,8 @@ fn print_ipv6(out: &mut String, address: u128) {
     }
 }
 
-/// Prints a text of at most 16 bytes in quotes. One that is no UTF-8 gets question marks for all that is not ASCII.
+/// Prints a text of at most 16 bytes in quotes. If it is not UTF-8, question marks replace all bytes that are not
+/// ASCII.
 fn print_interface(out: &mut String, value: u128, rest: &str) {
     let bytes = value.to_be_bytes();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or(&bytes);
@@ -387,7 +387,7 @@ fn print_interface(out: &mut String, value: u128, rest: &str) {
     put(out, format_args!("\"{name}{rest}\""));
 }
 
-/// Prints a version of TLS, which has no other form than its name; one without a name as on the wire.
+/// Prints a version of TLS by its name; a version without a name as on the wire.
 fn print_version(out: &mut String, version: u128) {
     match name_of(symbols_of(Type::TlsVersion), version) {
         Some(name) => out.push_str(name),
@@ -395,7 +395,7 @@ fn print_version(out: &mut String, version: u128) {
     }
 }
 
-/// Prints a value where no name is wanted.
+/// Prints a value as a number or address, not by its name.
 fn print_number(out: &mut String, kind: Type, value: u128) {
     match kind {
         Type::Ipv4Addr => put(out, format_args!("{}", Ipv4Addr::from(value as u32))),
@@ -411,7 +411,7 @@ fn print_number(out: &mut String, kind: Type, value: u128) {
     }
 }
 
-/// Prints a value. Flags come in the type's order, joined by `flags` ("," or " | ").
+/// Prints a value. Flags are in the type's order, joined by `flags` ("," or " | ").
 pub fn print(out: &mut String, kind: Type, value: u128, flags: &str) {
     if is_flags(kind) && value != 0 {
         print_flags(out, symbols_of(kind), value, flags);
@@ -422,8 +422,8 @@ pub fn print(out: &mut String, kind: Type, value: u128, flags: &str) {
     }
 }
 
-/// Prints a range in its shortest form: the value (flags joined by ` | `), the prefix, `eth*`,
-/// low-high, with numbers where names could be taken for one word.
+/// Prints a range in its shortest form: a value (flags joined by ` | `), a prefix, `eth*`, or low-high, with numbers
+/// where names could be read as one word.
 pub fn print_range(out: &mut String, kind: Type, range: &Range) {
     let differing = range.low ^ range.high;
     let is_prefix = differing & differing.wrapping_add(1) == 0 && range.low & differing == 0;
@@ -442,8 +442,7 @@ pub fn print_range(out: &mut String, kind: Type, range: &Range) {
     }
 }
 
-/// Prints a mask: numbers in the type's own form, integers as 0x without leading zeros, several
-/// flags in parentheses.
+/// Prints a mask: numbers in the type's form, integers as 0x without leading zeros, several flags in parentheses.
 pub fn print_mask(out: &mut String, kind: Type, mask: u128) {
     match kind {
         Type::Integer => put(out, format_args!("0x{mask:x}")),

@@ -47,7 +47,7 @@ static int read_hook(struct parser *parser, enum policy_hook *hook) {
                                    "prerouting, input, forward, output or postrouting");
 }
 
-/// A word for a priority, its number, and the only hook that has it (POLICY_HOOK_COUNT = all).
+/// Word for a priority, its number, and the only hook that has it (POLICY_HOOK_COUNT = all).
 struct priority_word {
     const char *word;
     int64_t number;
@@ -102,7 +102,7 @@ static int read_priority(struct parser *parser, enum policy_hook hook, int32_t *
     return 0;
 }
 
-/// Fails because a block declares a chain differently from an earlier block.
+/// Returns the failure of a block that declares a chain differently from an earlier block.
 static int fail_otherwise(struct parser *parser, const struct policy_chain *chain,
                           const struct token *word) {
     char at[LOG_TEXT_BYTES];
@@ -167,7 +167,7 @@ static int read_policy(struct parser *parser, struct parse_chain *block, const s
 }
 
 /// Parses an item of a chain's block.
-/// - with_rules: whether rules may stand there, too.
+/// - with_rules: true if rules are allowed, too.
 static int read_item(struct parser *parser, struct parse_chain *block, bool with_rules) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     int status;

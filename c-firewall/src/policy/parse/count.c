@@ -10,7 +10,7 @@
 #define UNIT_EXPECTED "second, minute, hour, day or week"
 #define NANOSECONDS UINT64_C(1000000000)
 
-/// A word for a number of bytes, or 0.
+/// Returns the number of bytes of a unit's name, or 0.
 static uint64_t find_size(const char *text, size_t length) {
     static const struct {
         const char *word;
@@ -74,8 +74,8 @@ static int read_unit(struct parser *parser, uint64_t *seconds) {
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, UNIT_EXPECTED);
 }
 
-/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
-/// (0 = packets are counted) and the seconds of the unit.
+/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Returns the bytes of the
+/// size (0 = packets are counted) and the seconds of the unit.
 static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
     static const char expected[] = "\"/\", bytes, kbytes or mbytes";
     const struct token token = lexer_take(&parser->lexer);
@@ -122,7 +122,7 @@ static int read_burst(struct parser *parser, struct policy_limit *limit) {
     return 0;
 }
 
-/// Whether nf_tables can count a limit's tokens in 64 bits (nft_limit_init in
+/// Returns true if nf_tables can represent a limit's tokens in 64 bits (nft_limit_init in
 /// net/netfilter/nft_limit.c).
 static bool limit_fits(const struct policy_limit *limit) {
     const uint64_t time = limit->unit_s * NANOSECONDS;
@@ -198,7 +198,7 @@ static int read_level(struct parser *parser, struct policy_log *log) {
     return 0;
 }
 
-/// Parses a prefix. A $ is refused, since nft reads a variable there.
+/// Parses a prefix. A $ is refused, because nft reads it as a variable.
 static int read_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const int status = parse_string(parser, log->prefix);

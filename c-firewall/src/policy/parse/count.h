@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Statements that count: counter, limit, quota, log. Each function takes what follows its word,
-// fills in a zeroed struct, and returns 0 or -EINVAL.
+// Parser of statements with state: counter, limit, quota, log. Each function parses the part after
+// its word, fills in a zeroed struct, and returns 0 or -EINVAL.
 #ifndef POLICY_PARSE_COUNT_H
 #define POLICY_PARSE_COUNT_H
 

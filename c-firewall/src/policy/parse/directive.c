@@ -8,7 +8,7 @@
 
 #include "policy/parse/source.h"
 
-/// Stores the end of a define's value for the parser.
+/// Returns the token after a define's value to the lexer.
 static void leave_end(struct lexer *lexer, const struct token *token) {
     if (token->kind == TOKEN_END_OF_TEXT)
         return;
@@ -16,8 +16,8 @@ static void leave_end(struct lexer *lexer, const struct token *token) {
     lexer->ahead[lexer->held++] = *token;
 }
 
-/// Skips the value of a define, and gives its end in the text. The line end or `;` after it is
-/// left.
+/// Skips the value of a define, and returns its end in the text. The line end or `;` after it is
+/// not consumed.
 static int skip_value(struct lexer *lexer, const char **end) {
     uint32_t depth = 0;
     bool empty = true;
@@ -72,7 +72,8 @@ int directive_define(struct lexer *lexer) {
     return error ? error : lexer_keep_define(lexer, &define);
 }
 
-/// The name of an included file: relative to the file that it stands in. To be freed.
+/// Returns the path of an included file, which the caller frees; a relative path is relative to the
+/// including file.
 static char *include_name(const char *from, const struct token *path) {
     const char *slash = strrchr(from, '/');
     const bool absolute = path->length > 0 && path->text[0] == '/';
@@ -96,7 +97,7 @@ int directive_file_name(struct lexer *lexer, const struct token *path, char **na
     return *name ? 0 : lexer_fail_memory(lexer);
 }
 
-/// Whether a file is being read, so that its include would never end.
+/// Returns true if a file is being read, so that including it would never end.
 static bool is_open(const struct lexer *lexer, const struct source *source) {
     for (uint32_t i = 0; i < lexer->depth; i++) {
         const struct lexer_file *file = &lexer->files[lexer->frames[i].file];
@@ -108,7 +109,7 @@ static bool is_open(const struct lexer *lexer, const struct source *source) {
     return false;
 }
 
-/// Whether a file that was read may be included here.
+/// Checks that a file may be included here.
 static int check_include(struct lexer *lexer, const struct token *path,
                          const struct source *source) {
     if (is_open(lexer, source))
@@ -132,7 +133,7 @@ int directive_include(struct lexer *lexer) {
     error = lexer_take_end(lexer);
     if (error)
         return error;
-    // The end of the text was only looked at; it comes again after the included one.
+    // Only the end of the text can have been read ahead; it comes again after the included text.
     lexer->held = 0;
     error = directive_file_name(lexer, &path, &name);
     if (error)

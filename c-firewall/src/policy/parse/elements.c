@@ -25,7 +25,7 @@ bool parse_elements_is_ordered(enum policy_type type) {
            type != POLICY_ALPN && type != POLICY_HTTP_METHOD;
 }
 
-/// The number of a host's name, in quotes.
+/// Parses a host name in quotes; the range is its number.
 static int hostname(struct parser *parser, const struct token *token, struct policy_range *range) {
     const char *cause = "write the name of a host in quotes";
     struct hostname name;
@@ -157,7 +157,7 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
     return false;
 }
 
-/// Parses the value of a map's element into the place behind those that are counted.
+/// Parses the value of a map's element, and stores it after the counted ones.
 static int mapped(struct parser *parser, enum policy_maps_to maps_to,
                   struct policy_elements *elements) {
     enum policy_verdict verdict;
@@ -210,7 +210,8 @@ int parse_elements_room(struct parser *parser, enum policy_maps_to maps_to,
     return 0;
 }
 
-/// Parses one element. ranged: set to whether it was written with a range, prefix or `*`.
+/// Parses one element.
+/// - ranged: out: true if it was written with a range, prefix or `*`.
 static int element(struct parser *parser, const struct parse_shape *shape,
                    struct policy_elements *elements, bool *ranged) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
@@ -249,20 +250,20 @@ int parse_elements_single(struct parser *parser, const struct parse_shape *shape
     return element(parser, shape, elements, &ranged);
 }
 
-/// The places of the braces that are open.
+/// Places of the open braces.
 struct braces {
     uint32_t depth;
     struct policy_place open[POLICY_BRACE_DEPTH_MAX];
 };
 
-/// Whether a place stands behind another in the same file.
+/// Returns true if a place comes after another in the same file.
 static bool is_behind(struct policy_place place, struct policy_place other) {
     return place.file == other.file &&
            (place.line > other.line || (place.line == other.line && place.column > other.column));
 }
 
-/// Parses the opening braces before an element. Only a $NAME may put braces within braces; nft
-/// refuses those that stand in the text itself.
+/// Parses the opening braces before an element. Only a $NAME may lead to braces within braces; nft
+/// refuses those in the text itself.
 static int opened(struct parser *parser, struct braces *braces) {
     struct lexer *lexer = &parser->lexer;
 
@@ -281,8 +282,8 @@ static int opened(struct parser *parser, struct braces *braces) {
     }
 }
 
-/// Parses the closing braces after an element, all but the outermost. Returns whether that one is
-/// next.
+/// Parses the closing braces after an element, except for the outermost. Returns true if that one
+/// is next.
 static bool closed(struct parser *parser, struct braces *braces) {
     while (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE) {
         if (braces->depth == 1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Values, ranges and prefixes; the elements of sets and maps between their braces.
+// Parser of values, ranges and prefixes, and of the elements of sets and maps within braces.
 #ifndef POLICY_PARSE_ELEMENTS_H
 #define POLICY_PARSE_ELEMENTS_H
 
@@ -7,28 +7,31 @@
 
 /// Form of the elements of a set or map.
 struct parse_shape {
-    uint32_t count; // of fields
+    uint32_t count; // number of fields
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
     uint8_t bits[POLICY_KEY_FIELDS_MAX];
     enum policy_maps_to maps_to;
-    bool exact; // no ranges or prefixes, since the set is compared with a masked field
+    // True if ranges and prefixes are not allowed, because the set is compared with a masked field.
+    bool exact;
 };
 
-/// A range, and how it was written.
+/// A range, with its syntax.
 struct parse_component {
     struct policy_range range;
-    bool ranged; // as a range, a prefix or with a `*`, so it can be more than one value
+    // True if it was written as a range, a prefix or with a `*`, so that it can be more than one
+    // value.
+    bool ranged;
 };
 
-/// The shape of what a key is looked up in.
+/// Returns the shape of the elements that a key is compared with.
 struct parse_shape parse_elements_shape(const struct policy_key *key, enum policy_maps_to maps_to,
                                         bool exact);
 
-/// Whether values of a type have an order, so that ranges and `<` make sense.
+/// Returns true if values of a type are ordered, so that ranges and `<` are meaningful.
 bool parse_elements_is_ordered(enum policy_type type);
 
-/// Parses one value; the range is more than one number for an interface name with a `*`.
-/// - Returns 0, -EINVAL or -ENOMEM, as does each function below that takes something.
+/// Parses one value; the range has more than one number for an interface name with a `*`.
+/// - Returns 0, -EINVAL or -ENOMEM, like each parsing function below.
 int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t bits,
                          struct policy_range *range);
 
@@ -36,11 +39,11 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
 int parse_elements_component(struct parser *parser, enum policy_type type, uint8_t bits,
                              struct parse_component *component);
 
-/// Finds the verdict that a token names. Returns whether it names one.
+/// Finds the verdict that a token names. Returns false if it names none.
 bool parse_elements_find_verdict(const struct token *token, enum policy_verdict *verdict);
 
 /// Parses the name of a chain after jump or goto, or nothing after other verdicts.
-/// - word: the verdict's token, taken already.
+/// - word: the verdict's token, which was already consumed.
 int parse_elements_target(struct parser *parser, const struct token *word,
                           enum policy_verdict verdict, struct policy_target *target);
 
@@ -48,10 +51,11 @@ int parse_elements_target(struct parser *parser, const struct token *word,
 int parse_elements_single(struct parser *parser, const struct parse_shape *shape,
                           struct policy_elements *elements);
 
-/// Parses `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
-/// - ranged: set to whether an element was written with a range, prefix or `*`; place to that of
-///   the first.
-/// - After a failure, what was appended stays.
+/// Parses `{` elements `}` and appends them. Line ends are allowed next to the braces and the
+/// commas.
+/// - ranged: out: true if an element was written with a range, prefix or `*`.
+/// - place: out: place of the first such element.
+/// - After a failure the appended elements stay.
 int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
                         struct policy_elements *elements, bool *ranged, struct policy_place *place);
 

@@ -13,10 +13,10 @@
 #include "policy/parse/source.h"
 
 enum {
-    FILES_FIRST = 4, // room for the first files
+    FILES_FIRST = 4, // initial capacity for files
 };
 
-/// Takes back what vsnprintf cut in the middle of a character.
+/// Removes the character that vsnprintf has cut at the end.
 static void cut_to_characters(char *text, size_t written, size_t room) {
     size_t end = room - 1;
 
@@ -24,7 +24,8 @@ static void cut_to_characters(char *text, size_t written, size_t room) {
         return;
     while (end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80)
         end--;
-    // text[end - 1] begins the last character, which is whole if as many bytes follow as it says.
+    // text[end - 1] begins the last character, which is complete if it is followed by the number of
+    // bytes that it requires.
     if (end > 0 && (unsigned char)text[end - 1] >= 0xc0) {
         const unsigned char lead = (unsigned char)text[end - 1];
         const size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
@@ -57,7 +58,7 @@ int lexer_fail_memory(struct lexer *lexer) {
     return -ENOMEM;
 }
 
-/// Makes room for one file more.
+/// Makes room for one more file.
 static int grow_files(struct lexer *lexer) {
     const uint32_t room = lexer->room ? 2 * lexer->room : FILES_FIRST;
     struct lexer_file *files;
@@ -161,7 +162,7 @@ int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, 
     if (bytes > POLICY_TEXT_MAX)
         return fail(failure, "%s: " LEXER_TOO_LARGE, name);
     copied = strdup(name);
-    source.text = malloc(bytes + 1); // + 1: an empty text is not NULL either
+    source.text = malloc(bytes + 1); // + 1, so that the result is not NULL for an empty text
     if (!copied || !source.text) {
         free(copied);
         free(source.text);
@@ -202,7 +203,7 @@ uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines) {
     return count;
 }
 
-/// Makes a token a TOKEN_BAD. Nothing is read after it.
+/// Changes a token to TOKEN_BAD and stores its error. Nothing is read after it.
 static struct token __attribute__((format(printf, 3, 4)))
 bad(struct lexer *lexer, const struct token *token, const char *format, ...) {
     struct failure *const failure = lexer->failure;
@@ -221,7 +222,7 @@ bad(struct lexer *lexer, const struct token *token, const char *format, ...) {
     return marked;
 }
 
-/// Goes over blanks, comments, joined lines, and in a define over line ends.
+/// Skips blanks, comments, joined lines, and in a define also line ends.
 static void skip_blanks(struct lexer_frame *frame) {
     while (frame->at < frame->end) {
         const char *at = frame->at;
@@ -317,8 +318,8 @@ int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define) {
     return 0;
 }
 
-/// Makes the text that a $NAME stands for the next to be read. Returns whether it could; else token
-/// is a TOKEN_BAD.
+/// Pushes the text of a $NAME. Returns false and changes token to TOKEN_BAD if it is undefined or
+/// nested too deeply.
 static bool push_define(struct lexer *lexer, struct token *token) {
     const struct lexer_define *define = lexer_find_define(lexer, token);
 
@@ -334,7 +335,7 @@ static bool push_define(struct lexer *lexer, struct token *token) {
     return true;
 }
 
-/// Counts a token. Returns whether the limit is kept.
+/// Counts a token. Returns false if there are too many.
 static bool count_token(struct lexer *lexer, const struct token *token, bool in_define,
                         const char *before) {
     const char *start = token->text - (token->kind == TOKEN_STRING);
@@ -343,7 +344,7 @@ static bool count_token(struct lexer *lexer, const struct token *token, bool in_
     return lexer->tokens <= POLICY_TOKENS_MAX;
 }
 
-/// Reads a token, with frames taken off and put on the stack as it needs.
+/// Reads a token, and pushes and pops frames as needed.
 static struct token read_token(struct lexer *lexer) {
     while (!lexer->bad) {
         const bool in_define = lexer_top(lexer)->is_define;
@@ -474,7 +475,7 @@ int lexer_fail(struct lexer *lexer, struct policy_place place, const char *forma
     return -EINVAL;
 }
 
-/// How an error shows a token.
+/// Returns a token in the form for errors.
 static const char *quote(const struct token *token, char quoted[static TOKEN_QUOTED_BYTES]) {
     switch (token->kind) {
     case TOKEN_END_OF_TEXT:
@@ -486,7 +487,7 @@ static const char *quote(const struct token *token, char quoted[static TOKEN_QUO
     }
 }
 
-/// Fails with lexer->told if the token is a TOKEN_BAD. Returns whether it is one.
+/// Sets the failure to lexer->told if the token is a TOKEN_BAD. Returns true if it is.
 static bool fail_bad(struct lexer *lexer, const struct token *token) {
     if (token->kind != TOKEN_BAD)
         return false;

@@ -13,15 +13,15 @@
 /// Byte order mark with which some editors begin UTF-8 text.
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-/// Types of unbound's local-zone that answer no question for the name.
+/// Types of unbound's local-zone that answer no query for the name.
 static const char *const ZONE_TYPES[] = {
     "always_null", "always_nxdomain", "always_refuse", "deny", "redirect", "refuse", "static",
 };
 
-/// Targets of a CNAME in a response policy zone that refuse the name.
+/// Targets of a CNAME in a response policy zone that block the name.
 static const char *const REFUSING_TARGETS[] = {".", "*.", "rpz-drop."};
 
-/// Names that a hosts file gives to the machine itself.
+/// Names in hosts files that belong to the machine itself.
 static const char *const LOCAL_NAMES[] = {
     "0.0.0.0",         "broadcasthost", "ip6-allhosts", "ip6-allnodes",
     "ip6-allrouters",  "ip6-localhost", "ip6-localnet", "ip6-loopback",
@@ -36,7 +36,7 @@ struct piece {
 
 static bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\r'; }
 
-/// A line without blanks around it, and without the comment at its end or that it is.
+/// Returns a line without blanks around it and without its comment.
 static struct piece without_comment(struct piece line) {
     for (size_t i = 0; i < line.length; i++)
         if (line.text[i] == '#' && (i == 0 || is_blank(line.text[i - 1])))
@@ -52,7 +52,7 @@ static struct piece without_comment(struct piece line) {
     return line;
 }
 
-/// Whether a word is an address, as a line of a hosts file begins with one.
+/// Returns true if a word is an address, with which lines of a hosts file begin.
 static bool is_address(struct piece word) {
     const char *zone = memchr(word.text, '%', word.length);
     const size_t length = zone ? (size_t)(zone - word.text) : word.length;
@@ -71,7 +71,7 @@ struct target {
     struct parser *parser;
     struct policy_listed *listed;
     struct policy_listed_file *file;
-    int status; // 0, or -errno with the failure told
+    int status; // 0, or -errno with the failure set
 };
 
 static void add_id(struct target *target, const struct hostname *name, bool wildcard) {
@@ -90,7 +90,7 @@ static void add_id(struct target *target, const struct hostname *name, bool wild
         listed->count++;
 }
 
-/// Adds a name. Whether it is one.
+/// Adds a name. Returns false if the word is none.
 static bool add(struct target *target, struct piece word, bool children_too) {
     struct hostname name;
 
@@ -104,7 +104,7 @@ static bool add(struct target *target, struct piece word, bool children_too) {
     return true;
 }
 
-/// Whether a word is one of some texts.
+/// Returns true if a word equals one of some texts.
 static bool is_one(struct piece word, const char *const texts[], size_t count) {
     for (size_t i = 0; i < count; i++)
         if (strlen(texts[i]) == word.length && memcmp(texts[i], word.text, word.length) == 0)
@@ -112,7 +112,8 @@ static bool is_one(struct piece word, const char *const texts[], size_t count) {
     return false;
 }
 
-/// Adds a name of a hosts file, or skips one of the machine itself. Whether it is either.
+/// Adds a name of a hosts file, or skips a name of the machine itself. Returns false if the word is
+/// neither.
 static bool add_host(struct target *target, struct piece word) {
     const bool is_local = is_one(word, LOCAL_NAMES, sizeof LOCAL_NAMES / sizeof *LOCAL_NAMES);
 
@@ -120,7 +121,7 @@ static bool add_host(struct target *target, struct piece word) {
     return is_local || add(target, word, false);
 }
 
-/// The next word of a line, which is taken off it; empty at its end.
+/// Removes and returns the next word of a line; empty at its end.
 static struct piece next_word(struct piece *line) {
     struct piece word;
 
@@ -136,7 +137,7 @@ static struct piece next_word(struct piece *line) {
     return word;
 }
 
-/// Takes a text off the start of a line, if it begins so.
+/// Removes a text from the start of a line. Returns true if the line began with it.
 static bool take_prefix(struct piece *line, const char *text) {
     const size_t length = strlen(text);
 
@@ -147,8 +148,8 @@ static bool take_prefix(struct piece *line, const char *text) {
     return true;
 }
 
-/// Adds the names of `address=/NAME/…/ADDRESS` of dnsmasq, each with its children. Whether all of
-/// it is such.
+/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with its children. Returns false if
+/// the line has another form.
 static bool take_address(struct target *target, struct piece rest) {
     const char *last = memrchr(rest.text, '/', rest.length);
     struct piece address;
@@ -169,8 +170,8 @@ static bool take_address(struct target *target, struct piece rest) {
     return true;
 }
 
-/// Adds the name of `local-zone: "NAME" TYPE` of unbound, with its children, if the type refuses
-/// it. Whether it does.
+/// Adds the name of unbound's `local-zone: "NAME" TYPE`, with its children, if the type blocks it.
+/// Returns false if it does not.
 static bool take_zone(struct target *target, struct piece rest) {
     struct piece name = next_word(&rest);
     const struct piece type = next_word(&rest);
@@ -187,7 +188,7 @@ static bool take_zone(struct target *target, struct piece rest) {
            add(target, name, true);
 }
 
-/// Whether a word is a text, in any case.
+/// Returns true if a word equals a text, in upper or lower case.
 static bool is_word(struct piece word, const char *text) {
     return strlen(text) == word.length && strncasecmp(text, word.text, word.length) == 0;
 }
@@ -199,9 +200,9 @@ static bool is_number(struct piece word) {
     return word.length > 0;
 }
 
-/// Adds the name of `NAME [TTL] [IN] CNAME TARGET` of a response policy zone, if the target refuses
-/// it. Whether it does.
-/// - rest: what stands behind the name
+/// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks
+/// it. Returns false if it does not.
+/// - rest: text after the name.
 static bool take_record(struct target *target, struct piece name, struct piece rest) {
     const char *dot = memrchr(name.text, '.', name.length);
     struct piece label = name, kind, refusal, more;
@@ -217,11 +218,11 @@ static bool take_record(struct target *target, struct piece name, struct piece r
         return false;
     if (dot)
         label = (struct piece){dot + 1, (size_t)(name.text + name.length - dot - 1)};
-    // "24.0.2.0.192.rpz-ip" is an address
+    // "24.0.2.0.192.rpz-ip" is an address, not a name
     return !take_prefix(&label, "rpz-") && add(target, name, false);
 }
 
-/// Adds the names of a line that is not empty. Whether all of it is such.
+/// Adds the names of a line that is not empty. Returns false if a part of it is no name.
 static bool take_line(struct target *target, struct piece line) {
     struct piece first, rest, word;
     bool good = true;
@@ -246,7 +247,7 @@ static bool take_line(struct target *target, struct piece line) {
     return good;
 }
 
-/// Adds the names of a file's text, and counts what is read and what is not.
+/// Adds the names in a file's text, and counts the used and the unused lines.
 static void take_text(struct target *target, const struct source *source) {
     struct policy_listed_file *file = target->file;
     const uint32_t before = target->listed->count;
@@ -274,7 +275,8 @@ static void take_text(struct target *target, const struct source *source) {
     file->names = target->listed->count - before;
 }
 
-/// A path as the policy's first file would write it; to be freed.
+/// Returns a path relative to the folder of the policy's first file, if it lies there; the caller
+/// frees it.
 static char *as_written(const char *first, const char *name) {
     const char *slash = strrchr(first, '/');
     const size_t folder = slash ? (size_t)(slash - first) + 1 : 0;
@@ -282,7 +284,7 @@ static char *as_written(const char *first, const char *name) {
     return strdup(strncmp(name, first, folder) == 0 ? name + folder : name);
 }
 
-/// Keeps what is known of a file, whose name is taken over. Returns its place, or NULL.
+/// Adds a file to a list; owns its name. Returns the new entry, or NULL.
 static struct policy_listed_file *add_file(struct parser *parser, struct policy_listed *listed,
                                            char *name, size_t bytes) {
     struct policy_listed_file file = {.path = as_written(parser->lexer.names[0], name)};

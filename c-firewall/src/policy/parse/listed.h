@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Files of names of hosts, as block lists come: hosts files, plain lists, `||name^` of ad blockers,
-// response policy zones, and what dnsmasq and unbound read.
+// Reader of files with host names in the formats of block lists: hosts files, plain lists,
+// `||name^` of ad blockers, response policy zones, and files of dnsmasq and unbound.
 #ifndef POLICY_PARSE_LISTED_H
 #define POLICY_PARSE_LISTED_H
 
 #include "policy/parse/state.h"
 
-/// After `file` was taken: takes STRING [`with` `parents`] END and reads the file's names. Returns
-/// 0, or -errno with the failure told.
+/// Parses the part after `file`: STRING [`with` `parents`] END, and reads the names in the file.
+/// Returns 0, or -errno with the failure set.
 int parse_listed_read(struct parser *parser, struct policy_listed *listed);
 
 #endif

@@ -9,7 +9,7 @@
 #include "policy/value.h"
 #include "spec/group.h"
 
-/// The field of a group's words and the token after them, or POLICY_FIELD_COUNT.
+/// Returns the field of a group's words and the token after them, or POLICY_FIELD_COUNT.
 static enum policy_field find_field(const char *group, const struct token *second) {
     for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
         const char *text = policy_field_facts((enum policy_field)i)->text;
@@ -24,7 +24,7 @@ static enum policy_field find_field(const char *group, const struct token *secon
     return POLICY_FIELD_COUNT;
 }
 
-/// The group that a token begins, or NULL.
+/// Returns the group that begins with a token, or NULL.
 static const struct group *find_group(const struct token *token) {
     for (uint32_t i = 0; i < GROUP_COUNT; i++)
         if (token_is(token, group_words[i].word))
@@ -32,7 +32,7 @@ static const struct group *find_group(const struct token *token) {
     return NULL;
 }
 
-/// The group of two words that a group and the token after it begin, or NULL.
+/// Returns the group of two words that begins with a group's word and the token after it, or NULL.
 static const struct group *find_longer(const struct group *group, const struct token *token) {
     const size_t first = strlen(group->word);
 
@@ -53,7 +53,8 @@ bool parse_matches_begins(const struct token *token) {
     return find_group(token);
 }
 
-/// The field of the same text that `exists` or `missing`, which come next, ask for; else the field.
+/// Returns the field with the same text for `exists` or `missing`, if one of these words comes
+/// next; otherwise the field itself.
 static enum policy_field existence(struct parser *parser, enum policy_field field) {
     const struct token *next = lexer_peek(&parser->lexer, 0);
     const char *text = policy_field_facts(field)->text;
@@ -121,7 +122,7 @@ int parse_matches_key(struct parser *parser, struct policy_key *key) {
     return 0;
 }
 
-/// Finds the comparison that a token names. Returns whether it names one.
+/// Finds the comparison that a token names. Returns false if it names none.
 static bool find_op(const struct token *token, enum policy_op *op) {
     static const struct {
         enum token_sign sign;
@@ -192,7 +193,7 @@ int parse_matches_lookup(struct parser *parser, struct policy_match *match,
     return lexer_unexpected(&parser->lexer, &token, "\"{\" or \"@\" and the name of a map");
 }
 
-/// Parses flags joined by `,` after the first.
+/// Parses more flags joined by `,`, and adds them.
 static int more_flags(struct parser *parser, const struct policy_field_facts *facts,
                       policy_value *all) {
     while (lexer_take_sign(&parser->lexer, SIGN_COMMA)) {
@@ -316,13 +317,13 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
     return 0;
 }
 
-/// Protocol that a match on one value implies.
+/// Returns the protocol that a match on one value implies.
 static uint16_t told(const struct policy_range *range) {
     return range->low == 0 ? PARSE_TESTED_SEVERAL : (uint16_t)range->low;
 }
 
-/// Notes what a match on a protocol's number says of the protocol, as nft does: after a match on
-/// several values, no field may be used that needs one of these protocols.
+/// Records the protocol that a match on a protocol's number implies, like nft: after a match on
+/// several values, fields of these protocols may not be used.
 static void learn_match(struct parser *parser, const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
     const bool is_literal = match->right == POLICY_RIGHT_LITERAL;
@@ -343,7 +344,7 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
             parse_learn(known, told(&ranges[i]));
 }
 
-/// Replaces a set of flags with only one element by that element, as nft does. With any, the match
+/// Replaces a set of flags with only one element by that element, like nft. With any, the match
 /// asks for any of these flags.
 static void unbrace_flags(struct policy_match *match, bool any) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);

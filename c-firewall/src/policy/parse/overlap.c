@@ -8,18 +8,18 @@
 
 #include "policy/print.h"
 
-/// First overlap.
+/// Result of the search for an overlap.
 enum finding { FOUND_NONE, FOUND_PAIR, FOUND_TOO_MANY };
 
-/// A search for two elements that overlap.
+/// State of a search for overlapping elements.
 struct search {
     const struct policy_elements *elements;
-    uint64_t budget;    // comparisons left
-    uint32_t *reaching; // room for all elements
-    uint32_t a, b;      // FOUND_PAIR: which
+    uint64_t budget;    // number of remaining comparisons
+    uint32_t *reaching; // array with room for all elements
+    uint32_t a, b;      // for FOUND_PAIR: indexes of the elements
 };
 
-/// The fields of an element.
+/// Returns the fields of an element.
 static const struct policy_range *element(const struct policy_elements *elements, uint32_t index) {
     return &elements->ranges[(size_t)index * elements->fields];
 }
@@ -43,7 +43,7 @@ static bool same_range(const struct policy_range *a, const struct policy_range *
     return a->low == b->low && a->high == b->high;
 }
 
-/// Whether two elements have the same fields.
+/// Returns true if two elements have the same fields.
 static bool same_fields(const struct policy_elements *elements, uint32_t a, uint32_t b) {
     for (uint32_t i = 0; i < elements->fields; i++)
         if (!same_range(&element(elements, a)[i], &element(elements, b)[i]))
@@ -51,7 +51,7 @@ static bool same_fields(const struct policy_elements *elements, uint32_t a, uint
     return true;
 }
 
-/// Whether two elements of a map stand for the same.
+/// Returns true if two elements of a map have the same value.
 static bool same_value(const struct policy_elements *elements, uint32_t a, uint32_t b) {
     if (elements->marks)
         return elements->marks[a] == elements->marks[b];
@@ -61,7 +61,7 @@ static bool same_value(const struct policy_elements *elements, uint32_t a, uint3
     return true;
 }
 
-/// Whether two elements overlap in field `from` and in all fields after it.
+/// Returns true if two elements overlap in field `from` and in all fields after it.
 static bool overlaps(const struct policy_elements *elements, uint32_t from, uint32_t a,
                      uint32_t b) {
     const struct policy_range *x = element(elements, a), *y = element(elements, b);
@@ -72,7 +72,7 @@ static bool overlaps(const struct policy_elements *elements, uint32_t from, uint
     return true;
 }
 
-/// Compares elements that are sorted by this field, each with those before it that reach into it.
+/// Compares elements that are sorted by this field, each with the earlier ones that reach into it.
 static enum finding sweep(struct search *search, const uint32_t *run, uint32_t count,
                           uint32_t field) {
     uint32_t reaching = 0;
@@ -100,8 +100,8 @@ static enum finding sweep(struct search *search, const uint32_t *run, uint32_t c
     return FOUND_NONE;
 }
 
-/// Finds two elements that overlap, among those that are equal in the fields before this one and
-/// sorted by it. Calls itself once a field.
+/// Finds two overlapping elements, among those that are equal in the earlier fields and sorted by
+/// this one. Calls itself once per field.
 // NOLINTNEXTLINE(misc-no-recursion)
 static enum finding find(struct search *search, const uint32_t *sorted, uint32_t count,
                          uint32_t field) {
@@ -133,7 +133,7 @@ static enum finding find(struct search *search, const uint32_t *sorted, uint32_t
     return FOUND_NONE;
 }
 
-/// Fails because of two elements, at the place of the later one.
+/// Returns the failure for two elements, at the place of the later one.
 static int fail_pair(struct parser *parser, const struct parse_shape *shape,
                      const struct policy_elements *elements, uint32_t a, uint32_t b,
                      const char *cause) {
@@ -160,7 +160,7 @@ static int fail_pair(struct parser *parser, const struct parse_shape *shape,
     return lexer_fail(&parser->lexer, elements->places[later], "%s: %s %s", quoted, cause, at);
 }
 
-/// Leaves out the elements that are marked.
+/// Removes the marked elements.
 static void leave_out(struct policy_elements *elements, const bool *removed) {
     uint32_t kept = 0;
 
@@ -178,8 +178,8 @@ static void leave_out(struct policy_elements *elements, const bool *removed) {
     elements->count = kept;
 }
 
-/// Sorts the elements and looks for overlaps, in room that the caller made: for each element a
-/// number, a mark and another number.
+/// Sorts the elements and searches overlaps, in arrays of the caller: for each element a number, a
+/// mark and another number.
 static int check_with(struct parser *parser, const struct parse_shape *shape,
                       struct policy_elements *elements, bool merges, uint32_t *sorted,
                       bool *removed, uint32_t *reaching) {

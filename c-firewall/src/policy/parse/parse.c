@@ -93,7 +93,7 @@ static int find_table(struct parser *parser, uint32_t *table) {
     return 0;
 }
 
-/// Parses an item of a table's block; its first token was taken.
+/// Parses an item of a table's block, whose first token was consumed.
 static int read_table_item(struct parser *parser, uint32_t table, const struct token *token,
                            bool *commented) {
     struct parse_chain block;
@@ -162,7 +162,7 @@ static int add_rule(struct parser *parser) {
     return parse_rule_read(parser, owner->family, &owner->chains[known], "a statement");
 }
 
-/// Parses the part after `add chain`, but for the end.
+/// Parses the part after `add chain`, without its end.
 static int add_chain(struct parser *parser) {
     struct parse_chain block;
     uint32_t table;
@@ -218,7 +218,7 @@ static int read_file_item(struct parser *parser, const struct token *token) {
                                    "table, define, include, flush or add");
 }
 
-/// Reads the whole text of an open lexer, which is closed then.
+/// Parses the complete text of an open lexer, and closes the lexer.
 static int read_policy(struct parser *parser, struct policy *policy) {
     int status = 0;
 

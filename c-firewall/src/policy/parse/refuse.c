@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/// Whether a text is one of words between blanks.
+/// Returns true if a text is one of several words separated by blanks.
 static bool is_among(const char *words, const char *text, size_t length) {
     for (const char *word = words; *word;) {
         const size_t bytes = strcspn(word, " ");
@@ -15,7 +15,8 @@ static bool is_among(const char *words, const char *text, size_t length) {
     return false;
 }
 
-/// The hint for a token that nft takes at this place and the language does not; NULL = none.
+/// Returns the hint for a token that nft accepts at this place and the language does not; NULL =
+/// none.
 static const char *find_hint(enum parse_where at, const struct token *token) {
     if (token->kind != TOKEN_WORD && token->kind != TOKEN_SIGN && token->kind != TOKEN_OTHER)
         return NULL;

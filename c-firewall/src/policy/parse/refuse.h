@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Words of nft that are not in the language, with what to do instead. rules/policy/GRAMMAR.md,
-// "What is refused, and why".
+// Words of nft that the language does not have, with hints. rules/policy/GRAMMAR.md, "What is
+// refused, and why".
 #ifndef POLICY_PARSE_REFUSE_H
 #define POLICY_PARSE_REFUSE_H
 
@@ -11,7 +11,8 @@
 /// Fails with the hint for a token, if there is one. Returns 0 or -EINVAL.
 int parse_refuse_check(struct lexer *lexer, enum parse_where at, const struct token *token);
 
-/// Fails with the hint for a token, or with what was expected if there is none. Returns -EINVAL.
+/// Fails with the hint for a token, or with the expected tokens if there is no hint. Returns
+/// -EINVAL.
 int parse_refuse_unexpected(struct lexer *lexer, enum parse_where at, const struct token *token,
                             const char *expected);
 

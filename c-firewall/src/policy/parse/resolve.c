@@ -10,10 +10,10 @@
 #include "policy/parse/set.h"
 
 enum {
-    TYPES_BYTES = 128, // of the names of a key's types
+    TYPES_BYTES = 128, // maximum size of the names of a key's types
 };
 
-/// Finds the chain that a verdict goes to.
+/// Finds the target chain of a verdict.
 static int resolve_target(struct parser *parser, uint32_t table, struct policy_target *target) {
     int64_t known;
 
@@ -30,7 +30,7 @@ static int resolve_target(struct parser *parser, uint32_t table, struct policy_t
     return 0;
 }
 
-/// Finds the chains that the elements of a map go to.
+/// Finds the target chains of a map's elements.
 static int resolve_targets(struct parser *parser, uint32_t table,
                            struct policy_elements *elements) {
     for (uint32_t i = 0; elements->targets && i < elements->count; i++) {
@@ -42,7 +42,7 @@ static int resolve_targets(struct parser *parser, uint32_t table,
     return 0;
 }
 
-/// The types of a set's fields, as in its declaration.
+/// Returns the types of a set's fields, as in its declaration.
 static const char *type_names(const struct parse_shape *shape, char text[static TYPES_BYTES]) {
     size_t length = 0;
 
@@ -61,7 +61,7 @@ static bool same_shape(const struct parse_shape *a, const struct parse_shape *b)
     return true;
 }
 
-/// Checks that a set can be looked up by a match's key, as a set or a map to something.
+/// Checks that a set fits a match's key and use: as a set, or as a map to verdicts or marks.
 static int check_set(struct parser *parser, const struct policy_set *set,
                      const struct policy_match *match, enum policy_maps_to maps_to,
                      struct policy_place place) {
@@ -83,7 +83,7 @@ static int check_set(struct parser *parser, const struct policy_set *set,
                       needs);
 }
 
-/// Finds the set that a match names, or the chains that its elements go to.
+/// Finds the set that a match names, or the target chains of its elements.
 static int resolve_match(struct parser *parser, uint32_t table, struct policy_match *match,
                          enum policy_maps_to maps_to) {
     struct policy_place place;
@@ -102,7 +102,7 @@ static int resolve_match(struct parser *parser, uint32_t table, struct policy_ma
     return check_set(parser, &parser->policy.tables[table].sets[known], match, maps_to, place);
 }
 
-/// Finds what a statement names.
+/// Finds the sets and chains that a statement names.
 static int resolve_statement(struct parser *parser, uint32_t table,
                              struct policy_statement *statement) {
     switch (statement->kind) {
@@ -121,7 +121,7 @@ static int resolve_statement(struct parser *parser, uint32_t table,
     }
 }
 
-/// Finds what a chain's rules name.
+/// Finds the sets and chains that a chain's rules name.
 static int resolve_chain(struct parser *parser, uint32_t table, struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
         for (uint32_t j = 0; j < chain->rules[i].count; j++) {
@@ -134,7 +134,8 @@ static int resolve_chain(struct parser *parser, uint32_t table, struct policy_ch
     return 0;
 }
 
-/// Finds what a table's sets and rules name, and checks the elements of its sets.
+/// Finds the sets and chains that a table's sets and rules name, and checks the elements of its
+/// sets.
 static int resolve_table(struct parser *parser, uint32_t index) {
     struct policy_table *table = &parser->policy.tables[index];
     int status = 0;
@@ -152,18 +153,18 @@ static int resolve_table(struct parser *parser, uint32_t index) {
     return status;
 }
 
-/// A step from a chain or a map to another. Chains are counted from 0, then sets.
+/// A step from a chain or a map to a chain. Chains are numbered from 0, then sets.
 struct step {
     uint32_t to;
     struct policy_place place;
 };
 
-/// All steps of a table; those of node n are steps[starts[n]] up to steps[starts[n + 1]].
+/// All steps of a table; those of node n are steps[starts[n]] to steps[starts[n + 1]].
 struct ways {
     struct parser *parser;
     const struct policy_table *table;
     uint32_t nodes;
-    uint32_t *starts; // nodes + 1
+    uint32_t *starts; // start of each node's steps; one more than there are nodes
     uint32_t count;
     struct step *steps;
 };
@@ -231,7 +232,7 @@ static int collect_ways(struct ways *ways) {
     return status;
 }
 
-/// The name of a chain or set by its number among the ways.
+/// Returns the name of the chain or set with a node's number.
 static const char *step_name(const struct policy_table *table, uint32_t node) {
     return node < table->chain_count ? table->chains[node].name
                                      : table->sets[node - table->chain_count].name;
@@ -240,12 +241,13 @@ static const char *step_name(const struct policy_table *table, uint32_t node) {
 /// State of a node.
 struct node {
     enum { NODE_NEW, NODE_OPEN, NODE_DONE } state;
-    uint32_t at;     // the next step
-    uint32_t length; // chains of the longest way from here on: without this one, with it once done
-    uint32_t parent; // the node before it while open
+    uint32_t at; // index of the next step
+    // Number of chains on the longest path from here: without this one, and with it once done.
+    uint32_t length;
+    uint32_t parent; // previous node, while open
 };
 
-/// Walks all ways from a node. Fails if one leads back to itself or is too long.
+/// Follows all paths from a node. Fails if one leads back to itself or is too long.
 static int walk(struct ways *ways, struct node *nodes, uint32_t root) {
     uint32_t node = root;
 
@@ -284,7 +286,7 @@ static int walk(struct ways *ways, struct node *nodes, uint32_t root) {
     return 0;
 }
 
-/// Fails if chains lead back to themselves, or a way is too long.
+/// Fails if chains lead back to themselves, or if a path is too long.
 static int check_ways(struct ways *ways) {
     struct node *nodes = calloc((size_t)ways->nodes + 1, sizeof *nodes);
     int status = 0;
@@ -313,7 +315,7 @@ static int check_no_reject(struct ways *ways, const struct policy_chain *chain) 
     return 0;
 }
 
-/// Fails if a chain that a postrouting chain leads to rejects.
+/// Fails if a chain rejects that a postrouting chain leads to.
 static int check_rejects(struct ways *ways) {
     const struct policy_table *table = ways->table;
     bool *reached = calloc((size_t)ways->nodes + 1, sizeof *reached);
@@ -352,7 +354,7 @@ cleanup:
     return status;
 }
 
-/// Checks the ways through a table's chains.
+/// Checks the paths through a table's chains.
 static int resolve_ways(struct parser *parser, const struct policy_table *table) {
     struct ways ways = {
         .parser = parser, .table = table, .nodes = table->chain_count + table->set_count};

@@ -11,17 +11,16 @@
 #include "policy/parse/refuse.h"
 #include "policy/value.h"
 
-/// Possible tokens at the end of the statements, for the error.
+/// Error texts: tokens that may follow the statements.
 #define AFTER_TERMINAL "comment, the end of the line or \";\""
 #define AFTER_STATEMENT "a statement, comment, the end of the line or \";\""
 
-/// The value of an expression as far as it was read: (mark & keep) ^ toggle. A constant keeps no
-/// bit of the mark.
+/// Value of a mark expression so far: (mark & keep) ^ toggle. A constant keeps no bit of the mark.
 struct bits {
     uint32_t keep, toggle;
 };
 
-/// Parses a number in an expression of a mark.
+/// Parses a number in a mark expression.
 static int mark_number(struct parser *parser, struct bits *bits) {
     struct policy_range range;
     const int status = parse_elements_value(parser, POLICY_MARK, 32, &range);
@@ -31,7 +30,8 @@ static int mark_number(struct parser *parser, struct bits *bits) {
     return status;
 }
 
-/// Parses an optional operator of a mark, a sign or a word. Returns whether there was one.
+/// Parses an optional operator of a mark expression, a sign or a word. Returns true if there was
+/// one.
 static bool mark_op(struct parser *parser, enum token_sign sign, const char *word) {
     return lexer_take_sign(&parser->lexer, sign) || lexer_take_word(&parser->lexer, word);
 }
@@ -81,7 +81,7 @@ static int mark_or(struct parser *parser, struct bits *bits) {
     return status;
 }
 
-/// Whether a token is an operator of a mark.
+/// Returns true if a token is an operator of a mark expression.
 static bool is_mark_op(const struct token *token) {
     return token->sign == SIGN_AND || token->sign == SIGN_XOR || token->sign == SIGN_OR ||
            token_is(token, "and") || token_is(token, "xor") || token_is(token, "or");
@@ -129,8 +129,8 @@ static struct policy_reject default_reject(enum policy_family family) {
     return rejects[family];
 }
 
-/// Why a rule cannot reject with this kind of answer: what it tests, or its table, excludes such
-/// packets. NULL = it can.
+/// Returns the reason why a rule can't reject with this kind of reply: its matches or its table
+/// exclude such packets. NULL = it can.
 static const char *reject_excluded(const struct parser *parser, enum policy_reject_kind kind) {
     const struct parse_tested *tested = &parser->tested;
 
@@ -152,7 +152,7 @@ static const char *reject_excluded(const struct parser *parser, enum policy_reje
     }
 }
 
-/// Finds the kind of reject that a token after `with` names. Returns whether it names one.
+/// Finds the kind of reject that a token after `with` names. Returns false if it names none.
 static bool find_reject(const struct token *token, enum policy_reject_kind *kind) {
     static const char *const words[] = {[POLICY_REJECT_TCP_RESET] = "tcp",
                                         [POLICY_REJECT_ICMP] = "icmp",
@@ -193,8 +193,8 @@ static int read_reject(struct parser *parser, struct policy_reject *reject) {
     return cause ? lexer_wrong(&parser->lexer, &token, "%s", cause) : 0;
 }
 
-/// Parses a statement that begins with a field: a match, a vmap, or the setting of a mark. What it
-/// allocates belongs to the statement, also after a failure.
+/// Parses a statement that begins with a field: a match, a vmap, or a new mark. The statement owns
+/// allocated memory, also on failure.
 static int read_field_statement(struct parser *parser, struct policy_statement *statement) {
     struct policy_key key;
     int status = parse_matches_key(parser, &key);
@@ -233,9 +233,8 @@ static int read_verdict(struct parser *parser, const struct token *word,
     return parse_elements_target(parser, word, verdict, statement->target);
 }
 
-/// Takes a statement into a zeroed one. What it allocates belongs to the statement, also after a
-/// failure.
-/// - expected: for the error if none begins here.
+/// Parses a statement into a zeroed struct, which owns allocated memory, also on failure.
+/// - expected: error text if no statement begins here.
 static int read_statement(struct parser *parser, struct policy_statement *statement,
                           const char *expected) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
@@ -282,7 +281,7 @@ static int read_comment(struct parser *parser, struct policy_rule *rule) {
     return rule->comment ? 0 : parse_no_memory(parser);
 }
 
-/// Whether a token ends a rule.
+/// Returns true if a token ends a rule.
 static bool ends(const struct token *token) {
     return token->kind == TOKEN_LINE_END || token->kind == TOKEN_SEMICOLON ||
            token->kind == TOKEN_END_OF_TEXT;

@@ -18,13 +18,13 @@ struct block {
     bool is_map;
     struct token name;
     bool commented, typed, has_flags, has_elements;
-    bool ranged;               // an element is a range or prefix
-    struct policy_place range; // of the first such
-    uint32_t fields;           // in set.types
+    bool ranged;               // true if an element is a range or prefix
+    struct policy_place range; // place of the first such element
+    uint32_t fields;           // number of fields in set.types
     struct policy_set set;
 };
 
-/// The shape of the elements of a set with so many fields.
+/// Returns the shape of the elements of a set with this number of fields.
 static struct parse_shape shape_of(const struct policy_set *set, uint32_t fields) {
     struct parse_shape shape = {.count = fields, .maps_to = set->maps_to};
 
@@ -64,7 +64,7 @@ static int read_fields(struct parser *parser, struct block *block) {
     struct policy_key *key = &block->set.key;
     int status;
 
-    parser->tested = parse_tested(POLICY_INET); // as in nft, whatever the table is
+    parser->tested = parse_tested(POLICY_INET); // like nft, whatever the table's family is
     status = parse_matches_key(parser, key);
     if (status != 0)
         return status;
@@ -161,7 +161,7 @@ static int read_elements(struct parser *parser, struct block *block, const struc
         status = parse_elements_read(parser, &shape, &block->set.elements, &block->ranged,
                                      &block->range);
     if (status != 0 || lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE)
-        return status; // as nft has it, `elements = { … } }` needs no END
+        return status; // like nft: `elements = { … } }` needs no END
     return lexer_take_end(&parser->lexer);
 }
 
@@ -200,7 +200,7 @@ static int read_learn(struct parser *parser, struct block *block, const struct t
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Parses an item of a set's block that begins with a word, taken already.
+/// Parses an item of a set's block, whose first word was consumed.
 static int read_item(struct parser *parser, struct block *block, const struct token *word) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
     const bool is_file = token_is(word, "file"), is_learn = token_is(word, "learn");
@@ -231,13 +231,13 @@ static int read_item(struct parser *parser, struct block *block, const struct to
     return is_learn ? read_learn(parser, block, word) : read_elements(parser, block, word);
 }
 
-/// Fails because of an element that a set without `flags interval` can't have.
+/// Returns the failure for an element that needs `flags interval`.
 static int fail_ranged(struct parser *parser, const char *name, struct policy_place place) {
     return lexer_fail(&parser->lexer, place, "\"%s\": ranges and prefixes need flags interval",
                       name);
 }
 
-/// Checks a block by itself.
+/// Checks a block without its context.
 static int check(struct parser *parser, const struct block *block, const struct token *end) {
     const struct policy_set *set = &block->set;
 
@@ -253,7 +253,7 @@ static int check(struct parser *parser, const struct block *block, const struct 
     return 0;
 }
 
-/// Appends elements to those that a set has.
+/// Appends elements to a set.
 static int append(struct parser *parser, struct policy_set *set,
                   const struct policy_elements *more) {
     struct policy_elements *elements = &set->elements;
@@ -275,7 +275,7 @@ static int append(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
-/// Whether two sets learn of the same names.
+/// Returns true if two sets learn the addresses of the same names.
 static bool equal_learned(const struct policy_elements *a, const struct policy_elements *b) {
     bool same = a->count == b->count;
 
@@ -288,7 +288,7 @@ static bool same_key(const struct policy_key *a, const struct policy_key *b) {
     return a->count == b->count && memcmp(a->fields, b->fields, a->count * sizeof *a->fields) == 0;
 }
 
-/// Whether a block declares a set as it was declared before.
+/// Returns true if a block declares a set in the same way as before.
 static bool is_same(const struct policy_set *set, const struct block *block) {
     const struct policy_set *other = &block->set;
 
@@ -300,7 +300,7 @@ static bool is_same(const struct policy_set *set, const struct block *block) {
            set->auto_merge == other->auto_merge && equal_learned(&set->learned, &other->learned);
 }
 
-/// Appends what is read of files to what a set has.
+/// Appends names from files to a set.
 static int append_listed(struct parser *parser, struct policy_set *set,
                          struct policy_listed *more) {
     struct policy_listed *listed = &set->listed;
@@ -326,7 +326,7 @@ static int append_listed(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
-/// Goes on with a set that has this name.
+/// Adds a block to the existing set with its name.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
     const bool has_more = block->set.elements.count > 0 || block->set.listed.file_count > 0;
@@ -345,7 +345,7 @@ static int go_on(struct parser *parser, struct policy_set *set, struct block *bl
     return status != 0 ? status : append_listed(parser, set, &block->set.listed);
 }
 
-/// Fails if a set is one that learns too many.
+/// Fails if there are too many sets that learn.
 static int check_learning(struct parser *parser, const struct block *block) {
     const struct policy *policy = &parser->policy;
     uint32_t learning = 0;
@@ -361,7 +361,8 @@ static int check_learning(struct parser *parser, const struct block *block) {
     return 0;
 }
 
-/// Declares a set, or adds to the one that has this name. The table owns the elements of a new one.
+/// Declares a set, or adds to the existing one with its name. The table owns the elements of a new
+/// one.
 static int declare(struct parser *parser, uint32_t table, struct block *block) {
     struct policy_table *owner = &parser->policy.tables[table];
     const int64_t known =

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 enum {
-    READ_BYTES = 64 << 10, // asked for first; doubled as needed
+    READ_BYTES = 64 << 10, // initial size of the buffer, which is doubled as needed
 };
 
-/// Reads what a descriptor gives, at most limit bytes and one more if there is more.
+/// Reads at most limit bytes from a descriptor, plus one if there are more.
 static int read_all(int fd, size_t limit, struct source *source) {
     size_t room = 0;
 
@@ -59,7 +59,7 @@ int source_read(const char *path, size_t limit, struct source *source) {
     return 0;
 }
 
-/// The bytes of a character that begins with this one, or 0 if none does.
+/// Returns the length of a character that begins with this byte, or 0 if none does.
 static size_t bytes_of(uint8_t lead) {
     if (lead < 0x80)
         return 1;
@@ -70,7 +70,7 @@ static size_t bytes_of(uint8_t lead) {
     return lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
 }
 
-/// The bytes of the character at the start of a text if it is UTF-8 (RFC 3629), else 0.
+/// Returns the length of the character at the start of a text if it is UTF-8 (RFC 3629), else 0.
 static size_t character_bytes(const uint8_t *text, size_t bytes) {
     const uint8_t lead = text[0];
     const size_t length = bytes_of(lead);

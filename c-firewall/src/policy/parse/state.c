@@ -8,7 +8,7 @@
 
 #include "policy/parse/directive.h"
 
-/// A declared name, as the tree holds it.
+/// A declared name in the tree.
 struct name {
     enum parse_name_kind kind;
     uint32_t scope, index;
@@ -132,7 +132,7 @@ int parse_count_element(struct parser *parser, const struct token *token) {
     return 0;
 }
 
-/// The name of a protocol that fields need.
+/// Returns the name of a protocol that fields need.
 static const char *protocol_name(uint16_t protocol) {
     switch (protocol) {
     case PARSE_PROTOCOL_ICMP:

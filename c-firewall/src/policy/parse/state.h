@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the parser's files share: the lexer, the policy so far, names, and what the rule being read
+// State of the parser: the lexer, the policy so far, names, and properties that the current rule
 // has tested.
 #ifndef POLICY_PARSE_STATE_H
 #define POLICY_PARSE_STATE_H
@@ -18,51 +18,52 @@ enum {
     PARSE_PROTOCOL_ICMP = 1, // numbers of protocols (RFC 5237)
     PARSE_PROTOCOL_TCP = 6,
     PARSE_PROTOCOL_UDP = 17,
-    PARSE_TESTED_ANY = 0,       // nothing is known of a packet's protocol yet
-    PARSE_TESTED_SEVERAL = 256, // several are possible, so that no field of one may be used
+    PARSE_TESTED_ANY = 0,       // nothing is known about a packet's protocol yet
+    PARSE_TESTED_SEVERAL = 256, // several are possible, so that no field of one of them may be used
     PARSE_NO_NAME = -1,
-    // The most statements of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes
-    // together; a mark that is set counts as a field.
+    // Maximum number of statements and fields of a rule: nf_tables has room for 128 expressions of
+    // 4095 bytes together. Setting the mark counts as a field.
     PARSE_STATEMENTS_MAX = 32,
     PARSE_FIELDS_MAX = 24,
 };
 
-/// What names are of. Sets and maps share theirs.
+/// Kinds of names. Sets and maps share a kind.
 enum parse_name_kind { PARSE_TABLE, PARSE_CHAIN, PARSE_SET };
 
-/// Properties of a rule's packets that the statements so far imply.
+/// Properties of a rule's packets that its statements so far imply.
 struct parse_tested {
     enum policy_family family;
-    uint16_t layer3;   // PARSE_NFPROTO_* or PARSE_TESTED_*
-    uint16_t protocol; // PARSE_PROTOCOL_*, another protocol's number or PARSE_TESTED_*
-    uint32_t fields;   // how many it looked at
+    uint16_t layer3; // protocol of layer 3: PARSE_NFPROTO_* or PARSE_TESTED_*
+    // Protocol of layer 4: PARSE_PROTOCOL_*, another protocol's number, or PARSE_TESTED_*.
+    uint16_t protocol;
+    uint32_t fields; // number of fields that it has read
 };
 
 struct parser {
     struct lexer lexer;
     struct policy policy;
-    void *names; // tree (search.h) of what was declared
+    void *names; // declared names, as a tree (search.h)
     uint32_t rules, elements, base_chains;
     uint32_t set_place_count;
-    // The places of each @NAME in a rule. The index of the set in a match is one into this until it
-    // is resolved.
+    // Place of each @NAME in a rule. Until it is resolved, the index of the set in a match is an
+    // index into this.
     struct policy_place *set_places;
     struct parse_tested tested;
 };
 
-/// Frees all but the lexer's part.
+/// Frees everything except the lexer.
 void parse_state_free(struct parser *parser);
 
-/// Fails for want of memory. Returns -ENOMEM.
+/// Sets the failure that there is no memory. Returns -ENOMEM.
 int parse_no_memory(struct parser *parser);
 
-/// Makes room for one more item, which is zeroed, in an array of count. Arrays grow to the next
-/// power of two. Returns the array, which may have moved; NULL = no memory, and the array is as it
-/// was.
+/// Makes room for one more item, which is zeroed, in an array of count items. Arrays grow to the
+/// next power of two. Returns the array, which may have moved; NULL = no memory, and the array is
+/// unchanged.
 void *parse_room(struct parser *parser, void *array, uint32_t count, size_t size);
 
-/// The index under which a name is declared, or PARSE_NO_NAME.
-/// - scope: of a table its family, else the index of its table.
+/// Returns the index with which a name is declared, or PARSE_NO_NAME.
+/// - scope: for a table its family, else the index of its table.
 int64_t parse_find_name(const struct parser *parser, enum parse_name_kind kind, uint32_t scope,
                         const char *text, size_t length);
 
@@ -74,38 +75,37 @@ int parse_add_name(struct parser *parser, enum parse_name_kind kind, uint32_t sc
 /// Copies a token's text, which is shorter than POLICY_NAME_BYTES.
 void parse_copy(char text[static POLICY_NAME_BYTES], const struct token *token);
 
-/// Parses a name of the policy's own: a word that is not reserved. Returns 0 or -EINVAL, as the
-/// next four.
+/// Parses a new name: a word that is not reserved. Returns 0 or -EINVAL, like the next four
+/// functions.
 int parse_name(struct parser *parser, const char *expected, struct token *name);
 
-/// Takes a string.
+/// Parses a string, or a word that is not reserved.
 int parse_string(struct parser *parser, char text[static POLICY_NAME_BYTES]);
 
-/// Takes a sign, a word, or fails.
+/// Each consumes a sign or a word, or fails.
 int parse_sign(struct parser *parser, enum token_sign sign, const char *expected);
 int parse_word(struct parser *parser, const char *word, const char *expected);
 
 /// Parses a number.
 int parse_number(struct parser *parser, struct token *number);
 
-/// Parses the part after `define` or `include`. Returns whether word is one of them; *status is
-/// then the result.
+/// Parses the part after `define` or `include`. Returns false if word is neither of them; otherwise
+/// *status is the result.
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
-/// Counts an element that begins with a token. Returns 0 or -EINVAL, as the next.
+/// Counts an element that begins with a token. Returns 0 or -EINVAL, like the next function.
 int parse_count_element(struct parser *parser, const struct token *token);
 
-/// Notes that the rule looks at a field. Fails, at the token, if what the rule tested before
-/// excludes the field.
+/// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);
 
-/// Implied properties of packets before a rule's first statement.
+/// Returns the properties before a rule's first statement.
 struct parse_tested parse_tested(enum policy_family family);
 
-/// Whether what is known excludes what is needed.
+/// Returns true if the known protocol excludes the needed one.
 bool parse_excludes(uint16_t known, uint16_t needed);
 
-/// Notes what a match says of the protocol.
+/// Records the protocol that a match implies.
 void parse_learn(uint16_t *known, uint16_t told);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Chains: what they are, and their rules.
+//! Parser of chains: their declarations and rules.
 
 use crate::base::log::Failure;
 use crate::policy::parse::lexer::Lexer;
@@ -9,11 +9,11 @@ use crate::policy::parse::state::Parser;
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::{Base, Chain, Hook, Place, Verdict, HOOKS};
 
-/// The chain that a block is about.
+/// Chain of a block.
 #[derive(Clone, Copy)]
 pub struct Declared {
     pub index: usize,
-    /// An earlier block declared it.
+    /// True if an earlier block has declared it.
     pub before: bool,
 }
 
@@ -44,7 +44,7 @@ pub fn declare(parser: &mut Parser, table: usize) -> Result<Declared, Failure> {
     })
 }
 
-/// Declarations of a chain's block so far.
+/// Declarations in a chain's block so far.
 #[derive(Default)]
 struct ChainBlock {
     head: bool,
@@ -62,7 +62,7 @@ fn read_hook(parser: &mut Parser) -> Result<Hook, Failure> {
     })
 }
 
-/// A word for a priority, its number, and the only hook that has it.
+/// Word for a priority, its number, and the only hook that has it.
 #[rustfmt::skip]
 const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
     ("raw", -300, None),
@@ -116,7 +116,7 @@ fn read_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
     }
 }
 
-/// Fails because a block declares a chain differently from an earlier block.
+/// Returns the failure of a block that declares a chain differently from an earlier block.
 fn fail_otherwise(lexer: &Lexer, place: Place, word: &Token) -> Failure {
     let at = lexer.place_name(place);
     lexer.wrong(
@@ -235,8 +235,8 @@ fn read_item(
     rule::read(parser, table, chain.index, expected)
 }
 
-/// Parses the items of a chain and the `}`, after the `{`. with_rules: whether rules may stand
-/// there, too.
+/// Parses the items of a chain and the `}`, after the `{`.
+/// - with_rules: true if rules are allowed, too.
 pub fn block(
     parser: &mut Parser,
     table: usize,

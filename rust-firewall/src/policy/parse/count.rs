@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Statements that count: counter, limit, quota, log.
+//! Parser of statements with state: counter, limit, quota, log.
 
 use crate::base::log::Failure;
 use crate::policy::parse::refuse::{self, unexpected, Where};
@@ -12,7 +12,7 @@ const SIZE: &str = "bytes, kbytes or mbytes";
 const UNIT: &str = "second, minute, hour, day or week";
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// A word for a number of bytes.
+/// Returns the number of bytes of a unit's name.
 fn find_size(text: &str) -> Option<u64> {
     match text {
         "bytes" => Some(1),
@@ -47,7 +47,7 @@ fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     Ok((token, bytes))
 }
 
-/// Parses `packets N` and `bytes N`, in any order, after `counter`; each may be left out.
+/// Parses `packets N` and `bytes N`, in either order, after `counter`; both are optional.
 pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     let mut counter = Counter {
         packets: 0,
@@ -76,8 +76,8 @@ fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&token, UNIT))
 }
 
-/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Gives the bytes of the size
-/// (0 = packets are counted) and the seconds of the unit.
+/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Returns the bytes of the size (0 = packets are
+/// counted) and the seconds of the unit.
 fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
     if parser.lexer.take_sign(Sign::Slash) {
@@ -123,7 +123,7 @@ fn read_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
     Ok(burst)
 }
 
-/// Whether nf_tables can count a limit's tokens in 64 bits (nft_limit_init in net/netfilter/nft_limit.c).
+/// Returns true if nf_tables can represent a limit's tokens in 64 bits (nft_limit_init in net/netfilter/nft_limit.c).
 fn limit_fits(limit: &Limit) -> bool {
     let time = limit.unit_s * NANOSECONDS;
     let Some(both) = limit.rate.checked_add(limit.burst) else {
@@ -197,7 +197,7 @@ fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
 }
 
-/// Parses a prefix. A $ is refused, since nft reads a variable there.
+/// Parses a prefix. A $ is refused, because nft reads it as a variable.
 fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `define` and `include`: what a policy's text says to its lexer.
+//! Parser of `define` and `include`, which change the lexer's input.
 
 use crate::base::log::Failure;
 use crate::policy::parse::lexer::{Define, Lexer, TOO_LARGE, UNDEFINED};
@@ -7,7 +7,7 @@ use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
 use crate::policy::INCLUDE_DEPTH_MAX;
 
-/// Stores the end of a define's value for the parser.
+/// Returns the token after a define's value to the lexer.
 fn leave_end(lexer: &mut Lexer, token: Token) {
     if token.kind != TokenKind::EndOfText {
         lexer.line_ended = token.kind == TokenKind::LineEnd;
@@ -15,8 +15,7 @@ fn leave_end(lexer: &mut Lexer, token: Token) {
     }
 }
 
-/// Skips the value of a define, and gives its end in the text. The line end or `;` after it is
-/// left.
+/// Skips the value of a define, and returns its end in the text. The line end or `;` after it is not consumed.
 fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
     let mut depth = 0;
     let mut empty = true;
@@ -49,8 +48,8 @@ fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
     }
 }
 
-/// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside braces,
-/// which is left. From then on the name is known.
+/// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside braces, which is not
+/// consumed. Defines the name.
 pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
     let name = lexer.take();
     let text = lexer.text(&name).to_owned();
@@ -73,7 +72,7 @@ pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name of an included file: relative to the file that it stands in.
+/// Returns the path of an included file; a relative path is relative to the including file.
 fn include_name(lexer: &Lexer, file: usize, text: &str) -> String {
     let from = &lexer.names[file];
     match from.rfind('/') {
@@ -86,7 +85,7 @@ fn has_wildcard(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// The name of a file that a token names: relative to the file that it stands in.
+/// Returns the path of the file that a token names; a relative path is relative to the token's file.
 pub(super) fn file_name(lexer: &Lexer, path: &Token) -> Result<String, Failure> {
     let text = lexer.text(path);
     if has_wildcard(text) {
@@ -95,13 +94,13 @@ pub(super) fn file_name(lexer: &Lexer, path: &Token) -> Result<String, Failure> 
     Ok(include_name(lexer, path.place.file as usize, text))
 }
 
-/// Whether a file is being read, so that its include would never end.
+/// Returns true if a file is being read, so that including it would never end.
 fn is_open(lexer: &Lexer, source: &Source) -> bool {
     let mut files = lexer.frames.iter().filter(|frame| !frame.is_define);
     files.any(|frame| lexer.files[frame.file].identity == source.identity)
 }
 
-/// Whether a file that was read may be included here.
+/// Checks that a file may be included here.
 fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Failure> {
     if is_open(lexer, source) {
         return Err(lexer.wrong(path, "this file includes itself"));
@@ -116,15 +115,14 @@ fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Fai
     Ok(())
 }
 
-/// Parses the part after `include`: STRING END. The next tokens are those of that file; its end reads
-/// as a line end.
+/// Parses the part after `include`: STRING END. The file's tokens come next; its end counts as a line end.
 pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
     let path = lexer.take();
     if path.kind != TokenKind::String {
         return Err(lexer.unexpected(&path, "the name of a file in quotes"));
     }
     lexer.take_end()?;
-    // The end of the text was only looked at; it comes again after the included one.
+    // Only the end of the text can have been read ahead; it comes again after the included text.
     lexer.ahead.clear();
     let name = file_name(lexer, &path)?;
     let source = source::read(&name, lexer.bytes_left())

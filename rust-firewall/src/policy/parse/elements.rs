@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Values, ranges and prefixes; the elements of sets and maps between their braces.
+//! Parser of values, ranges and prefixes, and of the elements of sets and maps within braces.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::policy::{
 /// Form of the elements of a set or map.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Type and bits, one a field.
+    /// Type and bits of each field.
     pub fields: Vec<(Type, u8)>,
     pub maps_to: MapsTo,
-    /// No ranges or prefixes, since the set is compared with a masked field.
+    /// True if ranges and prefixes are not allowed, because the set is compared with a masked field.
     pub exact: bool,
 }
 
-/// The shape of what a key is looked up in.
+/// Returns the shape of the elements that a key is compared with.
 pub fn shape(key: &Key, maps_to: MapsTo, exact: bool) -> Shape {
     let facts = key.fields.iter().map(|field| field_facts(*field));
     Shape {
@@ -34,15 +34,15 @@ pub fn shape(key: &Key, maps_to: MapsTo, exact: bool) -> Shape {
     }
 }
 
-/// A range, and how it was written.
+/// A range, with its syntax.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Component {
     pub range: Range,
-    /// As a range, a prefix or with a `*`, so it can be more than one value.
+    /// True if it was written as a range, a prefix or with a `*`, so that it can be more than one value.
     pub ranged: bool,
 }
 
-/// Whether values of a type have an order, so that ranges and `<` make sense.
+/// Returns true if values of a type are ordered, so that ranges and `<` are meaningful.
 pub fn is_ordered(kind: Type) -> bool {
     !value::is_flags(kind)
         && !matches!(
@@ -57,7 +57,7 @@ pub fn is_ordered(kind: Type) -> bool {
         )
 }
 
-/// The number of a host's name, in quotes.
+/// Parses a host name in quotes; the range is its number.
 fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
     let text = parser.lexer.text(token);
     let read = match token.kind {
@@ -70,7 +70,7 @@ fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
     Ok(Range { low: id, high: id })
 }
 
-/// Parses one value; `range` is more than one number for an interface name with a `*`.
+/// Parses one value; the range has more than one number for an interface name with a `*`.
 pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let token = parser.lexer.take();
     let lexer = &parser.lexer;
@@ -144,7 +144,7 @@ pub fn component(parser: &mut Parser, kind: Type, bits: u8) -> Result<Component,
 }
 
 /// Parses the name of a chain after jump or goto, or nothing after other verdicts.
-/// word: the verdict's token, taken already.
+/// - word: the verdict's token, which was already consumed.
 pub fn target(parser: &mut Parser, word: &Token, verdict: Verdict) -> Result<Target, Failure> {
     let mut target = Target {
         verdict,
@@ -162,7 +162,7 @@ pub fn target(parser: &mut Parser, word: &Token, verdict: Verdict) -> Result<Tar
     Ok(target)
 }
 
-/// The verdict that a token names.
+/// Returns the verdict that a token names.
 pub fn find_verdict(lexer: &Lexer, token: &Token) -> Option<Verdict> {
     const VERDICTS: [(&str, Verdict); 6] = [
         ("accept", Verdict::Accept),
@@ -197,7 +197,7 @@ fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Resu
     Ok(())
 }
 
-/// Parses one element. Returns whether it was written with a range, prefix or `*`.
+/// Parses one element. Returns true if it was written with a range, prefix or `*`.
 fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Result<bool, Failure> {
     let first = parser.lexer.peek(0);
     let mut ranged = false;
@@ -227,8 +227,9 @@ pub fn single(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Re
     Ok(())
 }
 
-/// Parses the opening braces before an element. Only a $NAME may put braces within braces; nft
-/// refuses those that stand in the text itself. open: the places of the open ones.
+/// Parses the opening braces before an element. Only a $NAME may lead to braces within braces; nft refuses those in the
+/// text itself.
+/// - open: places of the open braces.
 fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     loop {
         let token = parser.lexer.peek(0);
@@ -250,8 +251,7 @@ fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     }
 }
 
-/// Parses the closing braces after an element, all but the outermost. Returns whether that one is
-/// next.
+/// Parses the closing braces after an element, except for the outermost. Returns true if that one is next.
 fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     while parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
         if open.len() == 1 {
@@ -263,8 +263,8 @@ fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     false
 }
 
-/// Parses `{` elements `}` and appends them. Line ends may stand next to the braces and the commas.
-/// Gives the place of the first element that was written with a range, prefix or `*`.
+/// Parses `{` elements `}` and appends them. Line ends are allowed next to the braces and the commas. Returns the place
+/// of the first element that was written with a range, prefix or `*`.
 pub fn read(
     parser: &mut Parser,
     shape: &Shape,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Text to tokens: files with their includes, $NAME, comments, places. rules/policy/GRAMMAR.md,
-//! "Text", says what each is.
+//! Lexer: converts text to tokens, and handles files with their includes, $NAME, comments and places.
+//! rules/policy/GRAMMAR.md, "Text", specifies all of these.
 //!
-//! Theory of operation: a stack of frames, each a piece of text being read. `include` puts a file on
-//! it; $NAME puts the text that its `define` stood for on it, which is read again at every use, so
-//! that tokens keep the place of the definition and nothing is copied. Tokens point into the text.
-//! What is wrong with the text itself (an unclosed string, an unknown $NAME, a limit) becomes a
-//! token Bad, told when the parser comes to it; so errors are told in the order of the text.
+//! Theory of operation: a stack of frames, each of which is a part of a text that is being read. `include` pushes a
+//! file. $NAME pushes the text of its `define`, which is read again at every use, so that tokens have the place of the
+//! definition and nothing is copied. Tokens point into the text. An error of the text itself (an unclosed string, an
+//! unknown $NAME, a limit) becomes a token Bad, which is reported when the parser reaches it; so errors are reported in
+//! the order of the text.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -16,17 +16,17 @@ use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{quote, scan, Sign, Token, TokenKind};
 use crate::policy::{Place, DEFINE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 
-/// Tokens that can be looked at in advance.
+/// Maximum number of tokens that are read ahead.
 pub const AHEAD: usize = 2;
-/// Bytes of blanks and comments in a define that count as a token.
+/// Number of bytes of blanks and comments in a define that count as a token.
 const BLANKS: usize = 64;
-/// Bytes of a failure's text; longer ones are cut.
+/// Maximum length of a failure's text; a longer one is cut.
 const FAILURE_BYTES: usize = 511;
 
 pub(super) const TOO_LARGE: &str = "the policy is larger than 32 MiB with its includes";
 pub(super) const UNDEFINED: &str = "not defined before this";
 
-/// A piece of text being read.
+/// Part of a text that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) file: usize,
@@ -34,11 +34,11 @@ pub(super) struct Frame {
     pub(super) end: usize,
     line_start: usize,
     line: u32,
-    /// Line ends in it are blanks.
+    /// True for a define: line ends in it are blanks.
     pub(super) is_define: bool,
 }
 
-/// A file that was read.
+/// A file and its text.
 #[derive(Debug)]
 pub(super) struct File {
     text: String,
@@ -46,7 +46,7 @@ pub(super) struct File {
     pub(super) identity: Option<(u64, u64)>,
 }
 
-/// A `define`: its value, as a text still to be read, and the place of its name.
+/// A `define`: the unread text of its value, and the place of its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Define {
     pub(super) value: Frame,
@@ -55,7 +55,7 @@ pub(super) struct Define {
 
 #[derive(Debug)]
 pub struct Lexer {
-    /// Names of files, as in messages; one a file.
+    /// Names of the files in messages, one per file.
     pub(super) names: Vec<String>,
     pub(super) files: Vec<File>,
     pub(super) bytes: usize,
@@ -63,16 +63,16 @@ pub struct Lexer {
     pub(super) frames: Vec<Frame>,
     defines: HashMap<String, Define>,
     braces: u32,
-    /// The token read last was a line end.
+    /// True if the last token was a line end.
     pub(super) line_ended: bool,
-    /// Read and not yet taken.
+    /// Tokens that were read ahead.
     pub(super) ahead: VecDeque<Token>,
-    /// By the Bad token: nothing more is read.
+    /// Error of the Bad token, after which nothing is read.
     told: Option<Failure>,
 }
 
 impl Lexer {
-    /// Makes a file's text the next to be read, after a check that it is text.
+    /// Pushes the text of a file, after checking that it is text.
     pub(super) fn push_file(&mut self, name: String, source: Source) -> Result<(), Failure> {
         let Source { bytes, identity } = source;
         let file = self.files.len();
@@ -107,7 +107,7 @@ impl Lexer {
         }
     }
 
-    /// Adds a file whose text is not the policy's, for messages and reloads. Gives its number.
+    /// Adds a file whose text is not part of the policy, for messages and reloads. Returns its number.
     pub(super) fn add_list(&mut self, name: String, bytes: usize) -> u32 {
         self.names.push(name);
         self.bytes += bytes;
@@ -118,13 +118,13 @@ impl Lexer {
         self.files.len() as u32 - 1
     }
 
-    /// Bytes that further files may have.
+    /// Returns the number of bytes that further files may have.
     pub(super) fn bytes_left(&self) -> usize {
         TEXT_MAX - self.bytes
     }
 
-    /// Opens a policy file. The text is checked as a whole: size, UTF-8, no NUL. Fails if it can't
-    /// be read, or with the place of what is wrong.
+    /// Opens a policy file. The complete text is checked first: size, UTF-8, no NUL. Fails if it can't be read, or with
+    /// the place of an invalid byte.
     pub fn open_file(path: &str) -> Result<Self, Failure> {
         let mut lexer = Self::open_empty();
         let source = source::read(path, TEXT_MAX).map_err(|error| {
@@ -140,7 +140,7 @@ impl Lexer {
         Ok(lexer)
     }
 
-    /// Opens a text from memory that `name` stands for in messages; likewise.
+    /// Opens a text in memory, which `name` represents in messages; checks it like a file.
     pub fn open_text(name: &str, text: &[u8]) -> Result<Self, Failure> {
         let mut lexer = Self::open_empty();
         if text.len() > TEXT_MAX {
@@ -154,7 +154,7 @@ impl Lexer {
         Ok(lexer)
     }
 
-    /// Hands the names of the files over, as `Policy::files`.
+    /// Returns the names of the files, for `Policy::files`.
     pub fn take_names(&mut self) -> Vec<String> {
         std::mem::take(&mut self.names)
     }
@@ -163,13 +163,13 @@ impl Lexer {
         &self.frames[self.frames.len() - 1]
     }
 
-    /// How many frames are of defines, or of files.
+    /// Returns the number of frames of defines, or of files.
     pub(super) fn count_frames(&self, of_defines: bool) -> usize {
         let frames = self.frames.iter();
         frames.filter(|frame| frame.is_define == of_defines).count()
     }
 
-    /// Makes a token a Bad one. Nothing is read after it.
+    /// Changes a token to Bad and stores its error. Nothing is read after it.
     fn bad(&mut self, token: Token, cause: &str) -> Token {
         self.told = Some(self.wrong(&token, cause));
         Token {
@@ -178,7 +178,7 @@ impl Lexer {
         }
     }
 
-    /// Scans one token of the frame on top; its end is an EndOfText.
+    /// Scans one token of the top frame; its end is an EndOfText.
     pub(super) fn scan(&mut self) -> Token {
         let top = self.frames.len() - 1;
         let frame = &mut self.frames[top];
@@ -213,7 +213,7 @@ impl Lexer {
         }
     }
 
-    /// Definition of a name. A Variable counts without its `$`.
+    /// Returns the definition of a name. A Variable is searched without its `$`.
     pub(super) fn find_define(&self, name: &Token) -> Option<&Define> {
         let text = self.text(name);
         self.defines.get(match name.kind {
@@ -222,12 +222,12 @@ impl Lexer {
         })
     }
 
-    /// Makes a define known.
+    /// Stores a definition.
     pub(super) fn keep_define(&mut self, name: String, define: Define) {
         self.defines.insert(name, define);
     }
 
-    /// Makes the text that a $NAME stands for the next to be read; gives a Bad token if it can't.
+    /// Pushes the text of a $NAME; fails with a Bad token if it is undefined or nested too deeply.
     fn push_define(&mut self, variable: &Token) -> Result<(), Token> {
         let Some(define) = self.find_define(variable) else {
             return Err(self.bad(*variable, UNDEFINED));
@@ -241,7 +241,7 @@ impl Lexer {
         Ok(())
     }
 
-    /// Counts a token. Returns whether the limit is kept.
+    /// Counts a token. Returns false if there are too many.
     fn count_token(&mut self, token: &Token, in_define: bool, before: usize) -> bool {
         let start = token.start as usize - usize::from(token.kind == TokenKind::String);
         let blanks = if in_define {
@@ -253,7 +253,7 @@ impl Lexer {
         self.tokens <= TOKENS_MAX
     }
 
-    /// Reads a token, with frames taken off and put on the stack as it needs.
+    /// Reads a token, and pushes and pops frames as needed.
     fn read_token(&mut self) -> Token {
         while self.told.is_none() {
             let Frame { at, is_define, .. } = *self.top();
@@ -298,13 +298,13 @@ impl Lexer {
         }
     }
 
-    /// The text of a token; of a string what stands between the quotes.
+    /// Returns the text of a token; for a string, the text between the quotes.
     pub fn text(&self, token: &Token) -> &str {
         let start = token.start as usize;
         &self.files[token.place.file as usize].text[start..start + token.length as usize]
     }
 
-    /// The token after `ahead` others (0 or 1), without taking it.
+    /// Returns the token after `ahead` others (0 or 1), without consuming it.
     pub fn peek(&mut self, ahead: usize) -> Token {
         let mut wanted = ahead;
         let mut index = 0;
@@ -335,7 +335,7 @@ impl Lexer {
         token
     }
 
-    /// Consumes the next token if it is this sign. Returns whether it was.
+    /// Consumes the next token if it is this sign. Returns true if it was.
     pub fn take_sign(&mut self, sign: Sign) -> bool {
         let found = self.peek(0).kind == TokenKind::Sign(sign);
         if found {
@@ -344,7 +344,7 @@ impl Lexer {
         found
     }
 
-    /// Consumes the next token if it is this word. Returns whether it was.
+    /// Consumes the next token if it is this word. Returns true if it was.
     pub fn take_word(&mut self, word: &str) -> bool {
         let token = self.peek(0);
         let found = self.is(&token, word);
@@ -354,13 +354,13 @@ impl Lexer {
         found
     }
 
-    /// Whether the token is this word.
+    /// Returns true if the token is this word.
     pub fn is(&self, token: &Token, word: &str) -> bool {
         token.kind == TokenKind::Word && self.text(token) == word
     }
 
-    /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. To be
-    /// called when the brace is the token taken last.
+    /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be called when the
+    /// brace was the last consumed token.
     pub fn braces(&mut self, enter: bool) {
         if enter {
             self.braces += 1;
@@ -369,7 +369,7 @@ impl Lexer {
         }
     }
 
-    /// Consumes a line end or `;`, or recognises the end of the text.
+    /// Consumes a line end or `;`, or accepts the end of the text.
     pub fn take_end(&mut self) -> Result<(), Failure> {
         let token = self.peek(0);
         match token.kind {
@@ -382,12 +382,12 @@ impl Lexer {
         }
     }
 
-    /// Fails at a place: "FILE:LINE:COLUMN: TEXT".
+    /// Returns a failure at a place: "FILE:LINE:COLUMN: TEXT".
     pub fn fail(&self, place: Place, text: impl Display) -> Failure {
         fail(format!("{}: {text}", self.place_name(place)))
     }
 
-    /// How an error shows a token.
+    /// Returns a token in the form for errors.
     fn quote(&self, token: &Token) -> String {
         match token.kind {
             TokenKind::EndOfText => "end of text".to_owned(),
@@ -396,13 +396,13 @@ impl Lexer {
         }
     }
 
-    /// Fails with what was told if the token is a Bad one.
+    /// Returns the stored error if the token is Bad.
     fn fail_bad(&self, token: &Token) -> Option<Failure> {
         let told = self.told.as_ref();
         told.filter(|_| token.kind == TokenKind::Bad).cloned()
     }
 
-    /// Fails with: found "TOKEN", expected WHAT; of a Bad token with what is wrong with it.
+    /// Returns the failure: found "TOKEN", expected WHAT; for a Bad token, its error.
     pub fn unexpected(&self, token: &Token, expected: &str) -> Failure {
         self.fail_bad(token).unwrap_or_else(|| {
             let found = self.quote(token);
@@ -413,7 +413,7 @@ impl Lexer {
         })
     }
 
-    /// Fails with: "TOKEN" is not supported here: HINT.
+    /// Returns the failure: "TOKEN" is not supported here: HINT.
     pub fn refuse(&self, token: &Token, hint: &str) -> Failure {
         self.fail_bad(token).unwrap_or_else(|| {
             let found = self.quote(token);
@@ -424,34 +424,34 @@ impl Lexer {
         })
     }
 
-    /// Fails with: "TOKEN": CAUSE.
+    /// Returns the failure: "TOKEN": CAUSE.
     pub fn wrong(&self, token: &Token, cause: impl Display) -> Failure {
         self.fail_bad(token).unwrap_or_else(|| {
             self.fail(token.place, format_args!("{}: {cause}", self.quote(token)))
         })
     }
 
-    /// "FILE:LINE:COLUMN" of a place, for messages that name a second one.
+    /// Returns a place as "FILE:LINE:COLUMN", for messages with a second place.
     pub fn place_name(&self, place: Place) -> String {
         let Place { file, line, column } = place;
         format!("{}:{line}:{column}", self.names[file as usize])
     }
 }
 
-/// Cuts a text to what the C twin has room for.
+/// Cuts a text to the maximum length in the C twin, at a character.
 fn cut_to_characters(text: &mut String) {
     while text.len() > FAILURE_BYTES {
         text.pop();
     }
 }
 
-/// Fails because of a policy's text.
+/// Returns a failure of a policy's text.
 fn fail(mut text: String) -> Failure {
     cut_to_characters(&mut text);
     failure_set(LogExit::Usage, text)
 }
 
-/// Goes over blanks, comments, joined lines, and in a define over line ends.
+/// Skips blanks, comments, joined lines, and in a define also line ends.
 fn skip_blanks(text: &str, frame: &mut Frame) {
     loop {
         let rest = &text.as_bytes()[frame.at..];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files of names of hosts, as block lists come: hosts files, plain lists, `||name^` of ad blockers, response policy zones, and what dnsmasq and unbound read.
+//! Reader of files with host names in the formats of block lists: hosts files, plain lists, `||name^` of ad blockers,
+//! response policy zones, and files of dnsmasq and unbound.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::policy::parse::state::Parser;
 use crate::policy::token::TokenKind;
 use crate::policy::{Listed, ListedFile};
 
-/// Types of unbound's local-zone that answer no question for the name.
+/// Types of unbound's local-zone that answer no query for the name.
 const ZONE_TYPES: [&str; 7] = [
     "always_null",
     "always_nxdomain",
@@ -23,9 +24,9 @@ const ZONE_TYPES: [&str; 7] = [
     "refuse",
     "static",
 ];
-/// Targets of a CNAME in a response policy zone that refuse the name.
+/// Targets of a CNAME in a response policy zone that block the name.
 const REFUSING_TARGETS: [&str; 3] = [".", "*.", "rpz-drop."];
-/// Names that a hosts file gives to the machine itself.
+/// Names in hosts files that belong to the machine itself.
 const LOCAL_NAMES: [&str; 12] = [
     "0.0.0.0",
     "broadcasthost",
@@ -47,7 +48,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// A line without blanks around it, and without the comment at its end or that it is.
+/// Returns a line without blanks around it and without its comment.
 fn without_comment(line: &[u8]) -> &[u8] {
     let hash = (0..line.len()).find(|&at| line[at] == b'#' && (at == 0 || is_blank(line[at - 1])));
     let line = line[..hash.unwrap_or(line.len())].trim_ascii();
@@ -57,7 +58,7 @@ fn without_comment(line: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a word is an address, as a line of a hosts file begins with one.
+/// Returns true if a word is an address, with which lines of a hosts file begin.
 fn is_address(word: &str) -> bool {
     let ipv6 = word.split('%').next().unwrap_or(word);
     word.parse::<Ipv4Addr>().is_ok() || ipv6.parse::<Ipv6Addr>().is_ok()
@@ -75,7 +76,7 @@ fn add_id(target: &mut Target, name: &Hostname, wildcard: bool) {
     target.ids.push(id);
 }
 
-/// Adds a name. Whether it is one.
+/// Adds a name. Returns false if the word is none.
 fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     let Ok(name) = hostname::read(word) else {
         return false;
@@ -93,14 +94,15 @@ fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     true
 }
 
-/// Adds a name of a hosts file, or skips one of the machine itself. Whether it is either.
+/// Adds a name of a hosts file, or skips a name of the machine itself. Returns false if the word is neither.
 fn add_host(target: &mut Target, word: &str) -> bool {
     let is_local = LOCAL_NAMES.contains(&word);
     target.file.local += u32::from(is_local);
     is_local || add(target, word, false)
 }
 
-/// Adds the names of `address=/NAME/…/ADDRESS` of dnsmasq, each with its children. Whether all of it is such.
+/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with its children. Returns false if the line has another
+/// form.
 fn take_address(target: &mut Target, rest: &str) -> bool {
     let Some((names, address)) = rest.rsplit_once('/') else {
         return false;
@@ -110,7 +112,8 @@ fn take_address(target: &mut Target, rest: &str) -> bool {
     is_answer && names.all(|name| add(target, name, true))
 }
 
-/// Adds the name of `local-zone: "NAME" TYPE` of unbound, with its children, if the type refuses it. Whether it does.
+/// Adds the name of unbound's `local-zone: "NAME" TYPE`, with its children, if the type blocks it. Returns false if it
+/// does not.
 fn take_zone(target: &mut Target, rest: &str) -> bool {
     let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
     let mut words = rest.split(blank).filter(|word| !word.is_empty());
@@ -122,8 +125,9 @@ fn take_zone(target: &mut Target, rest: &str) -> bool {
     }
 }
 
-/// Adds the name of `NAME [TTL] [IN] CNAME TARGET` of a response policy zone, if the target refuses it. Whether it does.
-/// - rest: words behind the name
+/// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks it. Returns false if
+/// it does not.
+/// - rest: words after the name.
 fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let is_before = |word: &&&str| is_number(word) || word.eq_ignore_ascii_case("in");
@@ -132,12 +136,12 @@ fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     let is_alias = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("cname"));
     let refuses = refusal.is_some_and(|refusal| REFUSING_TARGETS.contains(refusal));
     let ended = more.is_none_or(|more| more.starts_with(';'));
-    // "24.0.2.0.192.rpz-ip" is an address
+    // "24.0.2.0.192.rpz-ip" is an address, not a name
     let is_trigger = name.rsplit('.').next().unwrap_or(name).starts_with("rpz-");
     is_alias && refuses && ended && !is_trigger && add(target, name, false)
 }
 
-/// Adds the names of a line that is not empty. Whether all of it is such.
+/// Adds the names of a line that is not empty. Returns false if a part of it is no name.
 fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).ok();
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
@@ -168,7 +172,7 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
     }
 }
 
-/// Adds the names of a file's text, and counts what is read and what is not.
+/// Adds the names in a file's text, and counts the used and the unused lines.
 fn take_text(target: &mut Target, bytes: &[u8]) {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -187,13 +191,13 @@ fn take_text(target: &mut Target, bytes: &[u8]) {
     target.file.names = (target.ids.len() - before) as u32;
 }
 
-/// A path as the policy's first file would write it.
+/// Returns a path relative to the folder of the policy's first file, if it lies there.
 fn as_written(first: &str, name: &str) -> String {
     let folder = &first[..first.rfind('/').map_or(0, |slash| slash + 1)];
     name.strip_prefix(folder).unwrap_or(name).to_owned()
 }
 
-/// After `file` was taken: takes STRING [`with` `parents`] END and reads the file's names.
+/// Parses the part after `file`: STRING [`with` `parents`] END, and reads the names in the file.
 pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
     let path = parser.lexer.take();
     if path.kind != TokenKind::String {

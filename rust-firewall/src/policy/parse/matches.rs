@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Fields and keys, and what they are compared with or looked up in.
+//! Parser of fields and keys, and of the values or sets that they are compared with.
 
 use crate::base::log::Failure;
 use crate::policy::parse::elements::{self, Component, Shape};
@@ -15,14 +15,14 @@ use crate::policy::{
 };
 use crate::spec::group::{Group, ALONE, GROUPS, META};
 
-/// The most bytes of a key, each field filled up to a multiple of 4: what nf_tables has registers
-/// for (NFT_REG32_COUNT).
+/// Maximum size of a key, with each field padded to a multiple of 4: the size of nf_tables' registers
+/// (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
-/// Error text for another use of tls alpn, of which a client offers several.
+/// Error text for unsupported uses of tls alpn, of which a client offers several values.
 pub const ALPN_ALONE: &str = "tls alpn takes ==, != and values in place";
 
-/// The field of a group's words and the one behind them; "" = no group.
+/// Returns the field of a group's words and the word after them; "" = no group.
 fn find_field(group: &str, word: &str) -> Option<Field> {
     let found = FIELDS
         .iter()
@@ -33,12 +33,12 @@ fn find_field(group: &str, word: &str) -> Option<Field> {
     found.map(|facts| facts.field)
 }
 
-/// The group that a token begins.
+/// Returns the group that begins with a token.
 fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|group| lexer.is(token, group.word))
 }
 
-/// The group of two words that a group and the token behind it begin.
+/// Returns the group of two words that begins with a group's word and the token after it.
 fn find_longer(lexer: &Lexer, group: &Group, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|longer| {
         let words = longer.word.split_once(' ');
@@ -46,12 +46,12 @@ fn find_longer(lexer: &Lexer, group: &Group, token: &Token) -> Option<&'static G
     })
 }
 
-/// Whether a token can begin a field.
+/// Returns true if a token can begin a field.
 pub fn begins(lexer: &Lexer, token: &Token) -> bool {
     find_group(lexer, token).is_some() || ALONE.iter().any(|word| lexer.is(token, word))
 }
 
-/// The field of the same text that `exists` or `missing`, which come next, ask for.
+/// Returns the field with the same text for `exists` or `missing`, if one of these words comes next.
 fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     let next = parser.lexer.peek(0);
     let asks = parser.lexer.is(&next, "exists") || parser.lexer.is(&next, "missing");
@@ -89,7 +89,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     Ok(existence(parser, field).unwrap_or(field))
 }
 
-/// Parses a key and records its fields.
+/// Parses a key and marks its fields as used.
 pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let first = parser.lexer.peek(0);
     let mut key = Key::default();
@@ -119,7 +119,7 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     Ok(key)
 }
 
-/// The comparison that a token names.
+/// Returns the comparison that a token names.
 fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
     const OPS: [(Sign, &str, Op); 6] = [
         (Sign::Eq, "eq", Op::Eq),
@@ -181,7 +181,7 @@ pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, F
     })
 }
 
-/// Parses flags joined by `,` after the first. All of them.
+/// Parses more flags joined by `,`. Returns all of them.
 fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
     let mut all = first;
     while parser.lexer.take_sign(Sign::Comma) {
@@ -277,7 +277,7 @@ fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure
 }
 
 /// Parses the operand of `<` and similar comparisons.
-/// sign: the comparison's token.
+/// - sign: the comparison's token.
 fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let next = parser.lexer.peek(0).kind;
@@ -304,7 +304,7 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// Protocol that a match on one value implies.
+/// Returns the protocol that a match on one value implies.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,
@@ -312,8 +312,8 @@ fn told(range: &Range) -> u16 {
     }
 }
 
-/// Notes what a match on a protocol's number says of the protocol, as nft does: after a match on
-/// several values, no field may be used that needs one of these protocols.
+/// Records the protocol that a match on a protocol's number implies, like nft: after a match on several values, fields
+/// of these protocols may not be used.
 fn learn_match(parser: &mut Parser, found: &Match) {
     let known = match found.key.fields[..] {
         [Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr] => &mut parser.tested.protocol,
@@ -332,8 +332,8 @@ fn learn_match(parser: &mut Parser, found: &Match) {
     }
 }
 
-/// Replaces a set of flags with only one element by that element, as nft does. With any, the match
-/// asks for any of these flags.
+/// Replaces a set of flags with only one element by that element, like nft. With any, the match asks for any of these
+/// flags.
 fn unbrace_flags(found: &mut Match, any: bool) {
     let facts = field_facts(found.key.fields[0]);
     if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From text to the policy's tree.
+//! Parser from text to the policy's tree.
 
 pub mod chain;
 pub mod count;

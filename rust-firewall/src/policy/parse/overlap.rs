@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compares the elements of a set with one another: equal ones are taken once, others must not
-//! overlap.
+//! Comparison of a set's elements with one another: equal ones are merged, others must not overlap.
 //!
-//! Theory of operation: the elements are sorted by their fields, so equal ones stand beside each
-//! other, and those whose first fields overlap stand in one run. A run of one and the same first
-//! field is looked at by its next field, which is sorted there. Where a run's first fields differ and
-//! overlap (10.0.0.0/8 and 10.1.0.0/16), each element is compared with those before it that reach
-//! into it; this is bounded by COMPARISONS_MAX.
+//! Theory of operation: the elements are sorted by their fields, so equal elements are adjacent, and elements with
+//! overlapping first fields form a run. If all first fields of a run are equal, the run is sorted and examined by the
+//! next field. If first fields differ and overlap (10.0.0.0/8 and 10.1.0.0/16), each element is compared with the
+//! earlier ones that reach into it; the number of these comparisons is bounded by COMPARISONS_MAX.
 
 use std::cmp::Ordering;
 
@@ -18,12 +16,12 @@ use crate::policy::print;
 use crate::policy::token::quote;
 use crate::policy::{Elements, Range};
 
-/// Comparisons of elements of several fields whose first fields overlap.
+/// Maximum number of comparisons of elements with several fields whose first fields overlap.
 const COMPARISONS_MAX: u64 = 1 << 27;
 
-/// First overlap.
+/// Result of the search for an overlap.
 enum Found {
-    /// Indices of two elements.
+    /// Indexes of two overlapping elements.
     Pair(usize, usize),
     TooMany,
 }
@@ -38,7 +36,7 @@ fn compare(elements: &Elements, a: u32, b: u32) -> Ordering {
         .then(a.cmp(&b))
 }
 
-/// Whether two elements of a map stand for the same.
+/// Returns true if two elements of a map have the same value.
 fn same_value(elements: &Elements, a: usize, b: usize) -> bool {
     if !elements.marks.is_empty() {
         return elements.marks[a] == elements.marks[b];
@@ -50,7 +48,7 @@ fn same_value(elements: &Elements, a: usize, b: usize) -> bool {
     a.verdict == b.verdict && a.chain == b.chain
 }
 
-/// Whether two elements overlap in field `from` and in all fields after it.
+/// Returns true if two elements overlap in field `from` and in all fields after it.
 fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
     let pairs = elements.element(a)[from..]
         .iter()
@@ -60,7 +58,7 @@ fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
         .all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Compares elements that are sorted by this field, each with those before it that reach into it.
+/// Compares elements that are sorted by this field, each with the earlier ones that reach into it.
 fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let mut reaching: Vec<u32> = Vec::new();
     for next in run {
@@ -80,8 +78,7 @@ fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Op
     None
 }
 
-/// Finds two elements that overlap, among those that are equal in the fields before this one and
-/// sorted by it.
+/// Finds two overlapping elements, among those that are equal in the earlier fields and sorted by this one.
 fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let range = |index: usize| elements.element(sorted[index] as usize)[field];
     let mut first = 0;
@@ -110,7 +107,7 @@ fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> 
     None
 }
 
-/// Fails because of two elements, at the place of the later one.
+/// Returns the failure for two elements, at the place of the later one.
 fn fail_pair(
     lexer: &Lexer,
     hostnames: &Hostnames,
@@ -132,7 +129,7 @@ fn fail_pair(
     lexer.fail(elements.places[later], text)
 }
 
-/// Leaves out the elements that are marked.
+/// Removes the marked elements.
 fn leave_out(elements: &mut Elements, removed: &[bool]) {
     fn keep<T>(items: &mut Vec<T>, removed: &[bool], each: usize) {
         let mut index = 0;
@@ -148,8 +145,8 @@ fn leave_out(elements: &mut Elements, removed: &[bool]) {
     keep(&mut elements.places, removed, 1);
 }
 
-/// Merges equal elements. Fails if two others overlap, unless the set may merge them, or if
-/// equal ones map to different values.
+/// Merges equal elements. Fails if two others overlap, unless the set allows merging, or if equal ones map to different
+/// values.
 pub fn check(
     lexer: &Lexer,
     hostnames: &Hostnames,

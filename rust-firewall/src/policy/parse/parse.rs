@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policy text to policy: recursive descent over the tokens of `lexer`. rules/policy/GRAMMAR.md is
-//! what it takes; the first thing that is not in it ends with an error that tells the place.
+//! Parser from policy text to policy: recursive descent over the tokens of `lexer`. rules/policy/GRAMMAR.md specifies
+//! the language; the first violation ends parsing with an error at its place.
 //!
-//! Theory of operation: `parse` (files, tables), `chain`, `set`, `rule`, `matches` and `elements`
-//! read the text once and build the policy. What is known then is checked then: values, ranges,
-//! protocols that exclude each other, literal sets. What needs the whole text (names of sets and
-//! chains, ways through chains, elements of named sets) is left to `resolve`.
+//! Theory of operation: `parse` (files, tables), `chain`, `set`, `rule`, `matches` and `elements` read the text once
+//! and build the policy. They check everything that is known at that point: values, ranges, protocols that exclude each
+//! other, literal sets. Checks that need the complete text (names of sets and chains, paths through chains, elements of
+//! named sets) are left to `resolve`.
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
     }
 }
 
-/// Parses an item of a table's block; its first token was taken.
+/// Parses an item of a table's block, whose first token was consumed.
 fn read_table_item(
     parser: &mut Parser,
     table: usize,
@@ -147,7 +147,7 @@ fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
     rule::read(parser, table, chain as usize, "a statement")
 }
 
-/// Parses the part after `add chain`, but for the end.
+/// Parses the part after `add chain`, without its end.
 fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let chain = chain::declare(parser, table)?;
@@ -198,7 +198,7 @@ fn read_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
     }
 }
 
-/// Reads the whole text.
+/// Parses the complete text.
 fn read_policy(lexer: Lexer) -> Result<Policy, Failure> {
     let mut parser = Parser::new(lexer);
     loop {
@@ -215,13 +215,13 @@ fn read_policy(lexer: Lexer) -> Result<Policy, Failure> {
     Ok(parser.policy)
 }
 
-/// Reads a policy file with its includes, resolves its names and checks it. Fails with
-/// `LogExit::Usage` and the text "FILE:LINE:COLUMN: …" or "FILE: …".
+/// Parses a policy file with its includes, resolves its names and checks it. Fails with `LogExit::Usage` and the text
+/// "FILE:LINE:COLUMN: …" or "FILE: …".
 pub fn file(path: &str) -> Result<Policy, Failure> {
     read_policy(Lexer::open_file(path)?)
 }
 
-/// The same for a text from memory, which `name` stands for in messages; includes are relative to its
+/// Parses a policy text in memory, like `file`. `name` represents it in messages; includes are relative to its
 /// directory.
 pub fn text(name: &str, text: &[u8]) -> Result<Policy, Failure> {
     read_policy(Lexer::open_text(name, text)?)

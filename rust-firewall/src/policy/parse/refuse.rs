@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Words of nft that are not in the language, with what to do instead. rules/policy/GRAMMAR.md,
-//! "What is refused, and why".
+//! Words of nft that the language does not have, with hints. rules/policy/GRAMMAR.md, "What is refused, and why".
 
 use crate::base::log::Failure;
 use crate::policy::parse::lexer::Lexer;
@@ -8,12 +7,12 @@ use crate::policy::token::{Token, TokenKind};
 pub use crate::spec::refused::Where;
 use crate::spec::refused::REFUSED_WORDS;
 
-/// Whether a text is one of words between blanks.
+/// Returns true if a text is one of several words separated by blanks.
 fn is_among(words: &str, text: &str) -> bool {
     words.split(' ').any(|word| word == text)
 }
 
-/// The hint for a token that nft takes at this place and the language does not.
+/// Returns the hint for a token that nft accepts at this place and the language does not.
 fn find_hint(lexer: &Lexer, at: Where, token: &Token) -> Option<&'static str> {
     if !matches!(
         token.kind,
@@ -35,7 +34,7 @@ pub fn check(lexer: &Lexer, at: Where, token: &Token) -> Result<(), Failure> {
     }
 }
 
-/// Fails with the hint for a token, or with what was expected if there is none.
+/// Fails with the hint for a token, or with the expected tokens if there is no hint.
 pub fn unexpected(lexer: &Lexer, at: Where, token: &Token, expected: &str) -> Failure {
     match find_hint(lexer, at, token) {
         Some(hint) => lexer.refuse(token, hint),

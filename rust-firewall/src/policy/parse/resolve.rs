@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What needs the whole text: names of sets and chains, elements of named sets, ways through chains.
+//! Checks that need the complete text: names of sets and chains, elements of named sets, paths through chains.
 
 use crate::base::log::Failure;
 use crate::policy::hostname::Hostnames;
@@ -13,17 +13,17 @@ use crate::policy::{
     StatementKind, Table, Target, Verdict, WAY_MAX,
 };
 
-/// Name table.
+/// Names of a table.
 struct Names<'a> {
     lexer: &'a Lexer,
     scope: &'a Scope,
     set_places: &'a [Place],
     hostnames: &'a Hostnames,
-    /// Whether each chain of the table is a base chain.
+    /// For each chain of the table, true if it is a base chain.
     bases: Vec<bool>,
 }
 
-/// Finds the chain that a verdict goes to.
+/// Finds the target chain of a verdict.
 fn target(names: &Names, target: &mut Target) -> Result<(), Failure> {
     if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
         return Ok(());
@@ -40,7 +40,7 @@ fn target(names: &Names, target: &mut Target) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds the chains that the elements of a map go to.
+/// Finds the target chains of a map's elements.
 fn targets(names: &Names, elements: &mut Elements) -> Result<(), Failure> {
     for found in &mut elements.targets {
         target(names, found)?;
@@ -48,7 +48,7 @@ fn targets(names: &Names, elements: &mut Elements) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The types of a set's fields, as in its declaration.
+/// Returns the types of a set's fields, as in its declaration.
 fn type_names(shape: &Shape) -> String {
     let names: Vec<&str> = shape
         .fields
@@ -58,7 +58,7 @@ fn type_names(shape: &Shape) -> String {
     names.join(" . ")
 }
 
-/// Checks that a set can be looked up by a match's key, as a set or a map to something.
+/// Checks that a set fits a match's key and use: as a set, or as a map to verdicts or marks.
 fn check_set(
     lexer: &Lexer,
     set: &Set,
@@ -89,7 +89,7 @@ fn check_set(
     Err(lexer.fail(place, text))
 }
 
-/// Finds the set that a match names, or the chains that its elements go to.
+/// Finds the set that a match names, or the target chains of its elements.
 fn resolve_match(
     names: &Names,
     sets: &[Set],
@@ -111,7 +111,7 @@ fn resolve_match(
     Ok(())
 }
 
-/// Finds what a statement names.
+/// Finds the sets and chains that a statement names.
 fn statement(names: &Names, sets: &[Set], kind: &mut StatementKind) -> Result<(), Failure> {
     match kind {
         StatementKind::Match(found) => resolve_match(names, sets, found, MapsTo::Set),
@@ -125,7 +125,7 @@ fn statement(names: &Names, sets: &[Set], kind: &mut StatementKind) -> Result<()
     }
 }
 
-/// Finds what a chain's rules name.
+/// Finds the sets and chains that a chain's rules name.
 fn chain(names: &Names, sets: &[Set], chain: &mut Chain) -> Result<(), Failure> {
     for found in chain.rules.iter_mut().flat_map(|rule| &mut rule.statements) {
         statement(names, sets, &mut found.kind)?;
@@ -133,7 +133,7 @@ fn chain(names: &Names, sets: &[Set], chain: &mut Chain) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Finds what a table's sets and rules name, and checks the elements of its sets.
+/// Finds the sets and chains that a table's sets and rules name, and checks the elements of its sets.
 fn table(names: &Names, table: &mut Table) -> Result<(), Failure> {
     for set in &mut table.sets {
         let shape = set::shape(set);
@@ -152,7 +152,7 @@ fn table(names: &Names, table: &mut Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A step from a chain or a map to another. Chains are counted from 0, then sets.
+/// A step from a chain or a map to a chain. Chains are numbered from 0, then sets.
 #[derive(Clone, Copy)]
 struct Step {
     to: u32,
@@ -216,7 +216,7 @@ fn collect_ways(table: &Table) -> Ways {
     ways
 }
 
-/// The name of a chain or set by its number among the ways.
+/// Returns the name of the chain or set with a node's number.
 fn step_name(table: &Table, node: u32) -> &str {
     let node = node as usize;
     match table.chains.get(node) {
@@ -236,13 +236,13 @@ enum NodeState {
 #[derive(Clone, Copy)]
 struct Node {
     state: NodeState,
-    /// The next step.
+    /// Index of the next step.
     at: u32,
-    /// Chains of the longest way from here on: without this one, with it once done.
+    /// Number of chains on the longest path from here: without this one, and with it once done.
     length: u32,
 }
 
-/// Walks all ways from a node. Fails if one leads back to itself or is too long.
+/// Follows all paths from a node. Fails if one leads back to itself or is too long.
 fn walk(
     lexer: &Lexer,
     table: &Table,
@@ -282,7 +282,7 @@ fn walk(
     Ok(())
 }
 
-/// Fails if chains lead back to themselves, or a way is too long.
+/// Fails if chains lead back to themselves, or if a path is too long.
 fn check_ways(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failure> {
     let node = |at: &u32| Node {
         state: NodeState::New,
@@ -310,7 +310,7 @@ fn check_no_reject(lexer: &Lexer, chain: &Chain) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if a chain that a postrouting chain leads to rejects.
+/// Fails if a chain rejects that a postrouting chain leads to.
 fn check_rejects(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failure> {
     let is_start = |chain: &Chain| {
         chain
@@ -341,14 +341,14 @@ fn check_rejects(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failur
     Ok(())
 }
 
-/// Checks the ways through a table's chains.
+/// Checks the paths through a table's chains.
 fn resolve_ways(lexer: &Lexer, table: &Table) -> Result<(), Failure> {
     let ways = collect_ways(table);
     check_ways(lexer, table, &ways)?;
     check_rejects(lexer, table, &ways)
 }
 
-/// Resolves the names of a policy whose text was read, and checks what could not be before.
+/// Resolves the names of a parsed policy, and makes the checks that need the complete text.
 pub fn policy(parser: &mut Parser) -> Result<(), Failure> {
     for (index, found) in parser.policy.tables.iter_mut().enumerate() {
         let names = Names {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rules and their statements.
+//! Parser of rules and their statements.
 
 use crate::base::log::Failure;
 use crate::policy::parse::count;
@@ -17,19 +17,18 @@ use crate::policy::{
     Verdict, ICMPX_PORT_UNREACHABLE, RULES_MAX,
 };
 
-/// Possible tokens at the end of the statements, for the error.
+/// Error texts: tokens that may follow the statements.
 const AFTER_TERMINAL: &str = "comment, the end of the line or \";\"";
 const AFTER_STATEMENT: &str = "a statement, comment, the end of the line or \";\"";
 
-/// The value of an expression as far as it was read: (mark & keep) ^ toggle. A constant keeps no
-/// bit of the mark.
+/// Value of a mark expression so far: (mark & keep) ^ toggle. A constant keeps no bit of the mark.
 #[derive(Clone, Copy)]
 struct Bits {
     keep: u32,
     toggle: u32,
 }
 
-/// Parses a number in an expression of a mark.
+/// Parses a number in a mark expression.
 fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
     let range = elements::value(parser, Type::Mark, 32)?;
     Ok(Bits {
@@ -38,7 +37,7 @@ fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
     })
 }
 
-/// Parses an optional operator of a mark, a sign or a word. Returns whether there was one.
+/// Parses an optional operator of a mark expression, a sign or a word. Returns true if there was one.
 fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
     parser.lexer.take_sign(sign) || parser.lexer.take_word(word)
 }
@@ -72,7 +71,7 @@ fn mark_or(parser: &mut Parser, bits: Bits) -> Result<Bits, Failure> {
     Ok(bits)
 }
 
-/// Whether a token is an operator of a mark.
+/// Returns true if a token is an operator of a mark expression.
 fn is_mark_op(parser: &Parser, token: &Token) -> bool {
     match token.kind {
         TokenKind::Sign(sign) => matches!(sign, Sign::And | Sign::Xor | Sign::Or),
@@ -136,8 +135,7 @@ fn default_reject(family: Family) -> Reject {
     }
 }
 
-/// Why a rule cannot reject with this kind of answer: what it tests, or its table, excludes such
-/// packets.
+/// Returns the reason why a rule can't reject with this kind of reply: its matches or its table exclude such packets.
 fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
     let tested = &parser.tested;
     match kind {
@@ -155,7 +153,7 @@ fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
     }
 }
 
-/// The kind of reject that a token after `with` names.
+/// Returns the kind of reject that a token after `with` names.
 fn find_reject(lexer: &Lexer, token: &Token) -> Option<RejectKind> {
     const WORDS: [(&str, RejectKind); 4] = [
         ("tcp", RejectKind::TcpReset),
@@ -195,7 +193,7 @@ fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
     Ok(Reject { kind, code })
 }
 
-/// Parses a statement that begins with a field: a match, a vmap, or the setting of a mark.
+/// Parses a statement that begins with a field: a match, a vmap, or a new mark.
 fn read_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
     let key = matches::key(parser)?;
     let next = parser.lexer.peek(0);
@@ -223,7 +221,7 @@ fn read_verdict(
 }
 
 /// Parses a statement.
-/// expected: for the error if none begins here.
+/// - expected: error text if no statement begins here.
 fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Failure> {
     let token = parser.lexer.peek(0);
     let place = token.place;
@@ -261,7 +259,7 @@ fn read_comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
     Ok(if text.is_empty() { None } else { Some(text) })
 }
 
-/// Whether a token ends a rule.
+/// Returns true if a token ends a rule.
 fn ends(token: &Token) -> bool {
     matches!(
         token.kind,
@@ -299,8 +297,8 @@ fn read_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Resu
     }
 }
 
-/// Parses a rule with its end into a chain.
-/// expected: for the error if none begins here.
+/// Parses a rule with its end, and adds it to a chain.
+/// - expected: error text if no rule begins here.
 pub fn read(
     parser: &mut Parser,
     table: usize,

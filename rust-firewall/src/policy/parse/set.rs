@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Named sets and maps, and elements that are added to them.
+//! Parser of named sets and maps, and of elements that are added to them.
 
 use crate::base::log::Failure;
 use crate::policy::parse::elements::{self, Shape};
@@ -26,7 +26,7 @@ struct Block {
     name: String,
     place: Place,
     comment: Option<String>,
-    /// None until type or typeof was read.
+    /// Kind of the map's values; None until type or typeof was parsed.
     maps_to: Option<MapsTo>,
     key: Option<Key>,
     types: Vec<Type>,
@@ -37,11 +37,11 @@ struct Block {
     elements: Option<Elements>,
     listed: Listed,
     learned: Elements,
-    /// The place of the first element that is a range or prefix.
+    /// Place of the first element that is a range or prefix.
     ranged: Option<Place>,
 }
 
-/// The shape of a set's elements.
+/// Returns the shape of a set's elements.
 fn shape_of(key: Option<&Key>, types: &[Type], maps_to: MapsTo) -> Shape {
     match key {
         Some(key) => elements::shape(key, maps_to, false),
@@ -56,7 +56,7 @@ fn shape_of(key: Option<&Key>, types: &[Type], maps_to: MapsTo) -> Shape {
     }
 }
 
-/// The shape of a declared set's elements.
+/// Returns the shape of a declared set's elements.
 pub fn shape(set: &Set) -> Shape {
     shape_of(set.key.as_ref(), &set.types, set.maps_to)
 }
@@ -84,7 +84,7 @@ fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
 /// Parses the fields after `typeof`.
 fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
-    parser.tested = tested(Family::Inet); // as in nft, whatever the table is
+    parser.tested = tested(Family::Inet); // like nft, whatever the table's family is
     let key = matches::key(parser)?;
     for field in &key.fields {
         let facts = field_facts(*field);
@@ -190,7 +190,7 @@ fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result
     block.ranged = elements::read(parser, &shape, &mut elements)?;
     block.elements = Some(elements);
     if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
-        return Ok(()); // as nft has it, `elements = { … } }` needs no END
+        return Ok(()); // like nft: `elements = { … } }` needs no END
     }
     parser.lexer.take_end()
 }
@@ -228,7 +228,7 @@ fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     parser.lexer.take_end()
 }
 
-/// Parses an item of a set's block that begins with a word, taken already.
+/// Parses an item of a set's block, whose first word was consumed.
 fn read_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if parser.lexer.is(word, "comment") {
         if block.comment.is_some() {
@@ -261,13 +261,13 @@ fn read_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
     }
 }
 
-/// Fails because of an element that a set without `flags interval` can't have.
+/// Returns the failure for an element that needs `flags interval`.
 fn fail_ranged(parser: &Parser, name: &str, place: Place) -> Failure {
     let text = format!("\"{name}\": ranges and prefixes need flags interval");
     parser.lexer.fail(place, text)
 }
 
-/// Checks a block by itself.
+/// Checks a block without its context.
 fn check(parser: &Parser, block: &Block, end: &Token) -> Result<(), Failure> {
     if block.maps_to.is_none() {
         return Err(parser.lexer.unexpected(end, TYPE_FIRST));
@@ -287,7 +287,7 @@ fn check(parser: &Parser, block: &Block, end: &Token) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Appends elements to those that a set has.
+/// Appends elements to a set.
 fn append(set: &mut Set, more: Elements) {
     let elements = &mut set.elements;
     elements.fields = set.types.len();
@@ -297,7 +297,7 @@ fn append(set: &mut Set, more: Elements) {
     elements.places.extend(more.places);
 }
 
-/// Whether a block declares a set as it was declared before.
+/// Returns true if a block declares a set in the same way as before.
 fn is_same(set: &Set, block: &Block) -> bool {
     set.maps_to == block.maps_to.unwrap_or(MapsTo::Set)
         && set.key == block.key
@@ -308,7 +308,7 @@ fn is_same(set: &Set, block: &Block) -> bool {
         && set.learned.ranges == block.learned.ranges
 }
 
-/// Adds a block to the set that already has this name.
+/// Adds a block to the existing set with its name.
 fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     let same = is_same(set, &block);
     let more = block.elements.unwrap_or_default();
@@ -332,7 +332,7 @@ fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if a set is one that learns too many.
+/// Fails if there are too many sets that learn.
 fn check_learning(parser: &Parser, block: &Block) -> Result<(), Failure> {
     if block.learned.count() == 0 {
         return Ok(());
@@ -346,7 +346,7 @@ fn check_learning(parser: &Parser, block: &Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Declares a set, or adds to the one that has this name.
+/// Declares a set, or adds to the existing one with its name.
 fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failure> {
     let known = parser.scopes[table].sets.get(&block.name).copied();
     if let Some(index) = known {
@@ -390,7 +390,7 @@ fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(),
     }
 }
 
-/// Parses NAME `{` items `}` of a set or map, after its word.
+/// Parses NAME `{` items `}` of a set or map, after its keyword.
 pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Failure> {
     let name = parser.name(if is_map {
         "the name of a map"

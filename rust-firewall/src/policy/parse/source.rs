@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat statx read close
-//! Reads files and checks that they are text.
+//! Reading of files, and the check that they are text.
 
 use std::fs;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ pub struct Source {
     pub identity: Option<(u64, u64)>,
 }
 
-/// Reads at most `limit` bytes of a file, and one more if there is more.
+/// Reads at most `limit` bytes of a file, plus one if it is longer.
 pub fn read(path: &str, limit: usize) -> io::Result<Source> {
     let file = fs::File::open(path)?;
     let facts = file.metadata()?;
@@ -31,13 +31,13 @@ pub fn read(path: &str, limit: usize) -> io::Result<Source> {
     })
 }
 
-/// The C library's text for why reading failed.
+/// Returns the C library's text for an error of reading.
 pub fn reason(error: &io::Error) -> String {
     strerror(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
 }
 
-/// Makes bytes a text. Fails with the bytes, the place of the first that no text has (NUL, or not
-/// UTF-8, RFC 3629), and why it has not.
+/// Converts bytes to a text. Fails with the bytes, the offset of the first invalid one (NUL, or not UTF-8, RFC 3629),
+/// and the error.
 pub fn check(bytes: Vec<u8>) -> Result<String, (Vec<u8>, usize, String)> {
     let nul = bytes.iter().position(|byte| *byte == 0);
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -51,7 +51,7 @@ pub fn check(bytes: Vec<u8>) -> Result<String, (Vec<u8>, usize, String)> {
     }
 }
 
-/// The place of a byte in a text.
+/// Returns the place of a byte in a text.
 pub fn place(file: usize, bytes: &[u8], at: usize) -> Place {
     let before = &bytes[..at];
     let line = before.iter().filter(|byte| **byte == b'\n').count();

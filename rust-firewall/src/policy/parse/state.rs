@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the parser's files share: the lexer, the policy so far, names, and what the rule being read
-//! has tested.
+//! State of the parser: the lexer, the policy so far, names, and properties that the current rule has tested.
 
 use std::collections::HashMap;
 
@@ -17,32 +16,32 @@ pub const NFPROTO_IPV6: u16 = 10;
 pub const PROTOCOL_ICMP: u16 = 1;
 pub const PROTOCOL_TCP: u16 = 6;
 pub const PROTOCOL_UDP: u16 = 17;
-/// Nothing is known of a packet's protocol yet; several are possible, so that no field of one may
-/// be used.
+/// Nothing is known about a packet's protocol yet; or several are possible, so that no field of one of them may be
+/// used.
 pub const TESTED_ANY: u16 = 0;
 pub const TESTED_SEVERAL: u16 = 256;
 
-/// Statements of a rule, which nf_tables keeps in at most 128 expressions of 4095 bytes together.
+/// Maximum number of statements of a rule: nf_tables has room for 128 expressions of 4095 bytes together.
 pub const STATEMENTS_MAX: usize = 32;
-/// Fields of a rule, likewise; a mark that is set counts as one.
+/// Maximum number of fields of a rule, for the same reason; setting the mark counts as one.
 pub const FIELDS_MAX: u32 = 24;
 
-/// Declarations of a table, by name.
+/// Names declared in a table.
 #[derive(Debug, Default)]
 pub struct Scope {
     pub chains: HashMap<String, u32>,
     pub sets: HashMap<String, u32>,
 }
 
-/// Properties of a rule's packets that the statements so far imply.
+/// Properties of a rule's packets that its statements so far imply.
 #[derive(Clone, Copy, Debug)]
 pub struct Tested {
     pub family: Family,
-    /// NFPROTO_* or TESTED_*.
+    /// Protocol of layer 3: NFPROTO_* or TESTED_*.
     pub layer3: u16,
-    /// PROTOCOL_*, another protocol's number or TESTED_*.
+    /// Protocol of layer 4: PROTOCOL_*, another protocol's number, or TESTED_*.
     pub protocol: u16,
-    /// How many fields it looked at.
+    /// Number of fields that it has read.
     pub fields: u32,
 }
 
@@ -51,13 +50,12 @@ pub struct Parser {
     pub lexer: Lexer,
     pub policy: Policy,
     pub tables: HashMap<(&'static str, String), u32>,
-    /// One a table.
+    /// Declared names, one scope per table.
     pub scopes: Vec<Scope>,
     pub rules: usize,
     pub elements: usize,
     pub base_chains: u32,
-    /// The place of each @NAME in a rule. The index of the set in a match is one into this until it
-    /// is resolved.
+    /// Place of each @NAME in a rule. Until it is resolved, the index of the set in a match is an index into this.
     pub set_places: Vec<Place>,
     pub tested: Tested,
 }
@@ -77,7 +75,7 @@ impl Parser {
         }
     }
 
-    /// Parses a name of the policy's own: a word that is not reserved.
+    /// Parses a new name: a word that is not reserved.
     pub fn name(&mut self, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Word {
@@ -101,7 +99,7 @@ impl Parser {
         Ok(self.lexer.text(&token).to_owned())
     }
 
-    /// Consumes a sign or fails.
+    /// Consumes a sign, or fails.
     pub fn sign(&mut self, sign: Sign, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Sign(sign) {
@@ -110,7 +108,7 @@ impl Parser {
         Ok(token)
     }
 
-    /// Consumes a word or fails.
+    /// Consumes a word, or fails.
     pub fn word(&mut self, word: &str, expected: &str) -> Result<(), Failure> {
         let token = self.lexer.take();
         if !self.lexer.is(&token, word) {
@@ -138,8 +136,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Notes that the rule looks at a field. Fails, at the token, if what the rule tested before
-    /// excludes the field.
+    /// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
     pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
         let facts = field_facts(field);
         if self.tested.fields == FIELDS_MAX {
@@ -178,7 +175,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Parses the part after `define` or `include`. Gives whether word is one of them.
+    /// Parses the part after `define` or `include`. Returns false if word is neither of them.
     pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
         if self.lexer.is(word, "define") {
             directive::define(&mut self.lexer)?;
@@ -192,7 +189,7 @@ impl Parser {
     }
 }
 
-/// The name of a protocol that fields need.
+/// Returns the name of a protocol that fields need.
 fn protocol_name(protocol: u16) -> &'static str {
     match protocol {
         PROTOCOL_ICMP => "icmp",
@@ -202,7 +199,7 @@ fn protocol_name(protocol: u16) -> &'static str {
     }
 }
 
-/// Implied properties of packets before a rule's first statement.
+/// Returns the properties before a rule's first statement.
 pub fn tested(family: Family) -> Tested {
     Tested {
         family,
@@ -216,12 +213,12 @@ pub fn tested(family: Family) -> Tested {
     }
 }
 
-/// Whether what is known excludes what is needed.
+/// Returns true if the known protocol excludes the needed one.
 pub fn excludes(known: u16, needed: u16) -> bool {
     known != TESTED_ANY && needed != TESTED_ANY && known != needed
 }
 
-/// Notes what a match says of the protocol.
+/// Records the protocol that a match implies.
 pub fn learn(known: &mut u16, told: u16) {
     if told != TESTED_ANY {
         *known = if excludes(*known, told) {
