@@ -246,7 +246,7 @@ static char *answer_drain(struct control *control, const struct control_request 
     return control_answer_drain(request->seconds, waiting);
 }
 
-/// Gives a client's connection to the event receivers. Returns NULL, or the error answer if that
+/// Passes a client's connection to the event receivers. Returns NULL, or the error answer if that
 /// failed.
 static char *hand_to_tail(struct control *control, struct control_client *client,
                           const struct control_request *request) {

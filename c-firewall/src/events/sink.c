@@ -309,7 +309,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
     return sink->fd >= 0;
 }
 
-/// Takes over the pending lines if all earlier ones have been written.
+/// Swaps in the pending lines if all earlier ones have been written.
 /// - Returns true if there is something to write.
 static bool take(struct events_sink *sink, pthread_mutex_t *lock) {
     const struct events_lines written = sink->writing;

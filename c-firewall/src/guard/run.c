@@ -168,7 +168,7 @@ static bool watch(const struct guarding *guarding) {
 
         if (word == GUARD_BYE || word < 0)
             return word == GUARD_BYE || !began;
-        // Looks from before the command no longer hold: packets were answered in between.
+        // Earlier looks no longer hold: packets were answered in between.
         if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
         if (word == 0) {

@@ -30,7 +30,7 @@ struct guard_watch_look {
 
 /// Observed state of a queue. Zeroed = nothing observed.
 struct guard_watch {
-    // Looks without progress, the oldest first.
+    // All looks without progress, the oldest first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
     uint32_t count; // number of looks
     bool has_head;

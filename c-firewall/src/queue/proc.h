@@ -28,10 +28,8 @@ struct queue_figures {
     uint32_t queue_full;
     // Number of packets dropped because the owner's socket was full (user_dropped).
     uint32_t user_drop;
-    uint32_t
-        // ID of the last packet (id_sequence): the number of all packets meant for the owner's
-        // socket.
-        offered;
+    // ID of the last packet (id_sequence): the number of all packets meant for the owner's socket.
+    uint32_t offered;
 };
 
 /// Process that owns a netlink socket.

@@ -13,8 +13,8 @@ enum {
     // Room in a slot for all attributes except payload and NFQA_CT, in bytes.
     QUEUE_OVERHEAD_BYTES = 512,
     QUEUE_SOCKET_SLOT_ALIGN = 64, // alignment of a slot, in bytes: a cache line
-    QUEUE_SOCKET_ACK_SECONDS =
-        1, // maximum time for the answer to a configuration request (SO_RCVTIMEO), in seconds
+    // Maximum time for the answer to a configuration request (SO_RCVTIMEO), in seconds.
+    QUEUE_SOCKET_ACK_SECONDS = 1,
 };
 
 /// A message in the arena. Borrowed until the next receive call.

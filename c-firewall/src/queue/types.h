@@ -108,7 +108,7 @@ struct queue;
 struct queue_backend {
     const char *verdict_call;         // name of the system call that sends verdicts
     int (*open)(struct queue *queue); // creates and binds the netlink socket, sets queue.socket.fd
-    // Takes over a bound socket, unless it fails; NULL if the backend can't.
+    // Adopts a bound socket, unless it fails; NULL if the backend can't.
     int (*adopt)(struct queue *queue, int fd);
     // Executes a configuration request: sends it, and waits for the acknowledgement.
     int (*request)(struct queue *queue, enum queue_request request);

@@ -242,7 +242,7 @@ fn second(client: &ControlClient) -> Result<OwnedFd, Errno> {
     fd.map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
 }
 
-/// Gives a client's connection to the event receivers. Returns the error answer if that failed.
+/// Passes a client's connection to the event receivers. Returns the error answer if that failed.
 fn hand_to_tail(
     actions: &mut dyn ControlActions,
     client: &mut ControlClient,

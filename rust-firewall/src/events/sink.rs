@@ -368,7 +368,7 @@ fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
     sink.fd.is_some()
 }
 
-/// Takes over the pending lines if all earlier ones have been written. Returns true if there is something to write.
+/// Swaps in the pending lines if all earlier ones have been written. Returns true if there is something to write.
 /// - swap: calls `swap` under the lock.
 fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64) -> bool {
     if sink.written < sink.writing.len() {

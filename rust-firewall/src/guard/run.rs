@@ -212,7 +212,7 @@ fn watch(guarding: &mut Guarding) -> bool {
         match word {
             Word::Says(guard::BYE) => return true,
             Word::HangsUp => return !began,
-            // Looks from before the command no longer hold: packets were answered in between.
+            // Earlier looks no longer hold: packets were answered in between.
             Word::Says(word) => {
                 held = word == guard::HOLD;
                 began = began || !held;

@@ -26,7 +26,7 @@ struct GuardLook {
 /// Observed state of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
-    /// Looks without progress, the oldest first.
+    /// All looks without progress, the oldest first.
     looks: Vec<GuardLook>,
     /// Id of the first message in the socket at the last look.
     head: Option<u32>,
