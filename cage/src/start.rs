@@ -21,6 +21,9 @@ use crate::settings::{Settings, Source};
 use crate::uplink::Uplink;
 use crate::{policy, queue_rules, refused, settle, sockets, stage};
 
+/// Number of probes for a duplicate of an IPv6 address, for interfaces made later (kernel: ip-sysctl, accept_dad).
+const DUPLICATE_PROBES: &str = "/proc/sys/net/ipv6/conf/default/accept_dad";
+
 /// A cage whose firewall and uplink are ready, and whose command waits for its order.
 pub struct Cage {
     pub channel: OwnedFd,
@@ -128,6 +131,9 @@ fn network(
     made: &mpsc::Sender<Made>,
 ) -> Result<Networked, Failure> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID).map_err(refused::namespaces)?;
+    // Nobody else is on the tap. Without probes its addresses don't change once the command runs: a browser gives up its
+    // requests when they do. In a container whose /proc/sys is read-only they do change, a second after the start.
+    let _ = fs::write(DUPLICATE_PROBES, "0");
     let open = |path: &str| File::open(path).map_err(Failure::at(path));
     let network = open("/proc/thread-self/ns/net")?;
     let hold = start_hold(&settings.command, channel)?;

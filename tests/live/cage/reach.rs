@@ -15,6 +15,7 @@ use super::scene::{Said, Scene, BAD, GOOD, SHARED};
 pub const ROWS: &[Row] = &[
     ("allow", 180, allow),
     ("addresses", 120, addresses),
+    ("addresses-are-final", 120, final_addresses),
     ("slirp4netns", 120, slirp),
     ("root", 120, root),
     ("policy", 120, policy),
@@ -156,6 +157,17 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         let said = scene.shell(&[], &curl(words))?;
         ensure!(said.code != Some(0), "{words} came through: {}", said.all());
     }
+    Ok(())
+}
+
+/// The command's own addresses don't change once it runs: a browser gives up its requests when one does.
+fn final_addresses(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let tentative = "ip address show dev uplink; echo; ip address show dev uplink tentative";
+    let said = scene.shell(&ALLOW, tentative)?;
+    let (all, tentative) = said.code(0)?.split_once("\n\n").context("two lists")?;
+    ensure!(all.contains("inet6 fe80"), "{all}");
+    ensure!(tentative.is_empty(), "{tentative}");
     Ok(())
 }
 
