@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What cages are for: real clients fetch from servers of ours what is allowed, and learn at once what is not.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{bail, ensure, Context};
@@ -83,24 +82,20 @@ fn git_https(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &format!("cd home; rm -rf repo; GIT_SSL_CAINFO={cert} git clone -q https://good.example/repo.git; cat repo/a"))
 }
 
-/// A server of SSH, and a key of the user's.
+/// A server of SSH, and a key of the user's. The server sees a folder of ours in place of root's keys.
 fn git_ssh(twin: Twin) -> anyhow::Result<()> {
     let mut scene = Scene::new(twin)?;
-    if !Path::new("/usr/sbin/sshd").exists() {
-        return Err(skip("there is no sshd: apt install openssh-server"));
-    }
     make_repository(&scene)?;
     let folder = scene.folder.path().display().to_string();
     make(
         &scene,
         &format!(
-            "mkdir -p /run/sshd; ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f home/id; chown {USER}:{USER} home/id
-             printf '%s\\n' 'Port 22' 'HostKey {folder}/host' 'AuthorizedKeysFile {folder}/home/id.pub' 'StrictModes no' 'UsePAM no' \
-                 'PidFile none' 'PermitRootLogin yes' 'PasswordAuthentication no' > sshd.conf"
+            "dropbearkey -t ed25519 -f host >/dev/null; ssh-keygen -q -t ed25519 -N '' -f home/id; chown {USER}:{USER} home/id
+             mkdir -m 700 -p root/.ssh; cp home/id.pub root/.ssh/authorized_keys"
         ),
     )?;
-    let conf = scene.folder.file("sshd.conf");
-    scene.serve("sshd", &["/usr/sbin/sshd", "-D", "-e", "-f", &conf], 22)?;
+    let lines = format!("mount --bind {folder}/root /root; exec dropbear -F -E -s -p 22 -r {folder}/host -P {folder}/dropbear.pid");
+    scene.serve("dropbear", &["unshare", "--mount", "sh", "-ec", &lines], 22)?;
     let ssh = "ssh -F none -i id -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=20";
     let lines = format!("cd home; rm -rf repo; GIT_SSH_COMMAND='{ssh}' git clone -q ssh://root@good.example{folder}/www/repo.git; cat repo/a");
     both(&scene, false, "root@good.example:22", &lines)
