@@ -106,7 +106,11 @@ impl Finder<'_> {
             );
         }
         if base.kind != "filter" {
-            let reason = format!("names in a chain of type {}", base.kind);
+            let why = match base.kind.as_str() {
+                "nat" => ", which a connection's first packet passes, before it has a name",
+                _ => "",
+            };
+            let reason = format!("names in a chain of type {}{why}", base.kind);
             return refuse(reason, "ask for names in a chain of type filter");
         }
         if mirrored(&base.hook).is_none() {

@@ -3,20 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::ops::Range;
 
 use crate::class::Classes;
 use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
 use crate::marks::Layout;
-use crate::names::{Ask, NameRule, Names};
+use crate::names::{NameRule, Names};
 use crate::reach::Ways;
-use crate::verdicts::Verdicts;
-use crate::{unknown, Options, Queue, Undecided};
+use crate::replace::{bytes, Edit};
+use crate::{Options, Queue};
 
 /// How far in front of the policy classes are kept.
 const KEEP_BEFORE: i32 = 2;
-/// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
-const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
 
 /// Match of all packets but datagrams, for the front of other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
@@ -32,71 +29,11 @@ pub struct Kernel<'a> {
     pub classes: &'a Classes,
     pub layout: Layout,
     pub options: &'a Options,
+    /// Edits for each rule with names.
+    pub replaced: &'a [Vec<Edit>],
 }
 
 impl Kernel<'_> {
-    /// The test that takes the place of names.
-    pub fn test(&self, rule: &NameRule, asks: &[&Ask]) -> String {
-        let numbers = self.classes.of(asks).into_iter();
-        let leads = numbers.map(|number| (number, "continue"));
-        self.vmap(rule, asks, &leads.collect::<Vec<_>>())
-    }
-
-    /// The map by classes that takes the place of one by names.
-    pub fn map(&self, rule: &NameRule, map: &Verdicts) -> String {
-        let keys: Vec<&Ask> = map.elements.iter().map(|(ask, _)| ask).collect();
-        let numbers = (1..).take(self.classes.vectors.len());
-        let leads = numbers.filter_map(|number| Some((number, map.of(self.classes, number)?)));
-        self.vmap(rule, &keys, &leads.collect::<Vec<_>>())
-    }
-
-    /// A map from the connection's class to a verdict.
-    /// - leads: classes by number, and their verdicts
-    fn vmap(&self, rule: &NameRule, asks: &[&Ask], leads: &[(u32, &str)]) -> String {
-        let own = &self.ways.tree.rules[rule.rule];
-        let is_transport = self.ways.own(own).iter().any(|found| found.is_transport());
-        let is_dns = asks.iter().any(|ask| ask.field.starts_with("dns"));
-        let gate = match (is_dns, is_transport) {
-            (true, true) => "th dport 53 ",
-            (true, false) => &format!("{GATE} th dport 53 "),
-            (false, true) => "",
-            (false, false) => &format!("{GATE} "),
-        };
-        let layout = &self.layout;
-        let open = unknown::verdict(self.ways, rule.rule);
-        let undecided = match self.options.undecided {
-            Undecided::Accept => open,
-            Undecided::Drop => Some("drop"),
-        };
-        let unreadable = match self.options.unknown_open {
-            true => open,
-            false => Some("drop"),
-        };
-        let element = |(mark, verdict): (u32, &str)| format!("{mark:#010x} : {verdict}");
-        let known = leads
-            .iter()
-            .map(|(number, verdict)| (layout.class(*number), *verdict));
-        let all = undecided
-            .map(|verdict| (0, verdict))
-            .into_iter()
-            .chain(known);
-        let all = all.chain(unreadable.map(|verdict| (layout.unreadable(), verdict)));
-        let elements: Vec<String> = all.map(element).collect();
-        // nft takes no empty map: two matches that exclude each other.
-        if elements.is_empty() {
-            return format!(
-                "{gate}ct mark & {:#010x} == {:#010x} ct mark & {0:#010x} == 0",
-                layout.class_mask(),
-                layout.unreadable()
-            );
-        }
-        format!(
-            "{gate}ct mark & {:#010x} vmap {{ {} }}",
-            layout.class_mask(),
-            elements.join(", ")
-        )
-    }
-
     /// Action for packets without a connection.
     fn lost(&self) -> &'static str {
         match self.options.unknown_open {
@@ -117,7 +54,7 @@ impl Kernel<'_> {
             format!("{:#010x} : goto stage-undecided", layout.said_undecided()),
             format!("{:#010x} : goto stage-unreadable", layout.said_unreadable()),
         ];
-        for number in (1..).take(self.classes.vectors.len()) {
+        for number in self.classes.numbers() {
             let class = generation | layout.class(number);
             elements.push(format!("{class:#010x} : goto stage-class-{number}"));
             elements.push(format!(
@@ -203,7 +140,7 @@ impl Kernel<'_> {
         };
         keep("undecided".to_owned(), "", 0);
         keep("unreadable".to_owned(), "", layout.unreadable());
-        for number in (1..).take(self.classes.vectors.len()) {
+        for number in self.classes.numbers() {
             let class = generation | layout.class(number);
             let settled = class | layout.settled();
             let stays = format!(
@@ -248,7 +185,7 @@ impl Kernel<'_> {
         );
         let asks = |rule: &NameRule| self.classes.of_rule(rule);
         let meant: BTreeSet<u32> = self.names.rules.iter().flat_map(asks).collect();
-        let numbers = (1..).take(self.classes.vectors.len());
+        let numbers = self.classes.numbers();
         let free: Vec<u32> = numbers.filter(|number| !meant.contains(number)).collect();
         let classes = if free.is_empty() { vec![0] } else { free };
         let mark = |number: &u32| generation | layout.class(*number) | layout.settled();
@@ -256,7 +193,7 @@ impl Kernel<'_> {
     }
 
     /// The edits that keep connections out of flowtables while a rule with names may still drop their packets.
-    fn flow_edits(&self) -> Vec<(Range<usize>, String)> {
+    fn flow_edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);
         if !hooks::queued(self.tables).iter().any(forwards) {
@@ -285,35 +222,15 @@ impl Kernel<'_> {
             .collect()
     }
 
-    /// The edits that take names out of the policy: bytes of the text, and what stands there instead.
-    fn edits(&self) -> Vec<(Range<usize>, String)> {
+    /// The edits that take names out of the policy.
+    fn edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
-        let bytes = |range: &Range<usize>| tokens.start(range.start)..tokens.end_before(range.end);
         let parts = self.names.sets.iter().flat_map(|set| &set.parts);
-        let mut edits: Vec<_> = parts
-            .chain(&self.names.maps)
-            .map(|part| (bytes(&tree.sets[*part].tokens), String::new()))
-            .collect();
-        for rule in &self.names.rules {
-            if let Some(map) = &rule.verdicts {
-                edits.push((bytes(&map.tokens), self.map(rule, map)));
-            }
-            let places: BTreeSet<usize> = rule.asks.iter().map(|ask| ask.place).collect();
-            for place in places {
-                let asks: Vec<&Ask> = rule.asks.iter().filter(|ask| ask.place == place).collect();
-                let test = self.test(rule, &asks);
-                // The test replaces a name there.
-                let is_here = |ask: &&Ask| ask.tokens.end == place;
-                let (here, others): (Vec<&Ask>, Vec<&Ask>) = asks.into_iter().partition(is_here);
-                edits.extend(others.iter().map(|ask| (bytes(&ask.tokens), String::new())));
-                let at = tokens.end_before(place);
-                edits.push(match here.first() {
-                    Some(ask) => (bytes(&ask.tokens), test),
-                    None => (at..at, format!(" {test}")),
-                });
-            }
-        }
-        edits.extend(self.flow_edits());
+        let sets = parts
+            .chain(&self.names.keyed)
+            .map(|part| (bytes(tokens, &tree.sets[*part].tokens), String::new()));
+        let rules = self.replaced.iter().flatten().cloned();
+        let mut edits: Vec<Edit> = sets.chain(rules).chain(self.flow_edits()).collect();
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
     }

@@ -5,22 +5,26 @@
 //! the firewall notes the class of the connection's names; chains in front of the policy send it the packets that may still
 //! change a name.
 
+mod boxes;
 mod class;
 mod daemon;
 mod hooks;
 mod kernel;
+mod key;
 mod lists;
+mod lookup;
 mod marks;
 mod matches;
 mod names;
 mod nat;
+mod others;
 mod probe;
 mod reach;
+mod replace;
 mod source;
 mod token;
 mod tree;
 mod unknown;
-mod verdicts;
 mod warning;
 
 use std::fmt;
@@ -30,6 +34,7 @@ use kernel::Kernel;
 use marks::Layout;
 pub use nat::without_nat;
 use reach::Ways;
+use replace::{Edit, Replacer};
 pub use source::{file, text, Place, Source};
 use token::Tokens;
 
@@ -181,31 +186,30 @@ pub struct Split {
 /// Writes what becomes of rules.
 fn explain(source: &Source, kernel: &Kernel) -> Vec<SplitRule> {
     let tokens = kernel.ways.tokens;
-    let rule = |found: &names::NameRule| {
+    let rule = |(found, edits): (&names::NameRule, &Vec<Edit>)| {
         let range = &kernel.ways.tree.rules[found.rule].tokens;
-        let places: std::collections::BTreeSet<usize> =
-            found.asks.iter().map(|ask| ask.place).collect();
-        let of = |place: &usize| {
-            found
-                .asks
-                .iter()
-                .filter(|ask| ask.place == *place)
-                .collect::<Vec<_>>()
-        };
-        let tests = places.iter().map(|place| kernel.test(found, &of(place)));
-        let map = found.verdicts.iter().map(|map| kernel.map(found, map));
+        let mut edits: Vec<&Edit> = edits.iter().filter(|(_, text)| !text.is_empty()).collect();
+        edits.sort_by_key(|(bytes, _)| bytes.start);
         SplitRule {
             place: source.place(tokens.start(range.start)),
             text: tokens.text_of(range).to_owned(),
-            tests: tests.chain(map).collect(),
+            tests: edits
+                .iter()
+                .map(|(_, text)| text.trim().to_owned())
+                .collect(),
             classes: kernel.classes.of_rule(found),
         }
     };
-    kernel.names.rules.iter().map(rule).collect()
+    kernel
+        .names
+        .rules
+        .iter()
+        .zip(kernel.replaced)
+        .map(rule)
+        .collect()
 }
 
 fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
-    let numbers = (1..).take(classes.vectors.len());
     let class = |number| Class {
         number,
         mark: layout.class(number),
@@ -215,7 +219,7 @@ fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
             .map(|text| text.to_string())
             .collect(),
     };
-    numbers.map(class).collect()
+    classes.numbers().map(class).collect()
 }
 
 /// Bits of marks for the classes, or the rules that occupy them.
@@ -255,6 +259,13 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         tree: &tree,
     };
     let tables = hooks::find(&ways, &names, options)?;
+    let replacer = Replacer {
+        ways: &ways,
+        classes: &classes,
+        layout,
+        options,
+    };
+    let replaced = replace::edits(&replacer, &names.rules)?;
     let kernel = Kernel {
         ways: &ways,
         tables: &tables,
@@ -262,6 +273,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         classes: &classes,
         layout,
         options,
+        replaced: &replaced,
     };
     let queued = hooks::queued(&tables);
     Ok(Split {
@@ -366,7 +378,9 @@ mod tests {
         let split = split_text(rules, &Options::default()).unwrap();
         assert!(!split.kernel.contains("map m {"), "{}", split.kernel);
         assert!(
-            split.kernel.contains(" : drop, 0x00060000 : drop }"),
+            split
+                .kernel
+                .contains(" { 0x00060000 : drop, 0x00040000 : drop }"),
             "{}",
             split.kernel
         );

@@ -103,7 +103,7 @@ fn is_value(tokens: &Tokens, at: usize) -> bool {
 /// End of the right side of a comparison: `[OP] VALUE[-VALUE][,VALUE]...`, `[OP] @SET`, `[OP] {…}`. None if it is
 /// something else.
 pub fn right_end(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
-    let mut at = start + usize::from(OPERATORS.contains(&tokens.get(start)));
+    let mut at = start + usize::from(is_operator(tokens.get(start)));
     if at >= end {
         return None;
     }
@@ -183,29 +183,44 @@ const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
 /// Tokens before a value, which may be a word that begins something elsewhere: `ct status dnat`.
 const BEFORE_VALUES: [&str; 9] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status"];
 /// Words that begin a match.
-const BEGINNINGS: [&str; 27] = [
+const BEGINNINGS: [&str; 21] = [
     "meta", "ct", "ip", "ip6", "tcp", "udp", "udplite", "th", "icmp", "icmpv6", "igmp", "sctp",
-    "dccp", "ah", "esp", "comp", "ether", "vlan", "iif", "oif", "iifname", "oifname", "skuid",
-    "skgid", "fib", "socket", "exthdr",
+    "dccp", "ah", "esp", "comp", "ether", "vlan", "fib", "socket", "exthdr",
 ];
+/// Words that are a field alone.
+const ALONE: [&str; 6] = ["iif", "oif", "iifname", "oifname", "skuid", "skgid"];
+
+/// Whether a word is a field alone.
+pub fn is_alone(word: &str) -> bool {
+    ALONE.contains(&word)
+}
+
+/// Whether a word begins a field.
+pub fn begins(word: &str) -> bool {
+    BEGINNINGS.contains(&word) || is_alone(word)
+}
+
+/// Whether a word compares a field with a value.
+pub fn is_operator(word: &str) -> bool {
+    OPERATORS.contains(&word)
+}
 
 /// The token behind the match that begins at one, be it known or not; it has no effect. None if something else begins there.
 pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     if let Some(found) = read(tokens, start, end) {
         return Some(found.tokens.end);
     }
-    let begins = |at: usize| {
+    let begins_next = |at: usize| {
         let word = tokens.get(at);
-        let is_first = EFFECTS.contains(&word)
-            || BEGINNINGS.contains(&word)
-            || names::is_field(word, tokens.get(at + 1));
+        let is_first =
+            EFFECTS.contains(&word) || begins(word) || names::is_field(word, tokens.get(at + 1));
         is_first && !BEFORE_VALUES.contains(&tokens.get(at - 1))
     };
     if start >= end || EFFECTS.contains(&tokens.get(start)) {
         return None;
     }
     let mut at = start;
-    while at < end && (at == start || !begins(at)) {
+    while at < end && (at == start || !begins_next(at)) {
         at = match tokens.get(at) {
             "{" => tokens.behind_braces(at),
             word if INSIDE_EFFECTS.contains(&word) => return None,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Finds what a policy asks of names: the matches of rules, and the sets of names.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::key::{self, Use};
+use crate::lookup::{self, Lookup};
 use crate::matches;
 use crate::token::{Kind, Tokens};
 use crate::tree::{self, Set, Tree};
-use crate::verdicts::{self, Verdicts};
 use crate::Refusal;
 
 /// Protocols and their fields (rules/policy/GRAMMAR.md, Names).
@@ -15,6 +17,9 @@ const FIELDS: [(&str, &[&str]); 3] = [
     ("http", &["host", "method"]),
     ("dns", &["name", "type"]),
 ];
+
+/// Fields that are the name of a host.
+const HOSTS: [&str; 3] = ["tls sni", "http host", "dns name"];
 
 /// A match that asks for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,23 +39,34 @@ pub struct NameRule {
     /// Into `Tree::rules`.
     pub rule: usize,
     pub asks: Vec<Ask>,
-    /// The map by which it ends.
-    pub verdicts: Option<Verdicts>,
+    pub lookup: Option<Lookup>,
 }
 
 impl NameRule {
-    /// All that it asks, with the keys of its map.
+    /// All that it asks, with the elements of its lookup.
     pub fn all(&self) -> impl Iterator<Item = &Ask> {
-        let keys = self.verdicts.iter().flat_map(|map| &map.elements);
-        self.asks.iter().chain(keys.map(|(ask, _)| ask))
+        let elements = self.lookup.iter().flat_map(|lookup| &lookup.elements);
+        self.asks
+            .iter()
+            .chain(elements.flat_map(|element| &element.asks))
     }
 
     /// The first token that asks for a name.
     pub fn start(&self) -> usize {
-        let map = self.verdicts.iter().map(|map| map.tokens.start);
-        let all = self.asks.iter().map(|ask| ask.tokens.start).chain(map);
+        let lookup = self.lookup.iter().map(|lookup| lookup.tokens.start);
+        let all = self.asks.iter().map(|ask| ask.tokens.start).chain(lookup);
         all.min().unwrap_or(0)
     }
+}
+
+/// A set of names that the splitter makes, of a lookup's elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The first of its elements.
+    pub token: usize,
+    pub field: String,
+    pub name: String,
+    pub values: Vec<String>,
 }
 
 /// A set of names, which the firewall has and the kernel doesn't.
@@ -66,8 +82,8 @@ pub struct NameSet {
 pub struct Names {
     pub rules: Vec<NameRule>,
     pub sets: Vec<NameSet>,
-    /// Into `Tree::sets`: maps from names to verdicts.
-    pub maps: Vec<usize>,
+    /// Into `Tree::sets`: maps from names, and sets of names with other fields. Lookups have their elements.
+    pub keyed: Vec<usize>,
 }
 
 /// Whether two words are a field of names.
@@ -80,40 +96,34 @@ fn is_asked(tokens: &Tokens, at: usize) -> bool {
     tokens.kind(at) == Kind::Word && is_field(tokens.get(at), tokens.get(at + 1))
 }
 
+/// Types that only names have.
+const TYPES: [&str; 4] = ["hostname", "tls_version", "http_method", "dns_type"];
+
 /// Element type of a set.
 enum SetKind {
     Names,
-    Verdicts,
-    NamesWithOthers,
+    /// A map from names, or names with other fields.
+    Keyed,
     Learns,
     Other,
 }
 
 fn set_kind(tokens: &Tokens, set: &Set) -> SetKind {
-    let inner = set.inner.clone();
-    let is_of_names = |at: usize| tokens.get(at) == "hostname" || is_asked(tokens, at);
-    if inner
-        .clone()
-        .any(|at| tokens.get(at) == "learn" && tokens.get(at + 1) == "dns")
-    {
+    let learns = |at: usize| tokens.get(at) == "learn" && tokens.get(at + 1) == "dns";
+    if set.inner.clone().any(learns) {
         return SetKind::Learns;
     }
-    let Some(first) = inner.clone().find(|at| is_of_names(*at)) else {
+    let is_type = |at: &usize| ["type", "typeof"].contains(&tokens.get(*at));
+    let Some(first) = set.inner.clone().find(is_type).map(|at| at + 1) else {
         return SetKind::Other;
     };
-    let last = first
-        + if tokens.get(first) == "hostname" {
-            1
-        } else {
-            2
-        };
-    let is_alone =
-        ["type", "typeof"].contains(&tokens.get(first - 1)) && tokens.kind(last) == Kind::End;
-    let leads = tokens.get(last) == ":" && tokens.get(last + 1) == "verdict";
-    match (is_alone, leads) {
-        (true, _) => SetKind::Names,
-        (false, true) => SetKind::Verdicts,
-        (false, false) => SetKind::NamesWithOthers,
+    let mut words = first..tokens.statement_end(first);
+    let is_named = |at: usize| TYPES.contains(&tokens.get(at)) || is_asked(tokens, at);
+    let count = words.len();
+    match (words.any(is_named), is_asked(tokens, first), count) {
+        (false, ..) => SetKind::Other,
+        (true, true, 2) | (true, false, 1) => SetKind::Names,
+        _ => SetKind::Keyed,
     }
 }
 
@@ -130,28 +140,18 @@ fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refu
             let map = &tree.sets[*map];
             map.table == set.table && map.name == set.name
         };
-        if names.maps.iter().any(is_same) {
-            names.maps.push(number);
+        if names.keyed.iter().any(is_same) {
+            names.keyed.push(number);
             continue;
         }
-        let refuse = |reason, cure| Err(Refusal::at(tokens, set.tokens.start, reason, cure));
         let parts = vec![number];
         match set_kind(tokens, set) {
             SetKind::Names => sets.push(NameSet { parts, name }),
-            SetKind::Verdicts => names.maps.push(number),
-            SetKind::NamesWithOthers => {
-                let cure = "write a rule for each, with the name as a match of its own";
-                return refuse(
-                    "a map of names to values, or a set of names with other fields",
-                    cure,
-                );
-            }
+            SetKind::Keyed => names.keyed.push(number),
             SetKind::Learns => {
+                let reason = "a set that learns from DNS can't be filled in the kernel yet";
                 let cure = "let the firewall decide the whole policy (--policy)";
-                return refuse(
-                    "a set that learns from DNS can't be filled in the kernel yet",
-                    cure,
-                );
+                return Err(Refusal::at(tokens, set.tokens.start, reason, cure));
             }
             SetKind::Other => {}
         }
@@ -178,12 +178,6 @@ fn read_ask(
         let cure = "write a rule for each, with the name as a match of its own";
         return Err(refuse("a name in a concatenation", cure));
     }
-    if ["map", "vmap"].contains(&tokens.get(start)) {
-        return Err(refuse(
-            "a name in a map",
-            "write a rule for each verdict, with a set of its names",
-        ));
-    }
     let is_whether = ["exists", "missing"].contains(&tokens.get(start));
     let found = match is_whether {
         true => Some(start + 1),
@@ -208,50 +202,74 @@ fn read_ask(
     })
 }
 
-/// Inserts the tests of classes after all other matches of their rules, so that what a rule may accept while a name is unknown is
-/// what the others match.
-fn place_asks(tokens: &Tokens, asks: &mut [Ask], end: usize) {
-    for number in 0..asks.len() {
-        let mut at = asks[number].tokens.end;
-        loop {
-            if let Some(ask) = asks.iter().find(|ask| ask.tokens.start == at) {
-                at = ask.tokens.end;
-            } else if let Some(behind) = matches::behind(tokens, at, end) {
-                at = behind;
-            } else {
-                break;
-            }
+/// Position of a class's test: after all other matches of the rule, so that what a rule may accept while a name is unknown is what
+/// the others match.
+/// - pure: matches of names
+fn place(tokens: &Tokens, pure: &[Range<usize>], start: usize, end: usize) -> usize {
+    let mut at = start;
+    loop {
+        let name = pure.iter().find(|range| range.start == at);
+        match name
+            .map(|range| range.end)
+            .or_else(|| matches::behind(tokens, at, end))
+        {
+            Some(behind) => at = behind,
+            None => return at,
         }
-        asks[number].place = at;
     }
+}
+
+/// Matches of whether there is a name, for a lookup that holds where no element does.
+fn existence(lookup: &Lookup) -> Vec<Ask> {
+    let asks = lookup.elements.iter().flat_map(|element| &element.asks);
+    let hosts: BTreeSet<&str> = asks
+        .filter(|ask| HOSTS.contains(&ask.field.as_str()))
+        .map(|ask| ask.field.as_str())
+        .collect();
+    let ask = |field: &str| Ask {
+        tokens: lookup.tokens.end..lookup.tokens.end,
+        field: field.to_owned(),
+        text: format!("{field} exists"),
+        place: lookup.tokens.end,
+    };
+    hosts.into_iter().map(ask).collect()
 }
 
 /// Finds what a rule asks for.
 fn read_rule(tokens: &Tokens, tree: &Tree, rule: usize) -> Result<Option<NameRule>, Refusal> {
     let range = tree.rules[rule].tokens.clone();
     let table = tree.chains[tree.rules[rule].chain].table;
-    let (mut asks, mut at, mut map) = (Vec::new(), range.start, None);
+    let (mut asks, mut at, mut found) = (Vec::new(), range.start, None);
     while at < range.end {
-        if is_asked(tokens, at) && tokens.get(at + 2) == "vmap" && !is_joined(tokens, at) {
-            let read = verdicts::read(tokens, tree, table, at)?;
-            at = read.tokens.end;
-            map = Some(read);
-            continue;
-        }
-        if is_asked(tokens, at) {
+        if let Some(key) = key::read(tokens, &range, at) {
+            let lookup = lookup::read(tokens, tree, table, &key)?;
+            at = lookup.tokens.end;
+            if found.replace(lookup).is_some() {
+                let reason = "two lookups of names in one rule";
+                let cure = "write a rule for each, of which the first leads to the second";
+                return Err(Refusal::at(tokens, key.tokens.start, reason, cure));
+            }
+        } else if is_asked(tokens, at) {
             let ask = read_ask(tokens, tree, table, at, range.end)?;
             at = ask.tokens.end;
             asks.push(ask);
-            continue;
+        } else {
+            at += 1;
         }
-        at += 1;
     }
-    place_asks(tokens, &mut asks, range.end);
-    let rule = NameRule {
-        rule,
-        asks,
-        verdicts: map,
-    };
+    let mut lookup: Option<Lookup> = found;
+    let mut pure: Vec<Range<usize>> = asks.iter().map(|ask| ask.tokens.clone()).collect();
+    if let Some(lookup) = lookup.as_mut().filter(|lookup| !lookup.of.is_map()) {
+        pure.push(lookup.tokens.clone());
+        match lookup.of {
+            Use::NotMember => asks.extend(existence(lookup)),
+            _ => lookup.place = place(tokens, &pure, lookup.tokens.end, range.end),
+        }
+    }
+    for ask in &mut asks {
+        ask.place = place(tokens, &pure, ask.tokens.end, range.end);
+    }
+    let rule = NameRule { rule, asks, lookup };
     let is_named = rule.all().next().is_some();
     Ok(is_named.then_some(rule))
 }
@@ -298,12 +316,39 @@ mod tests {
     fn what_is_refused() {
         for rule in [
             "ip saddr . tls sni @b drop",
-            "tls sni . ip saddr @b drop",
             "tls alpn vmap { \"h2\" : drop }",
-            "meta mark set tls sni map { \"a.example\" : 1 }",
+            "tls alpn . tcp dport { \"h2\" . 443 } drop",
+            "tls sni . http host { \"a.example\" . \"b.example\" } drop",
+            "tls version . tcp dport != { 1.3 . 443 } drop",
+            "tls sni . tcp dport { \"a.example\" . 70000 } drop",
+            "tls sni . tcp dport { \"a.example\" } drop",
+            "tls sni vmap { \"a.example\" }",
+            "tls sni vmap { }",
+            "tls sni vmap { \"a.example\" : drop } http host vmap { \"a.example\" : drop }",
+            "queue to tls sni map { \"a.example\" : 1 }",
             "tls sni & 1 == 2 drop",
         ] {
             assert!(find_in(rule).is_err(), "{rule}");
         }
+    }
+
+    #[test]
+    fn lookups() {
+        let names =
+            find_in("ct state new counter meta mark set tls sni map { \"a.example\" : 1 } accept")
+                .unwrap();
+        let lookup = names.rules[0].lookup.as_ref().unwrap();
+        assert_eq!((lookup.of, lookup.elements.len()), (Use::Value, 1));
+        assert_eq!(lookup.tokens.start - lookup.place, 3);
+        // Names of one port are one set.
+        let rule = "tcp dport . tls sni { 443 . \"a.example\", 443 . \"b.example\", 80 . \"c.example\" } ip ttl 3 drop";
+        let names = find_in(rule).unwrap();
+        let lookup = names.rules[0].lookup.as_ref().unwrap();
+        assert_eq!(lookup.elements.len(), 2);
+        assert_eq!(lookup.groups[0].values, ["\"a.example\"", "\"b.example\""]);
+        // Its test comes behind all matches.
+        assert_eq!(lookup.place - lookup.tokens.end, 3);
+        let names = find_in("iifname . tls sni != { \"e\" . \"a.example\" } drop").unwrap();
+        assert_eq!(names.rules[0].asks[0].text, "tls sni exists");
     }
 }

@@ -26,7 +26,7 @@ pub type Wrong = (usize, String);
 const PROTOCOLS_MAX: usize = 8;
 const NFPROTO_IPV4: u8 = 2;
 /// The name of the text in messages.
-const NAME: &str = "names";
+pub const NAME: &str = "names";
 
 /// A policy with a rule for each match.
 pub struct Probe {
@@ -62,7 +62,7 @@ const SETTINGS: DecideSettings = DecideSettings {
 };
 
 /// Removes `names:LINE:COLUMN: ` from a message.
-fn split_message(text: &str) -> Wrong {
+pub fn split_message(text: &str) -> Wrong {
     let rest = text.strip_prefix(&format!("{NAME}:")).unwrap_or(text);
     let (line, rest) = rest.split_once(':').unwrap_or(("0", rest));
     let cause = rest.split_once(": ").map_or(rest, |(_, cause)| cause);

@@ -306,21 +306,36 @@ pub fn read(tokens: &Tokens) -> Tree {
 /// Uses of `$NAME` in one another.
 const EXPAND_MAX: u32 = 16;
 
-fn words(tokens: &Tokens, tree: &Tree, range: &Range<usize>, depth: u32) -> Vec<String> {
-    let mut found = Vec::new();
+fn add_flat(
+    tokens: &Tokens,
+    tree: &Tree,
+    range: &Range<usize>,
+    depth: u32,
+    found: &mut Vec<usize>,
+) {
     for at in range.clone() {
         let define = tokens.get(at).strip_prefix('$');
         match define.and_then(|name| tree.defines.get(name)) {
-            Some(value) if depth > 0 => found.extend(words(tokens, tree, value, depth - 1)),
-            _ => found.push(tokens.get(at).to_owned()),
+            Some(value) if depth > 0 => add_flat(tokens, tree, value, depth - 1, found),
+            _ => found.push(at),
         }
     }
+}
+
+/// Tokens with those of definitions in place of `$NAME`.
+pub fn flat(tokens: &Tokens, tree: &Tree, range: &Range<usize>) -> Vec<usize> {
+    let mut found = Vec::new();
+    add_flat(tokens, tree, range, EXPAND_MAX, &mut found);
     found
 }
 
 /// Tokens as text, a blank between them, with `$NAME` replaced by what it stands for.
 pub fn expand(tokens: &Tokens, tree: &Tree, range: &Range<usize>) -> String {
-    words(tokens, tree, range, EXPAND_MAX).join(" ")
+    let words: Vec<&str> = flat(tokens, tree, range)
+        .into_iter()
+        .map(|at| tokens.get(at))
+        .collect();
+    words.join(" ")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! The rule is passed over, unless a way by which it holds may be accepted where none by which it doesn't need be.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::reach::Ways;
 use crate::tree::Rule;
@@ -17,6 +18,14 @@ struct Leads {
     returns: bool,
 }
 
+impl Leads {
+    fn add(&mut self, other: Leads) {
+        self.accepts |= other.accepts;
+        self.drops |= other.drops;
+        self.returns |= other.returns;
+    }
+}
+
 /// Walks through chains, each once.
 struct Walk<'a> {
     ways: &'a Ways<'a>,
@@ -24,11 +33,10 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Possible ends of a rule and of all that it leads to.
-    fn rule(&mut self, rule: &Rule) -> Leads {
+    fn words<'a>(words: impl Iterator<Item = &'a str>) -> Leads {
         let mut leads = Leads::default();
-        for word in self.ways.words(rule) {
-            match word.as_str() {
+        for word in words {
+            match word {
                 "accept" | "queue" => leads.accepts = true,
                 "drop" | "reject" => leads.drops = true,
                 // The end of a chain that was entered by goto is the end of this one, too.
@@ -36,13 +44,37 @@ impl Walk<'_> {
                 _ => {}
             }
         }
+        leads
+    }
+
+    /// Possible ends of chains that are called.
+    fn called(&mut self, is_called: impl Fn(&Walk, usize) -> bool) -> Leads {
+        let mut leads = Leads::default();
         for chain in 0..self.ways.tree.chains.len() {
-            if self.ways.calls(rule, chain) && self.seen.insert(chain) {
+            if is_called(self, chain) && self.seen.insert(chain) {
                 let inner = self.chain(chain, 0);
                 leads.accepts |= inner.accepts;
                 leads.drops |= inner.drops;
             }
         }
+        leads
+    }
+
+    /// Possible ends of a rule and of all that it leads to.
+    fn rule(&mut self, rule: &Rule) -> Leads {
+        let mut leads = Self::words(self.ways.words(rule).iter().map(String::as_str));
+        leads.add(self.called(|walk, chain| walk.ways.calls(rule, chain)));
+        leads
+    }
+
+    /// Possible ends of a verdict of a table's map.
+    fn verdict(&mut self, table: usize, verdict: &str) -> Leads {
+        let mut leads = Self::words(verdict.split(' '));
+        let name = verdict.split(' ').nth(1);
+        leads.add(self.called(|walk, chain| {
+            let chain = &walk.ways.tree.chains[chain];
+            chain.table == table && Some(chain.name.as_str()) == name
+        }));
         leads
     }
 
@@ -52,10 +84,7 @@ impl Walk<'_> {
         let mut all = Leads::default();
         let behind = tree.rules.iter().skip(first);
         for rule in behind.filter(|rule| rule.chain == chain) {
-            let leads = self.rule(rule);
-            all.accepts |= leads.accepts;
-            all.drops |= leads.drops;
-            all.returns |= leads.returns;
+            all.add(self.rule(rule));
         }
         all
     }
@@ -67,16 +96,31 @@ fn leads_of(ways: &Ways, walk: impl Fn(&mut Walk) -> Leads) -> Leads {
 }
 
 /// The verdict of a rule of which it is not known whether it holds, where such packets may pass; None: it is passed over.
-pub fn verdict(ways: &Ways, number: usize) -> Option<&'static str> {
+/// - lookup: of names, as tokens, and what its element leads to
+pub fn verdict(
+    ways: &Ways,
+    number: usize,
+    lookup: Option<(&Range<usize>, &str)>,
+) -> Option<&'static str> {
     let rule = &ways.tree.rules[number];
-    let own = leads_of(ways, |walk| walk.rule(rule));
+    let chain = &ways.tree.chains[rule.chain];
+    let own = leads_of(ways, |walk| {
+        let Some((lookup, leads)) = lookup else {
+            return walk.rule(rule);
+        };
+        let mut all = walk.verdict(chain.table, leads);
+        for tokens in [rule.tokens.start..lookup.start, lookup.end..rule.tokens.end] {
+            let chain = rule.chain;
+            all.add(walk.rule(&Rule { chain, tokens }));
+        }
+        all
+    });
     if own.accepts {
         return Some("accept");
     }
     if !own.returns {
         return None;
     }
-    let chain = &ways.tree.chains[rule.chain];
     if let Some(base) = &chain.base {
         return (!base.drops).then_some("accept");
     }
@@ -106,7 +150,7 @@ mod tests {
             tree: &tree,
         };
         let is_it = |rule: &Rule| tokens.text_of(&rule.tokens).starts_with("ASKED");
-        verdict(&ways, tree.rules.iter().position(is_it).unwrap())
+        verdict(&ways, tree.rules.iter().position(is_it).unwrap(), None)
     }
 
     #[test]

@@ -37,7 +37,7 @@ const MATCHES: [&str; 9] = [
     "meta l4proto tcp",
     "tcp dport 1-100 ip ttl > 3",
 ];
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 13] = [
     "tls sni \"one.example\"",
     "tls sni @some",
     "tls sni != @some",
@@ -48,6 +48,15 @@ const NAMES: [&str; 10] = [
     "http host != \"one.example\"",
     "http host @some",
     "http method \"GET\"",
+    "ip daddr . tls sni { 10.9.3.0/24 . \"*.one.example\", 10.9.0.0-10.9.3.99 . \"one.example\" }",
+    "tls sni . tcp dport != { \"one.example\" . 443, \"*.one.example\" . 1-1000 }",
+    "tcp dport . http host @joined",
+];
+/// Rules with maps.
+const MAPS: [&str; 3] = [
+    "tls sni . tcp dport vmap { \"*.one.example\" . 443 : drop, \"one.example\" . 1-1000 : accept, \"three.example\" . 443 : jump more }",
+    "http host vmap { \"*.example\" : drop, \"one.example\" : accept }",
+    "meta mark set ip daddr . tls sni map { 10.9.0.0/16 . \"*.one.example\" : 7, 10.9.3.0/24 . \"one.example\" : 7, 10.9.3.0/24 . \"three.example\" : 8 }\n\t\tmeta mark 7 counter drop",
 ];
 const VERDICTS: [&str; 6] = [
     "drop",
@@ -86,7 +95,11 @@ fn policy(random: &mut Random) -> String {
         // Servers' packets pass: rules with names are about clients' requests.
         false => ("drop", "\t\ttcp sport { 80, 443 } counter accept\n"),
     };
-    let body = rules(random, &VERDICTS);
+    let map = match random.percent(50) {
+        true => format!("\t\t{}\n", random.pick(&MAPS)),
+        false => String::new(),
+    };
+    let body = rules(random, &VERDICTS) + &map;
     let one = format!(
         "\t\t{} counter {}\n",
         random.pick(&NAMES),
@@ -94,6 +107,7 @@ fn policy(random: &mut Random) -> String {
     );
     format!(
         "table inet filter {{\n\tset some {{ type hostname; elements = {{ \"one.example\", \"*.one.example\" }} }}\n\
+         \tset joined {{ type inet_service . hostname; flags interval; elements = {{ 80 . \"one.example\", 1-100 . \"*.one.example\" }} }}\n\
          \tchain more {{\n{}\t}}\n\
          \tchain forward {{\n\t\ttype filter hook forward priority 0; policy {verdict};\n{last}{body}{one}\t}}\n}}\n",
         rules(random, &VERDICTS[..3])

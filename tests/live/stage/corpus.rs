@@ -74,14 +74,17 @@ const ROUTER_TRIES: u64 = 64;
 /// Places of names that are tried, of each policy.
 const TRIES: u64 = 8;
 /// Matches of names that are added.
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 7] = [
     "tls sni \"denied.example\"",
     "tls sni { \"a.example\", \"*.b.example\" } tls alpn \"h2\"",
     "http host != \"*.allowed.example\"",
     "dns name \"denied.example\"",
+    "iifname . tls sni { \"lo\" . \"denied.example\", \"eth0\" . \"*.example\" }",
+    "http host . meta length != { \"a.example\" . 40-100, \"*.example\" . 50 }",
+    "ct direction . tls sni . tls version { original . \"denied.example\" . 1.3 }",
 ];
 /// Why policies are refused (docs/STAGE.md, What is refused): how a reason begins.
-const REASONS: [&str; 8] = [
+const REASONS: [&str; 9] = [
     "a rule that compares the whole mark of connections",
     "a rule that copies the whole mark of connections",
     "a rule that replaces the whole mark of connections",
@@ -90,6 +93,7 @@ const REASONS: [&str; 8] = [
     "names in a table of family",
     "names in the hook",
     "names in two tables that see the same packets",
+    "two lookups of names in one rule",
 ];
 /// At least so many of a hundred are split.
 const SPLIT_MIN: usize = 75;

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What takes the place of a rule's names: tests of the connection's class, alone or beside the other fields of a lookup.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use crate::boxes::{self, ELEMENTS_MAX};
+use crate::class::Classes;
+use crate::key::Use;
+use crate::lookup::{Element, Lookup};
+use crate::marks::Layout;
+use crate::names::{Ask, NameRule};
+use crate::others::Others;
+use crate::reach::Ways;
+use crate::token::Tokens;
+use crate::{unknown, Options, Refusal, Undecided};
+
+/// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
+const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
+
+/// Bytes of the policy's text, and what stands there instead.
+pub type Edit = (Range<usize>, String);
+
+/// An element in the kernel: mark, other fields, verdict or value.
+struct Row<'a> {
+    mark: u32,
+    others: Others,
+    leads: &'a str,
+}
+
+/// The bytes of tokens.
+pub fn bytes(tokens: &Tokens, range: &Range<usize>) -> Range<usize> {
+    tokens.start(range.start)..tokens.end_before(range.end)
+}
+
+/// Order in which elements count where the name is not known: what may be accepted comes first.
+fn order(verdict: Option<&str>) -> usize {
+    let all = [Some("accept"), Some("return"), None];
+    all.iter().position(|known| *known == verdict).unwrap_or(0)
+}
+
+/// The words of a key, or of one of its elements. nft takes a mask in a statement's key in front only.
+fn joined(mark: &str, others: &[String]) -> String {
+    let others = others.iter().map(String::as_str);
+    let words: Vec<&str> = [mark].into_iter().chain(others).collect();
+    words.join(" . ")
+}
+
+/// Facts for the edits of rules.
+pub struct Replacer<'a> {
+    pub ways: &'a Ways<'a>,
+    pub classes: &'a Classes,
+    pub layout: Layout,
+    pub options: &'a Options,
+}
+
+impl Replacer<'_> {
+    /// The match of packets that may have the names that are asked for.
+    fn gate(&self, rule: &NameRule) -> String {
+        let own = &self.ways.tree.rules[rule.rule];
+        let is_transport = self.ways.own(own).iter().any(|found| found.is_transport());
+        let is_dns = rule.all().any(|ask| ask.field.starts_with("dns"));
+        let gate = if is_transport { "" } else { GATE };
+        let words = [gate, if is_dns { "th dport 53" } else { "" }];
+        let words = words.iter().filter(|word| !word.is_empty());
+        words.map(|word| format!("{word} ")).collect()
+    }
+
+    fn mark(&self) -> String {
+        format!("ct mark & {:#010x}", self.layout.class_mask())
+    }
+
+    /// Verdicts for names that are not known yet and for ones that can't be read, with their marks.
+    /// - leads: verdict of the lookup's element
+    fn uncertain(&self, rule: &NameRule, leads: &str) -> [(u32, Option<&'static str>); 2] {
+        let lookup = rule.lookup.as_ref().map(|lookup| (&lookup.tokens, leads));
+        let open = unknown::verdict(self.ways, rule.rule, lookup);
+        let undecided = match self.options.undecided {
+            Undecided::Accept => open,
+            Undecided::Drop => Some("drop"),
+        };
+        let unreadable = match self.options.unknown_open {
+            true => open,
+            false => Some("drop"),
+        };
+        [(0, undecided), (self.layout.unreadable(), unreadable)]
+    }
+
+    /// A test by which the rule goes on or ends.
+    fn vmap(&self, rule: &NameRule, key: &str, elements: &[String]) -> String {
+        let (gate, mark) = (self.gate(rule), self.mark());
+        match elements {
+            // nft takes no empty map: two matches that exclude each other.
+            [] => format!(
+                "{gate}{mark} == {:#010x} {mark} == 0",
+                self.layout.unreadable()
+            ),
+            _ => format!("{gate}{key} vmap {{ {} }}", elements.join(", ")),
+        }
+    }
+
+    /// The test that takes the place of matches.
+    fn test(&self, rule: &NameRule, asks: &[&Ask]) -> String {
+        let [undecided, unreadable] = self.uncertain(rule, "");
+        let known = self.classes.of(asks).into_iter();
+        let known = known.map(|number| (self.layout.class(number), Some("continue")));
+        let all = [undecided].into_iter().chain(known).chain([unreadable]);
+        let elements: Vec<String> = all
+            .filter_map(|(mark, verdict)| Some(format!("{mark:#010x} : {}", verdict?)))
+            .collect();
+        self.vmap(rule, &self.mark(), &elements)
+    }
+
+    /// Elements in the kernel, of which no two are for one packet. None: they are too many.
+    fn rows<'a>(mark: u32, elements: Vec<(Others, &'a str)>) -> Option<Vec<Row<'a>>> {
+        let rows = boxes::first_counts(elements)?.into_iter();
+        let row = |(others, leads)| Row {
+            mark,
+            others,
+            leads,
+        };
+        Some(rows.map(row).collect())
+    }
+
+    /// The elements for classes of which some matches hold.
+    /// - leads: instead of what elements lead to
+    fn known<'a>(
+        &self,
+        lookup: &'a Lookup,
+        asks: &[&Ask],
+        leads: Option<&'a str>,
+    ) -> Option<Vec<Row<'a>>> {
+        let mut all = Vec::new();
+        for number in self.classes.of(asks) {
+            let elements = self.classes.elements(lookup, number);
+            let elements = elements.map(|element| {
+                let own = leads.unwrap_or(&element.leads);
+                (element.others.clone(), own)
+            });
+            all.extend(Self::rows(self.layout.class(number), elements.collect())?);
+            if all.len() > ELEMENTS_MAX {
+                return None;
+            }
+        }
+        Some(all)
+    }
+
+    /// The elements for names that are not known yet or can't be read.
+    fn unknown(&self, rule: &NameRule, lookup: &Lookup) -> Option<Vec<Row<'static>>> {
+        let mut seen = HashMap::new();
+        let mut verdicts = |element: &Element| {
+            let leads = match lookup.of {
+                Use::Verdict => element.leads.clone(),
+                _ => String::new(),
+            };
+            let made = || self.uncertain(rule, &leads);
+            *seen.entry(leads.clone()).or_insert_with(made)
+        };
+        let verdicts: Vec<_> = lookup.elements.iter().map(&mut verdicts).collect();
+        let mut all = Vec::new();
+        for at in 0..2 {
+            let pairs = lookup.elements.iter().zip(&verdicts);
+            let mut elements: Vec<(Others, &'static str)> = pairs
+                .filter_map(|(element, both)| Some((element.others.clone(), both[at].1?)))
+                .collect();
+            elements.sort_by_key(|(_, verdict)| order(Some(verdict)));
+            let mark = verdicts.first().map_or(0, |both| both[at].0);
+            all.extend(Self::rows(mark, elements)?);
+        }
+        Some(all)
+    }
+
+    fn key(&self, lookup: &Lookup) -> String {
+        joined(&self.mark(), &lookup.fields.texts)
+    }
+
+    /// The texts of elements.
+    fn elements(lookup: &Lookup, rows: &[Row]) -> Vec<String> {
+        let text = |row: &Row| {
+            let others = lookup.fields.print(&row.others);
+            let key = joined(&format!("{:#010x}", row.mark), &others);
+            match row.leads {
+                "" => key,
+                leads => format!("{key} : {leads}"),
+            }
+        };
+        rows.iter().map(text).collect()
+    }
+
+    /// The test of a lookup, and of the matches of names beside it.
+    /// - leads: where the rule goes on behind it
+    fn looked_up<'a>(
+        &self,
+        rule: &NameRule,
+        lookup: &'a Lookup,
+        asks: &[&Ask],
+        leads: Option<&'a str>,
+    ) -> Option<String> {
+        let mut rows = self.unknown(rule, lookup)?;
+        rows.extend(self.known(lookup, asks, leads)?);
+        let elements = Self::elements(lookup, &rows);
+        Some(self.vmap(rule, &self.key(lookup), &elements))
+    }
+
+    /// The text in place of a lookup itself. None: it has too many elements.
+    fn in_place(&self, rule: &NameRule, lookup: &Lookup, asks: &[&Ask]) -> Option<String> {
+        let key = self.key(lookup);
+        Some(match lookup.of {
+            Use::Member => String::new(),
+            Use::Verdict => self.looked_up(rule, lookup, asks, None)?,
+            Use::NotMember => {
+                let rows = self.known(lookup, &[], Some(""))?;
+                match rows.as_slice() {
+                    [] => String::new(),
+                    rows => {
+                        format!("{key} != {{ {} }}", Self::elements(lookup, rows).join(", "))
+                    }
+                }
+            }
+            Use::Value => {
+                let mut rows = self.known(lookup, asks, None)?;
+                if rows.is_empty() {
+                    // No packet comes here, and nft takes no empty map.
+                    let first = lookup.elements.first()?;
+                    let (others, leads) = (first.others.clone(), first.leads.as_str());
+                    rows = Self::rows(self.layout.unreadable(), vec![(others, leads)])?;
+                }
+                format!(
+                    "{key} map {{ {} }}",
+                    Self::elements(lookup, &rows).join(", ")
+                )
+            }
+        })
+    }
+
+    /// The edits of a rule. None: its lookup has too many elements.
+    fn edits(&self, rule: &NameRule) -> Option<Vec<Edit>> {
+        let tokens = self.ways.tokens;
+        let lookup = rule.lookup.as_ref();
+        let at = |place: usize| rule.asks.iter().filter(move |ask| ask.place == place);
+        // A verdict's test is in its own place, and a value's in front of its statement.
+        let tested = lookup.filter(|lookup| matches!(lookup.of, Use::Member | Use::Value));
+        let mut places: BTreeSet<usize> = rule.asks.iter().map(|ask| ask.place).collect();
+        places.extend(tested.map(|lookup| lookup.place));
+        let mut removed: Vec<Range<usize>> =
+            rule.asks.iter().map(|ask| ask.tokens.clone()).collect();
+        let mut edits = Vec::new();
+        if let Some(lookup) = lookup {
+            let beside: Vec<&Ask> = at(lookup.place).collect();
+            let text = self.in_place(rule, lookup, &beside)?;
+            match lookup.of {
+                Use::Member => removed.push(lookup.tokens.clone()),
+                _ => edits.push((bytes(tokens, &lookup.tokens), text)),
+            }
+            if lookup.of == Use::Verdict {
+                places.remove(&lookup.place);
+            }
+        }
+        removed.retain(|range| !range.is_empty());
+        for place in places {
+            let asks: Vec<&Ask> = at(place).collect();
+            let test = match tested.filter(|lookup| lookup.place == place) {
+                Some(lookup) => self.looked_up(rule, lookup, &asks, Some("continue"))?,
+                None => self.test(rule, &asks),
+            };
+            // The test replaces a name there.
+            let before = removed.iter().position(|range| range.end == place);
+            edits.push(match before {
+                Some(found) => (bytes(tokens, &removed.swap_remove(found)), test),
+                None => (tokens.start(place)..tokens.start(place), format!("{test} ")),
+            });
+        }
+        edits.extend(
+            removed
+                .iter()
+                .map(|range| (bytes(tokens, range), String::new())),
+        );
+        Some(edits)
+    }
+}
+
+/// The edits of rules, for each. Refuses a lookup with too many elements.
+pub fn edits(replacer: &Replacer, rules: &[NameRule]) -> Result<Vec<Vec<Edit>>, Refusal> {
+    let edits = |rule: &NameRule| {
+        let made = replacer.edits(rule);
+        made.ok_or_else(|| {
+            let reason =
+                format!("its elements overlap so that they become more than {ELEMENTS_MAX}");
+            let cure = "write elements that don't overlap in the fields beside names";
+            Refusal::at(replacer.ways.tokens, rule.start(), reason, cure)
+        })
+    };
+    rules.iter().map(edits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{split, text, Options, Refusal};
+
+    /// Tests of a rule in input, behind its gate.
+    fn tests_of(rules: &str) -> Result<Vec<String>, Refusal> {
+        let policy = format!(
+            "table inet f {{\n\tset s {{\n\t\ttype ipv4_addr . hostname; flags interval\n\t\telements = {{ 10.0.0.0/8 . \"a.example\", 10.0.0.1 . \"*.example\" }}\n\t}}\n\t\
+             chain c {{\n\t\ttype filter hook input priority 0\n{rules}\n\t}}\n}}\n"
+        );
+        let made = split(&text("p.nft", &policy).unwrap(), &Options::default())?;
+        assert!(!made.kernel.contains("hostname"), "{}", made.kernel);
+        let gate = format!("{} ", super::GATE);
+        let tests = made.rules[0].tests.iter();
+        Ok(tests.map(|test| test.replace(&gate, "")).collect())
+    }
+
+    #[test]
+    fn a_set_has_elements_for_each_class() {
+        // Classes: other names, a name below example, a.example, which both elements stand for.
+        let tests = tests_of("ip daddr . tls sni @s counter drop").unwrap();
+        let want = "ct mark & 0x00070000 . ip daddr vmap { 0x00070000 . 10.0.0.0/8 : drop, \
+                    0x00020000 . 10.0.0.1 : continue, 0x00030000 . 10.0.0.0/8 : continue }";
+        assert_eq!(tests, [want]);
+        // While the name is not known, an accept is for addresses of the set only.
+        let tests = tests_of("ip daddr . tls sni @s accept").unwrap();
+        assert!(
+            tests[0].contains("{ 0x00000000 . 10.0.0.0/8 : accept, "),
+            "{tests:?}"
+        );
+        let tests = tests_of("ip daddr . tls sni != @s accept").unwrap();
+        let want = [
+            "ct mark & 0x00070000 . ip daddr != { 0x00030000 . 10.0.0.1, 0x00040000 . 10.0.0.0/8 }",
+            "ct mark & 0x00070000 vmap { 0x00000000 : accept, 0x00020000 : continue, 0x00030000 : continue, 0x00040000 : continue, 0x00070000 : drop }",
+        ];
+        assert_eq!(tests, want);
+    }
+
+    #[test]
+    fn in_a_map_the_innermost_name_counts() {
+        let map = "{ \"*.example\" . 1-9 : drop, \"a.example\" . 5 : accept, \"*.example\" . 11 : jump d }\n\t}\n\tchain d {\n\t\tdrop";
+        let tests = tests_of(&format!("tls sni . tcp dport vmap {map}")).unwrap();
+        let test = &tests[0];
+        for part in [
+            "ct mark & 0x00070000 . tcp dport vmap",
+            "0x00000000 . 5 : accept",
+            "0x00030000 . 1-4 : drop",
+        ] {
+            assert!(test.contains(part), "{part}: {test}");
+        }
+        // An undecided name accepts nothing where no name would.
+        assert_eq!(test.matches("0x00000000 . ").count(), 1, "{test}");
+    }
+
+    #[test]
+    fn values_have_a_test_in_front_of_their_statement() {
+        let rule = "tls alpn \"h2\" counter meta mark set tls sni map { \"a.example\" : 0x1, \"b.example\" : 0x2 } accept";
+        let tests = tests_of(rule).unwrap();
+        assert_eq!(tests.len(), 3, "{tests:?}");
+        assert!(tests[1].contains("0x00000000 : accept"), "{tests:?}");
+        assert!(tests[2].starts_with("ct mark & "), "{tests:?}");
+        assert!(tests[2].contains(" map { "), "{tests:?}");
+    }
+}
