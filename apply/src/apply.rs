@@ -7,7 +7,9 @@ use crate::kernel::{self, Parts, Wanted};
 use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
-use crate::{clock, confirm, conntrack, expectations, lists, marks, nft, queue_rules, timer, undo};
+use crate::{
+    clock, confirm, conntrack, expectations, lists, marks, nft, queue_rules, swap, timer, undo,
+};
 
 /// Parameters of an apply.
 pub struct Request {
@@ -58,7 +60,7 @@ fn check_parts(source: &Source, parts: &Parts, ours: &[Table]) -> Result<()> {
     refuse_foreign(&source.tables, ours)?;
     // On the policy's first line, so that nft's line numbers are the policy's.
     let removal = undo::removal(&source.tables).replace('\n', "; ");
-    nft::check(
+    swap::check(
         &(removal + &parts.kernel),
         &parts.name,
         "correct the policy",
@@ -78,13 +80,13 @@ fn prepare(store: &mut Store, request: &Request, source: &Source, parts: &Parts)
     affected.sort();
     affected.dedup();
     let undo = undo::restoral(&affected)?;
-    nft::check(
+    swap::check(
         &undo,
         "undo.nft",
         "the present rule set can't be brought back, so nothing was changed",
     )?;
-    let kernel = undo::removal(&affected) + &nft::marker(number) + &parts.kernel;
-    nft::check(&kernel, &parts.name, "the transaction can't be loaded")?;
+    let kernel = undo::removal(&affected) + &parts.kernel + "\n" + &nft::marker(number);
+    swap::check(&kernel, &parts.name, "the transaction can't be loaded")?;
     store.write(number, POLICY, &source.text.text)?;
     store.write(number, KERNEL, &kernel)?;
     store.write(number, UNDO, &undo)?;
@@ -119,7 +121,7 @@ fn load_with_names(store: &mut Store, number: u64, naming: &Naming) -> Result<()
     queue_rules::make(store, &naming.rules)?;
     undo::run_firewall(store, number, naming)?;
     let cleared = marks::begin(store, naming, number)?;
-    store.load(number, KERNEL)?;
+    swap::load(store, number, KERNEL)?;
     // The kernel's former text wrote marks until now.
     cleared.map_or(Ok(()), conntrack::clear)
 }
@@ -131,7 +133,7 @@ fn load(store: &mut Store, parts: &Parts, confirm_seconds: Option<u32>) -> Resul
     }
     match &parts.naming {
         Some((_, naming)) => load_with_names(store, parts.number, naming)?,
-        None => store.load(parts.number, KERNEL)?,
+        None => swap::load(store, parts.number, KERNEL)?,
     }
     match confirm_seconds {
         Some(_) => Ok(()),

@@ -8,6 +8,8 @@ use crate::failure::{policy, system, Failure, Result};
 use crate::program;
 use crate::source::Table;
 
+const PROGRAM: &str = "nft";
+const PACKAGE: &str = "nftables";
 /// Name of standard input in nft's messages.
 const STDIN: &str = "/dev/stdin";
 /// The table whose comment names the generation that the kernel holds.
@@ -29,7 +31,7 @@ pub fn marker(number: u64) -> String {
 }
 
 fn run(arguments: &[&str], input: &str) -> Result<Output> {
-    program::run("nft", "nftables", arguments, input)
+    program::run(PROGRAM, PACKAGE, arguments, input)
 }
 
 /// The first line that nft said of an error, with a file's name in place of its standard input's.
@@ -56,6 +58,14 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     }
 }
 
+/// Asks the kernel in a network namespace of its own, without interfaces, whether a text could be loaded.
+pub fn is_taken_elsewhere(text: &str) -> Result<bool> {
+    let nft = program::path(PROGRAM, PACKAGE)?;
+    let arguments = ["-n", &nft.to_string_lossy(), "-c", "-f", "-"];
+    let output = program::run("unshare", "util-linux", &arguments, text)?;
+    Ok(output.status.success())
+}
+
 /// Whether the kernel has nft's statement `queue`.
 pub fn has_queue() -> Result<bool> {
     let probe = "table inet twinwall-probe {\n\tchain c {\n\t\tqueue num 0\n\t}\n}\n";
@@ -77,7 +87,16 @@ pub fn load(path: &Path) -> Result<()> {
 
 /// The text of a table as the kernel holds it, with counters and elements. None if there is none.
 pub fn list(table: &Table) -> Result<Option<String>> {
-    let output = run(&["list", "table", &table.family, &table.name], "")?;
+    listed(&["list", "table", &table.family, &table.name])
+}
+
+/// The same without the elements of sets.
+pub fn outline(table: &Table) -> Result<Option<String>> {
+    listed(&["-t", "list", "table", &table.family, &table.name])
+}
+
+fn listed(arguments: &[&str]) -> Result<Option<String>> {
+    let output = run(arguments, "")?;
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
         true => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),

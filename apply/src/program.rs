@@ -9,17 +9,22 @@ use crate::failure::{system, Result};
 
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"];
 
+/// The path of a program.
+pub fn path(name: &str, package: &str) -> Result<PathBuf> {
+    let mut paths = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+    let found: Option<PathBuf> = paths.find(|path| path.exists());
+    found.ok_or_else(|| {
+        system(format_args!(
+            "{name} is not installed: apt-get install {package}"
+        ))
+    })
+}
+
 /// Runs a program to its end.
 /// - package: where it comes from, for messages.
 /// - input: its standard input.
 pub fn run(name: &str, package: &str, arguments: &[&str], input: &str) -> Result<Output> {
-    let mut paths = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
-    let found: Option<PathBuf> = paths.find(|path| path.exists());
-    let program = found.ok_or_else(|| {
-        system(format_args!(
-            "{name} is not installed: apt-get install {package}"
-        ))
-    })?;
+    let program = path(name, package)?;
     let start = || {
         let mut command = Command::new(&program);
         command

@@ -4,6 +4,8 @@
 
 use std::fmt;
 use std::fs;
+use std::iter::Peekable;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -70,19 +72,18 @@ pub fn digest(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A command at the outermost level: its words up to the first brace, and the byte where it begins.
-struct Command {
-    at: usize,
-    words: Vec<String>,
+/// A command at the outermost level: its words outside of braces, and the byte where it begins.
+#[derive(Debug, Default)]
+pub struct Command {
+    pub at: usize,
+    pub words: Vec<String>,
+    /// Bytes between its first braces; None: it has no braces.
+    pub inner: Option<Range<usize>>,
 }
 
 /// Splits a text into its outermost commands. Comments and what stands in braces are left out.
-fn commands(text: &str) -> Vec<Command> {
-    let empty = || Command {
-        at: 0,
-        words: Vec::new(),
-    };
-    let (mut found, mut command, mut word) = (Vec::new(), empty(), String::new());
+pub fn commands(text: &str) -> Vec<Command> {
+    let (mut found, mut command, mut word) = (Vec::new(), Command::default(), String::new());
     let mut depth = 0_usize;
     let mut letters = text.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {
@@ -92,11 +93,23 @@ fn commands(text: &str) -> Vec<Command> {
             command.words.push(std::mem::take(&mut word));
         }
         if is_end && !command.words.is_empty() {
-            found.push(std::mem::replace(&mut command, empty()));
+            found.push(std::mem::take(&mut command));
         }
         match letter {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
+            '{' => {
+                depth += 1;
+                command.inner.get_or_insert(at + 1..text.len());
+            }
+            '}' => {
+                depth = depth.saturating_sub(1);
+                let open = command
+                    .inner
+                    .as_mut()
+                    .filter(|inner| inner.end == text.len());
+                if let Some(inner) = open.filter(|_| depth == 0) {
+                    inner.end = at;
+                }
+            }
             '#' => while letters.next_if(|(_, next)| *next != '\n').is_some() {},
             '\\' if letters.next_if(|(_, next)| *next == '\n').is_some() => {}
             '"' => {
@@ -123,6 +136,15 @@ fn commands(text: &str) -> Vec<Command> {
     command.words.extend((!word.is_empty()).then_some(word));
     found.extend((!command.words.is_empty()).then_some(command));
     found
+}
+
+/// The table at which words begin: a family or none, and a name.
+pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> Option<Table> {
+    let family = words.next_if(|word| FAMILIES.contains(word));
+    Some(Table {
+        family: family.unwrap_or("ip").to_owned(),
+        name: words.next()?.to_owned(),
+    })
 }
 
 /// The table that a command is about. None if it is about none.
@@ -165,17 +187,13 @@ fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     if object == "ct" {
         words.next();
     }
-    let family = words
-        .next_if(|word| FAMILIES.contains(word))
-        .unwrap_or("ip");
-    let Some(name) = words.next() else {
-        return Err(refuse(
+    let table = named_table(&mut words);
+    table.map(Some).ok_or_else(|| {
+        refuse(
             "the command names no table",
             "name the family and the table",
-        ));
-    };
-    let (family, name) = (family.to_owned(), name.to_owned());
-    Ok(Some(Table { family, name }))
+        )
+    })
 }
 
 /// Makes a policy of a text. file: where it came from.

@@ -24,6 +24,8 @@ pub const POLICY: &str = "policy.nft";
 pub const KERNEL: &str = "kernel.nft";
 pub const UNDO: &str = "undo.nft";
 pub const REMOVAL: &str = "removal.nft";
+/// The latest transaction that kept base chains.
+pub const SWAP: &str = "swap.nft";
 /// The firewall's policy of a generation with names.
 pub const NAMES: &str = "names.nft";
 

@@ -6,7 +6,7 @@ use crate::firewall::Naming;
 use crate::source::Table;
 use crate::state::Outcome;
 use crate::store::{Host, Store, NAMES, REMOVAL, UNDO};
-use crate::{clock, marks, nft, queue_rules};
+use crate::{clock, marks, nft, queue_rules, swap};
 
 /// The text that removes tables, whether they are there or not: nft before 1.0.7 knows no `destroy`.
 pub fn removal(tables: &[Table]) -> String {
@@ -70,7 +70,7 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
         false => Ok(()),
     };
     if nft::loaded()? == Some(pending.number) {
-        store.load(pending.number, UNDO)?;
+        swap::load(store, pending.number, UNDO)?;
     }
     if let Some(undone) = &undone {
         let before = applied.as_ref().map(|applied| applied.number);

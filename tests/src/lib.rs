@@ -7,4 +7,5 @@
 pub mod browser;
 pub mod case;
 pub mod fleet;
+pub mod held;
 pub mod sources;

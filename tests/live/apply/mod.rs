@@ -7,6 +7,7 @@ mod boot;
 mod death;
 mod names;
 mod place;
+mod queues;
 mod refusal;
 mod way;
 
@@ -18,6 +19,7 @@ pub fn cases() -> Vec<Case> {
         death::ROWS,
         boot::ROWS,
         names::ROWS,
+        queues::ROWS,
     ]
     .concat();
     let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);
