@@ -4,6 +4,7 @@
 
 use twinwall_tests::case::{for_each_twin, Case};
 
+mod rsyslog;
 mod running;
 mod sinks;
 mod tail;
@@ -11,7 +12,7 @@ mod types;
 
 /// All cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [types::ROWS, tail::ROWS, sinks::ROWS].concat();
+    let rows = [types::ROWS, tail::ROWS, sinks::ROWS, rsyslog::ROWS].concat();
     let mut cases = vec![Case::new(
         "both-write-the-same-bytes",
         60,
