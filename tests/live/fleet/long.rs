@@ -182,7 +182,13 @@ fn a_large_bundle() -> anyhow::Result<()> {
     let text = text.replace("7777", "8888");
     let (code, said) = place.push(
         &text,
-        &[&at[..], &["--no-wait", "--not-before", "4000000000"]].concat(),
+        &[
+            &at[..],
+            // The host whose log is read may not be the one of a small first wave.
+            &["--waves", "100%"],
+            &["--no-wait", "--not-before", "4000000000"],
+        ]
+        .concat(),
     )?;
     ensure!(code == Some(0), "{said}");
     place.wait_for_log(0, "its time has not come")?;

@@ -4,6 +4,7 @@
 use anyhow::ensure;
 
 use twinwall_tests::fleet::{policy, Place, Row, CHANNEL, CUT_OFF};
+use twinwall_tests::held::Held;
 
 pub const ROWS: &[Row] = &[
     ("twenty-hosts", 120, twenty_hosts),
@@ -13,6 +14,11 @@ pub const ROWS: &[Row] = &[
         a_rule_that_drops_too_much_goes_back,
     ),
     ("keys-are-rotated", 60, keys_are_rotated),
+    (
+        "pushes-lose-no-packet-in-a-queue",
+        60,
+        pushes_lose_no_packet_in_a_queue,
+    ),
 ];
 
 const HOSTS: usize = 20;
@@ -109,4 +115,28 @@ fn keys_are_rotated() -> anyhow::Result<()> {
     ensure!(code == Some(0), "{said}");
     place.wait_for("behind", 1)?;
     place.all_have("udp dport 8888")
+}
+
+/// The first push, another one, one that goes back, and a rollback.
+fn pushes_lose_no_packet_in_a_queue() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    let held = Held::send(&place.hosts[0].namespace)?;
+    for port in [7777, 8888] {
+        place.push_well(&policy(port))?;
+        held.check(&format!("the push of {port}"))?;
+    }
+    // Nothing of etcd comes in: the host goes back by itself.
+    let cut_off = policy(9999).replace("udp dport 9999", "tcp sport 2379");
+    let options = ["--no-wait", "--observe", "1", "--confirm", "6"];
+    let (code, said) = place.push(&cut_off, &options)?;
+    ensure!(code == Some(0), "{said}");
+    place.wait_for("reverted", 1)?;
+    place.all_have("udp dport 8888")?;
+    held.check("a push that goes back")?;
+    let key = place.folder.file("out/fleet.key");
+    let rollback = ["rollback", CHANNEL, "1", "--sign", &key, "--observe", "1"];
+    let (code, said) = place.fleet(&rollback)?;
+    ensure!(code == Some(0), "{said}");
+    held.check("a rollback")?;
+    held.release()
 }
