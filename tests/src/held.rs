@@ -23,7 +23,7 @@ pub struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Has datagrams wait in a queue.
+    /// Sends datagrams to a stopped firewall's queue.
     pub fn send(namespace: &Namespace) -> anyhow::Result<Held<'_>> {
         let rule = format!("-A INPUT -p udp --dport {PORT} -j NFQUEUE --queue-num 0");
         restore(namespace, "iptables", &rule)?;
@@ -64,7 +64,7 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// Lets the firewall go on: all datagrams must arrive.
+    /// Continues the firewall, which must let all datagrams arrive.
     pub fn release(self) -> anyhow::Result<()> {
         proc::signal(self.firewall.pid, libc::SIGCONT);
         self.server.set_read_timeout(Some(PATIENCE))?;
