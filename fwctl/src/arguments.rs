@@ -8,6 +8,7 @@ use cage::allow::Allowed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::applied::arguments::{Apply, Boot, Revert, StatePlace};
 use crate::fleet::arguments::Fleet;
 use crate::top::arguments::Top;
 
@@ -18,9 +19,9 @@ flows whose verdict changes, findings), 2 bad command line, policy or capture,
 reply.";
 
 /// Default policy file of a host.
-const POLICY: &str = "/etc/twinwall/policy.nft";
+pub const POLICY: &str = "/etc/twinwall/policy.nft";
 /// How the firewall of that policy runs.
-const CONFIG: &str = "/etc/twinwall/twinwall.conf";
+pub const CONFIG: &str = "/etc/twinwall/twinwall.conf";
 
 const EVERYWHERE: &str = "Options of all commands";
 
@@ -224,70 +225,6 @@ pub enum Command {
         #[arg(long)]
         detach: bool,
     },
-}
-
-/// Folder of the generations of `apply`.
-#[derive(Args)]
-pub struct StatePlace {
-    /// The folder of the generations, which only root may change
-    #[arg(long, value_name = "FOLDER", default_value = apply::store::FOLDER)]
-    pub state: PathBuf,
-    /// The folder of the firewall's control socket, which only root may change
-    #[arg(long, value_name = "FOLDER", default_value = crate::applied::firewall::RUN)]
-    pub run: PathBuf,
-    /// The options of the firewall
-    #[arg(long, value_name = "FILE", default_value = CONFIG)]
-    pub config: PathBuf,
-}
-
-/// Returns a parser for the seconds until a generation is reverted.
-fn confirm_seconds() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=86400)
-}
-
-#[derive(Args)]
-pub struct Apply {
-    /// The policy: a text that `nft -f` would load
-    #[arg(value_name = "POLICY", default_value = POLICY)]
-    pub policy: PathBuf,
-    /// Seconds until the policy is reverted unless it is confirmed
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
-    pub confirm: u32,
-    /// Keep the policy without a confirmation
-    #[arg(long, conflicts_with = "confirm")]
-    pub now: bool,
-    #[command(flatten)]
-    pub place: StatePlace,
-}
-
-#[derive(Args)]
-pub struct Revert {
-    /// The generation to apply again (default: undo the one that waits)
-    #[arg(value_name = "N")]
-    pub generation: Option<u64>,
-    /// Seconds until that is reverted unless it is confirmed
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
-    pub confirm: u32,
-    /// Keep it without a confirmation
-    #[arg(long, conflicts_with = "confirm", requires = "generation")]
-    pub now: bool,
-    /// Run by the timer at the deadline
-    #[arg(long, hide = true)]
-    pub pending: bool,
-    /// The process that waits for the deadline where there is no systemd
-    #[arg(long, hide = true)]
-    pub at_deadline: bool,
-    #[command(flatten)]
-    pub place: StatePlace,
-}
-
-#[derive(Args)]
-pub struct Boot {
-    /// The policy
-    #[arg(value_name = "POLICY", default_value = POLICY)]
-    pub policy: PathBuf,
-    #[command(flatten)]
-    pub place: StatePlace,
 }
 
 impl Command {

@@ -4,9 +4,10 @@
 use serde_json::json;
 
 use crate::answer::{Contract, Status, StatusPolicy, StatusQueue};
+use crate::applied::arguments::StatePlace;
 use crate::applied::firewall::HostFirewall;
 use crate::applied::summary;
-use crate::arguments::{Arguments, StatePlace};
+use crate::arguments::Arguments;
 use crate::client;
 use crate::contract;
 use crate::failure::{Exit, Failure};

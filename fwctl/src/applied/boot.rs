@@ -7,8 +7,8 @@ use std::path::Path;
 use apply::state::State;
 use apply::store::Store;
 
+use super::arguments::StatePlace;
 use super::{apply_again, apply_file, on_host, trust};
-use crate::arguments::StatePlace;
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 

@@ -3,7 +3,8 @@
 
 use apply::state::{Generation, Outcome, State};
 
-use crate::arguments::{Arguments, StatePlace};
+use super::arguments::StatePlace;
+use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::table::{self, Side};

@@ -10,10 +10,10 @@ use apply::source::Source;
 use apply::store::{Host, Store};
 use nix::unistd::{geteuid, getuid, User};
 
-use crate::arguments::{Apply, Boot, Revert, StatePlace};
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
+pub mod arguments;
 mod boot;
 pub mod config;
 pub mod firewall;
@@ -21,6 +21,7 @@ pub mod history;
 pub mod summary;
 mod trust;
 
+use arguments::{Apply, Boot, Revert, StatePlace};
 use firewall::HostFirewall;
 
 /// /proc/self/loginuid of a process without a login.
