@@ -98,6 +98,13 @@ impl State {
         self.generation(self.pending.as_ref()?.number)
     }
 
+    /// The latest generation with this text, if it was reverted.
+    pub fn reverted(&self, digest: &str) -> Option<&Generation> {
+        let mut latest_first = self.generations.iter().rev();
+        let latest = latest_first.find(|one| one.digest == digest)?;
+        (latest.outcome == Outcome::Reverted).then_some(latest)
+    }
+
     pub fn next_number(&self) -> u64 {
         self.generations.last().map_or(1, |last| last.number + 1)
     }

@@ -19,6 +19,23 @@ fn is_of_file(state: &State, policy: &Path) -> bool {
         && applied.is_none_or(|file| fs::canonicalize(policy).is_ok_and(|policy| policy == file))
 }
 
+/// Fails if the file has the text of a generation that was reverted: nobody could confirm it.
+fn refuse_reverted(state: &State, place: &StatePlace, policy: &Path) -> Result<(), Failure> {
+    let source = apply::source::read(policy)?;
+    let (source, _) = apply::lists::read(&source, &place.state)?;
+    match state.reverted(&source.digest()) {
+        None => Ok(()),
+        Some(generation) => Err(Failure::new(
+            Exit::Usage,
+            format_args!(
+                "{0}: it is the text of generation {1}, which was reverted: change it, then run fwctl apply {0}",
+                policy.display(),
+                generation.number
+            ),
+        )),
+    }
+}
+
 /// Loads the policy's file, else the generation that was confirmed last.
 pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
     let state = on_host(place, |host| {
@@ -28,7 +45,10 @@ pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
     })?;
     let mut exit = Exit::Fine;
     if is_of_file(&state, policy) {
-        match trust::check_file(policy).and_then(|()| apply_file(place, policy, None)) {
+        let loaded = trust::check_file(policy)
+            .and_then(|()| refuse_reverted(&state, place, policy))
+            .and_then(|()| apply_file(place, policy, None));
+        match loaded {
             Ok(applied) => {
                 output::line(&format!(
                     "generation {} is applied: {}",

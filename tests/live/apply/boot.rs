@@ -20,6 +20,11 @@ pub const ROWS: &[Row] = &[
         60,
         boot_drops_what_was_not_confirmed,
     ),
+    (
+        "boot-drops-the-file-that-was-reverted",
+        60,
+        boot_drops_the_file_that_was_reverted,
+    ),
     ("boot-believes-root-only", 60, boot_believes_root_only),
 ];
 
@@ -88,6 +93,34 @@ fn boot_drops_what_was_not_confirmed() -> anyhow::Result<()> {
     ensure!(
         history.contains("reverted: the machine restarted"),
         "{history}"
+    );
+    Ok(())
+}
+
+/// Neither a first policy, nor a later one in the file of the one before: nobody could confirm it.
+fn boot_drops_the_file_that_was_reverted() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    place.done(&["apply", "--confirm", "600", &policy])?;
+    forget(&place)?;
+    let said = "the text of generation 1, which was reverted";
+    let output = place.run(&["boot", &policy])?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.code() == Some(2) && stderr.contains(said),
+        "{stderr}"
+    );
+    ensure!(!place.rules()?.contains("7777"), "{}", place.rules()?);
+    place.done(&["apply", "--now", &policy])?;
+    place.folder.replace("policy.nft", OTHER_POLICY)?;
+    place.done(&["apply", "--confirm", "600", &policy])?;
+    place.done(&["revert"])?;
+    forget(&place)?;
+    place.refused(&["boot", &policy], 1, "which was reverted")?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
     );
     Ok(())
 }
