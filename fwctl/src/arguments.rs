@@ -10,6 +10,7 @@ use clap_complete::Shell;
 
 use crate::applied::arguments::{Apply, Boot, Revert, StatePlace};
 use crate::fleet::arguments::Fleet;
+use crate::init::arguments::Init;
 use crate::top::arguments::Top;
 
 const EXIT_CODES: &str = "\
@@ -171,6 +172,14 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Make a policy of this host, show it, and apply it
+    ///
+    /// Asks which ports are open, where SSH may come from, and which names this
+    /// host may connect to, unless options say so; finds the session of SSH that it
+    /// runs in and the ports that Docker publishes. Writes the policy, and applies
+    /// it as `apply` does: it is reverted unless `confirm` comes in time
+    /// (docs/FIRST.md).
+    Init(Box<Init>),
     /// Load a policy into the kernel, and go back unless `confirm` comes in time
     ///
     /// The tables of the policy are loaded in one transaction, with a table of
@@ -235,6 +244,7 @@ impl Command {
             Command::Completion { .. }
                 | Command::Launch { .. }
                 | Command::StartFirewall { .. }
+                | Command::Init(_)
                 | Command::Apply(_)
                 | Command::Confirm(_)
                 | Command::Revert(_)
@@ -270,7 +280,7 @@ pub struct Diff {
 }
 
 /// Facts that a capture lacks, as in explain.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "What a capture lacks (as for explain)")]
 pub struct Lacks {
     /// input, output, forward, prerouting or postrouting (default: that of the

@@ -21,6 +21,7 @@ mod event;
 mod explain;
 mod failure;
 mod fleet;
+mod init;
 mod instance;
 mod level;
 mod output;
@@ -67,6 +68,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         }
         Command::UnitReload { unit, command } => upgrade::unit::run(arguments, unit, command),
         Command::Launch { orphan, detach } => upgrade::launch::run(*orphan, *detach),
+        Command::Init(asked) => init::run(arguments, asked),
         Command::Apply(asked) => applied::apply(asked),
         Command::Confirm(place) => applied::confirm(place),
         Command::Revert(asked) => applied::revert(asked),

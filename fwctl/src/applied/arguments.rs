@@ -8,7 +8,7 @@ use clap::Args;
 use crate::arguments::{CONFIG, POLICY};
 
 /// Folder of the generations of `apply`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct StatePlace {
     /// The folder of the generations, which only root may change
     #[arg(long, value_name = "FOLDER", default_value = apply::store::FOLDER)]

@@ -19,7 +19,7 @@ pub mod config;
 pub mod firewall;
 pub mod history;
 pub mod summary;
-mod trust;
+pub mod trust;
 
 use arguments::{Apply, Boot, Revert, StatePlace};
 use firewall::HostFirewall;
@@ -55,7 +55,7 @@ fn who() -> String {
 }
 
 /// Fails for others than root, whose rule sets these commands change.
-fn need_root(command: &str) -> Result<(), Failure> {
+pub fn need_root(command: &str) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => Ok(()),
         false => Err(Failure::new(
@@ -105,7 +105,7 @@ fn apply_source(
 }
 
 /// Applies a policy from a file.
-fn apply_file(
+pub fn apply_file(
     place: &StatePlace,
     file: &Path,
     confirm_seconds: Option<u32>,
@@ -132,7 +132,7 @@ fn apply_again(
     apply_source(place, source, wanted, confirm_seconds)
 }
 
-fn say_applied(applied: &Applied, confirm_seconds: Option<u32>) {
+pub fn say_applied(applied: &Applied, confirm_seconds: Option<u32>) {
     for warning in &applied.warnings {
         tell("warning", warning);
     }

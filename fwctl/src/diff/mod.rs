@@ -7,6 +7,7 @@ mod flips;
 mod live;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use rust_firewall::options::{self, Options, OptionsAction};
 use rust_firewall::policy::parse;
@@ -56,8 +57,36 @@ fn settings(status: &Status, diff: &Diff) -> Result<Options, Failure> {
     }
 }
 
-pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
-    let mut client = client::connect(&arguments.socket)?;
+/// Result of a comparison.
+struct Compared {
+    flips: Flips,
+    left: Left,
+    /// Packets that came too fast.
+    missed: u64,
+}
+
+impl Compared {
+    fn text(&self) -> Vec<String> {
+        let mut lines = self.flips.text();
+        if self.left.damaged > 0 {
+            lines.push(format!(
+                "damaged comments: {}: the options stand for them",
+                self.left.damaged
+            ));
+        }
+        if self.missed > 0 {
+            lines.push(format!(
+                "{} packets came too fast and were not compared",
+                self.missed
+            ));
+        }
+        lines
+    }
+}
+
+/// Compares the policy of a running firewall with a new one.
+fn compare(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
+    let mut client = client::connect(socket)?;
     let status = client.status()?;
     let options = settings(&status, diff)?;
     let interfaces = Interfaces::default();
@@ -75,23 +104,32 @@ pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
             missed = live::compare(client, &status, diff.seconds, new, &interfaces, &mut flips)?;
         }
     }
-    if arguments.json {
-        output::json(&flips.json(left, missed));
-    } else {
-        output::lines(&flips.text());
-        if left.damaged > 0 {
-            output::line(&format!(
-                "damaged comments: {}: the options stand for them",
-                left.damaged
-            ));
-        }
-        if missed > 0 {
-            output::line(&format!(
-                "{missed} packets came too fast and were not compared"
-            ));
-        }
-    }
-    Ok(match flips.any() {
+    Ok(Compared {
+        flips,
+        left,
+        missed,
+    })
+}
+
+/// Returns the text of `diff --live`: the flows of some seconds that a policy would decide differently.
+pub fn live(socket: &Path, new: &Path, seconds: u32) -> Result<Vec<String>, Failure> {
+    let diff = Diff {
+        new: new.to_string_lossy().into_owned(),
+        capture: None,
+        live: true,
+        seconds,
+        lacks: Lacks::default(),
+    };
+    Ok(compare(socket, &diff)?.text())
+}
+
+pub fn run(arguments: &Arguments, diff: &Diff) -> Result<Exit, Failure> {
+    let compared = compare(&arguments.socket, diff)?;
+    match arguments.json {
+        true => output::json(&compared.flips.json(compared.left, compared.missed)),
+        false => output::lines(&compared.text()),
+    };
+    Ok(match compared.flips.any() {
         true => Exit::Findings,
         false => Exit::Fine,
     })

@@ -8,7 +8,7 @@ mod cure;
 mod daemon;
 mod finding;
 mod hooks;
-mod iptables;
+pub mod iptables;
 mod kernel;
 mod landlock;
 mod limits;
@@ -16,9 +16,9 @@ mod netlink;
 mod nft;
 mod owner;
 pub mod rights;
-mod ruleset;
+pub mod ruleset;
 mod source;
-mod tools;
+pub mod tools;
 
 use std::ffi::OsString;
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The policy's file: made whole or not at all, in a folder of root's alone, and never over another file unless that is
+//! wished. Links are replaced, not followed.
+
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::Builder;
+
+use crate::applied::trust;
+use crate::failure::{Exit, Failure};
+
+/// A written file, and where the one before it is.
+pub struct Written {
+    path: PathBuf,
+    old: Option<PathBuf>,
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn refuse_existing(path: &Path) -> Failure {
+    let shown = path.display();
+    let text =
+        format!("{shown} is there: change it and run fwctl apply, or replace it with --force");
+    Failure::new(Exit::Usage, text)
+}
+
+/// Fails if the file is there.
+pub fn check_free(path: &Path) -> Result<(), Failure> {
+    match is_there(path) {
+        true => Err(refuse_existing(path)),
+        false => Ok(()),
+    }
+}
+
+/// Moves the file that is there to PATH.old.
+fn move_old(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    if !is_there(path) {
+        return Ok(None);
+    }
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    let old = PathBuf::from(old);
+    fs::rename(path, &old).map_err(trust::at(path))?;
+    Ok(Some(old))
+}
+
+/// Writes the policy.
+/// - force: replace a file that is there.
+pub fn write(path: &Path, text: &str, force: bool) -> Result<Written, Failure> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    let folder = parent.unwrap_or(Path::new("."));
+    trust::folder(folder)?;
+    let mut builder = Builder::new();
+    builder.permissions(Permissions::from_mode(0o644));
+    let mut file = builder.tempfile_in(folder).map_err(trust::at(folder))?;
+    // The creation mask may have taken bits.
+    let readable = file
+        .as_file()
+        .set_permissions(Permissions::from_mode(0o644));
+    let written = readable
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.as_file().sync_all());
+    written.map_err(trust::at(path))?;
+    let old = if force { move_old(path)? } else { None };
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(Written {
+            path: path.to_owned(),
+            old,
+        }),
+        Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists => {
+            Err(refuse_existing(path))
+        }
+        Err(failed) => Err(trust::at(path)(failed.error)),
+    }
+}
+
+impl Written {
+    /// Brings the file back that was there before, or none.
+    pub fn take_back(&self) {
+        let _ = match &self.old {
+            Some(old) => fs::rename(old, &self.path),
+            None => fs::remove_file(&self.path),
+        };
+    }
+}
