@@ -227,8 +227,8 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length, F
         names_hello_read(bytes, length, NAMES_TLS, &names);
     } else if (strcmp(what, "query") == 0) {
         names_dns_query(bytes, length, &names);
-    } else if (strncmp(what, "framed", 6) == 0) {
-        names_dns_framed(bytes, length, whole, &names, &taken);
+    } else if (strcmp(what, "framed") == 0) {
+        names_dns_framed(bytes, length, &names, &taken);
         fprintf(out, "{\"taken\":%u,\"names\":", taken);
         put_line(&names, out);
         fputc('}', out);

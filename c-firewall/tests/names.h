@@ -6,12 +6,12 @@
 
 #include <stdint.h>
 
-enum { NAMES_ASKS = 12 };
+enum { NAMES_ASKS = 11 };
 
 /// Queries on bytes.
 static const char *const names_asks[NAMES_ASKS] = {
-    "fold",         "hello", "client", "client-whole", "query",   "framed",
-    "framed-whole", "quic",  "frames", "answer",       "request", "chunk",
+    "fold", "hello",  "client", "client-whole", "query", "framed",
+    "quic", "frames", "answer", "request",      "chunk",
 };
 
 /// What the parsers say of bytes: a text that the caller frees.

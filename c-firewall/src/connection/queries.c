@@ -113,8 +113,8 @@ bool queries_next(struct connections *connections, uint64_t now_ns) {
         return give_up(connections, CONNECTION_GAPS, now_ns);
     queries->left--;
     connection = at(connections, queries->slot);
-    if (names_dns_framed(bytes + queries->place, queries->end - queries->place, false,
-                         &connection->names, &taken) != NAMES_KNOWN)
+    if (names_dns_framed(bytes + queries->place, queries->end - queries->place, &connection->names,
+                         &taken) != NAMES_KNOWN)
         return give_up(connections, CONNECTION_PARSE, now_ns);
     connection->cache = (struct connection_cache){0};
     queries->place += taken;
@@ -139,12 +139,9 @@ static void note_part(struct connections *connections, uint32_t slot, bool grown
     struct connection *connection = at(connections, slot);
     const uint32_t decided = connection->stream.decided;
     const uint32_t end = stream_prefix(&connection->stream);
-    // If it does not begin the stream, there is room once the server has acknowledged the bytes
-    // before it.
-    const bool whole = decided == 0 && end >= STREAM_BYTES_MAX;
     uint32_t taken;
 
-    if (grown && names_dns_framed(connections->gathered + decided, end - decided, whole,
+    if (grown && names_dns_framed(connections->gathered + decided, end - decided,
                                   &connection->names, &taken) == NAMES_UNREADABLE) {
         connection->names.state = NAMES_UNDECIDED;
         lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);

@@ -5,7 +5,9 @@
 
 #include "names/blank.h"
 #include "names/cursor.h"
+#include "names/hello.h"
 #include "names/host.h"
+#include "names/record.h"
 
 enum {
     // Size of ID and flags. The bit QR is ignored, because some servers ignore it in a query.
@@ -15,19 +17,25 @@ enum {
     // Maximum length of a label; a higher value is a compression pointer, or reserved.
     LABEL_BYTES_MAX = 63,
     LENGTH_BYTES = 2, // size of a TCP message's length field
+    // Maximum length of a TCP message: with its length field, what is stored of a stream.
+    MESSAGE_BYTES_MAX = NAMES_HELLO_BYTES_MAX - LENGTH_BYTES,
 };
 
-/// Reads the labels of a name into names->host. Returns false for a pointer, because nothing before
-/// the first question has a name, and for a label with a dot, which would look like two labels.
+/// Reads the labels of a name into names->host. Returns false if bytes are missing; for a pointer,
+/// because nothing before the first question has a name; and for a label with a dot, which would
+/// look like two labels.
 static bool read_name(struct names_cursor *message, struct names *names) {
     uint8_t text[NAMES_HOST_BYTES + 1];
     uint32_t bytes = 0;
 
     for (;;) {
         const uint32_t length = names_cursor_number(message, 1);
-        const struct names_cursor label = names_cursor_part(message, length);
+        struct names_cursor label;
 
-        if (label.cut || length > LABEL_BYTES_MAX)
+        if (length > LABEL_BYTES_MAX)
+            return false;
+        label = names_cursor_part(message, length);
+        if (label.cut)
             return false;
         if (length == 0)
             break;
@@ -40,19 +48,21 @@ static bool read_name(struct names_cursor *message, struct names *names) {
     return bytes == 0 || names_host_fold(text, bytes, names);
 }
 
-/// Reads a message into empty fields.
+/// Reads a message into empty fields. Returns NAMES_UNDECIDED if the question's bytes are missing.
 static enum names_state read_message(const uint8_t *message, uint32_t length, struct names *names) {
     struct names_cursor left = names_cursor_begin(message, length);
     uint32_t questions;
 
     names_cursor_part(&left, ID_AND_FLAGS_BYTES);
     questions = names_cursor_number(&left, 2);
-    names_cursor_part(&left, COUNTS_BYTES);
-    if (questions != 1 || !read_name(&left, names))
+    if (!left.cut && questions != 1)
         return NAMES_UNREADABLE;
+    names_cursor_part(&left, COUNTS_BYTES);
+    if (!read_name(&left, names))
+        return left.cut ? NAMES_UNDECIDED : NAMES_UNREADABLE;
     names->dns_type = (uint16_t)names_cursor_number(&left, 2);
     names_cursor_number(&left, 2);
-    return left.cut ? NAMES_UNREADABLE : NAMES_KNOWN;
+    return left.cut ? NAMES_UNDECIDED : NAMES_KNOWN;
 }
 
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names) {
@@ -63,16 +73,32 @@ enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct
     return names_blank_finish(state, true, names);
 }
 
-enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, bool whole,
-                                  struct names *names, uint32_t *taken) {
+/// Reads the received part of a message. Returns NAMES_UNREADABLE if no message with this beginning
+/// can be read.
+static enum names_state read_part(const struct names_cursor *part, struct names *names) {
+    enum names_state state;
+
+    names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
+    state = read_message(part->bytes, part->length, names);
+    if (state == NAMES_KNOWN)
+        state = NAMES_UNDECIDED;
+    return names_blank_finish(state, false, names);
+}
+
+enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, struct names *names,
+                                  uint32_t *taken) {
     struct names_cursor stream = names_cursor_begin(bytes, length);
-    const struct names_cursor message = names_cursor_vector(&stream, LENGTH_BYTES);
+    const uint32_t message_bytes = names_cursor_number(&stream, LENGTH_BYTES);
 
     *taken = 0;
-    if (message.cut) {
-        names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
-        return names_blank_finish(NAMES_UNDECIDED, whole, names);
-    }
-    *taken = LENGTH_BYTES + message.length;
-    return names_dns_query(message.bytes, message.length, names);
+    names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
+    if (message_bytes > MESSAGE_BYTES_MAX || names_record_begins(bytes, length) == NAMES_KNOWN)
+        return names_blank_finish(NAMES_UNREADABLE, false, names);
+    if (stream.cut)
+        return NAMES_UNDECIDED;
+    if (message_bytes > stream.length)
+        return read_part(&stream, names);
+    if (names_dns_query(stream.bytes, message_bytes, names) == NAMES_KNOWN)
+        *taken = LENGTH_BYTES + message_bytes;
+    return names->state;
 }

@@ -16,14 +16,15 @@
 ///   one question, or the question is cut or malformed.
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names);
 
-/// Reads the first message of a stream, which has its length before it.
+/// Reads the first message of a stream, which has its length before it. A stream that begins as TLS
+/// does is unreadable, although a message can begin so, too: a server on port 53 may speak TLS.
 /// - bytes: received bytes, in order from the message's length on.
-/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
 /// - names: as in names_dns_query.
-/// - taken: out: number of bytes of length and message; 0 if bytes are missing.
-/// - Returns names->state: NAMES_UNDECIDED if bytes are missing (NAMES_UNREADABLE with whole),
-///   otherwise the result of names_dns_query.
-enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, bool whole,
-                                  struct names *names, uint32_t *taken);
+/// - taken: out: number of bytes of length and message; 0 unless the state is NAMES_KNOWN.
+/// - Returns names->state: NAMES_UNREADABLE as soon as the bytes can't become a message that
+///   names_dns_query reads, and that has, with its length, at most NAMES_HELLO_BYTES_MAX bytes;
+///   NAMES_UNDECIDED if bytes are missing; otherwise the result of names_dns_query.
+enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, struct names *names,
+                                  uint32_t *taken);
 
 #endif

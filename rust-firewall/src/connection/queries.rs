@@ -129,7 +129,7 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     queries.left -= 1;
     let bytes = gathered.get(queries.place as usize..queries.end as usize);
     let connection = table::at(&mut connections.table, queries.slot);
-    let (state, taken) = dns::framed(bytes.unwrap_or_default(), false, &mut connection.names);
+    let (state, taken) = dns::framed(bytes.unwrap_or_default(), &mut connection.names);
     if state != NamesState::Known {
         return give_up(connections, ConnectionCause::Parse, now_ns);
     }
@@ -160,11 +160,9 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
     let decided = connection.stream.decided;
     let end = stream::prefix(&connection.stream);
     if grown {
-        // If it does not begin the stream, there is room once the server has acknowledged the bytes before it.
-        let whole = decided == 0 && end >= BYTES_MAX;
         let part = connections.gathered.get(decided as usize..end as usize);
         let part = part.unwrap_or_default();
-        if dns::framed(part, whole, &mut connection.names).0 == NamesState::Unreadable {
+        if dns::framed(part, &mut connection.names).0 == NamesState::Unreadable {
             connection.names.state = NamesState::Undecided;
             lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
             return;

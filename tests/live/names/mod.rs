@@ -98,7 +98,7 @@ fn server() -> String {
 
 fn curl(name: &str, scheme: &str, port: u16, more: &[&str]) -> Vec<String> {
     let resolve = format!("{name}:{port}:{}", server());
-    let url = format!("{scheme}://{name}/");
+    let url = format!("{scheme}://{name}:{port}/");
     let start = ["curl", "-sk", "--max-time", "5", "--resolve", &resolve];
     words(&[&start, more, &[&url]].concat())
 }

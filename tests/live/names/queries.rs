@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Several questions on one connection of DNS over TCP, before dnsmasq: dig asks one after the other, and a plain client as
-//! segments come, several in one, or one in several.
+//! segments come, several in one, or one in several. And nginx on port 53, which speaks TLS and HTTP there.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,17 +13,23 @@ use testbed::wait::PATIENCE;
 use twinwall_tests::case::Row;
 
 use super::{
-    behind_each_backend, server, start_resolver, words, ALLOWED, DENIED, EVERY_NAME, POLICY,
+    behind_each_backend, curl, is_answered, server, start_resolver, words, ALLOWED, DENIED,
+    EVERY_NAME, POLICY,
 };
 use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::queries::question;
 
-pub const ROWS: &[Row] = &[("several-questions", 120, several)];
+pub const ROWS: &[Row] = &[
+    ("several-questions", 120, several),
+    ("other-protocols", 60, others),
+];
 
 /// Answer of dnsmasq to every query.
 const ADDRESS: &str = "192.0.2.77";
 /// For an answer that should not come.
 const QUIET: Duration = Duration::from_millis(500);
+/// Options of curl for an answer that should not come.
+const SOON: &[&str] = &["--max-time", "2"];
 /// Between two parts, so that they come in segments of their own.
 const APART: Duration = Duration::from_millis(20);
 
@@ -135,4 +141,30 @@ fn several(twin: Twin) -> anyhow::Result<()> {
         firewall.finish()?;
         Ok(())
     })
+}
+
+/// Serves a port of nginx on port 53, too.
+fn serve_on_53(net: &Net, port: u16) -> anyhow::Result<()> {
+    let redirect = format!("-A PREROUTING -p tcp --dport 53 -j REDIRECT --to-ports {port}");
+    let rules = format!("*nat\n{redirect}\nCOMMIT\n");
+    net.server.feed("iptables-restore", &["--wait"], &rules)
+}
+
+/// TLS and HTTP to port 53 reach nobody, whatever the name, although nginx serves both there.
+fn others(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    for (scheme, port) in [("https", 443), ("http", 80)] {
+        serve_on_53(&net, port)?;
+        let answers = |name| is_answered(&net.client, &curl(name, scheme, 53, SOON), "here");
+        ensure!(answers(DENIED[0])?, "{scheme} without a firewall");
+        behind_each_backend(&net, twin, POLICY, |firewall| {
+            for name in [DENIED[0], ALLOWED[0]] {
+                ensure!(!answers(name)?, "{scheme}: {name} is answered");
+            }
+            let total = firewall.finish()?.total;
+            ensure!(total.connections["unreadable"] > 0, "{total:?}");
+            Ok(())
+        })?;
+    }
+    Ok(())
 }

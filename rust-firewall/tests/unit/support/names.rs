@@ -8,14 +8,13 @@ use rust_firewall::names::{client, dns, hello, host, http, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 
 /// Queries on bytes.
-pub const ASKS: [&str; 12] = [
+pub const ASKS: [&str; 11] = [
     "fold",
     "hello",
     "client",
     "client-whole",
     "query",
     "framed",
-    "framed-whole",
     "quic",
     "frames",
     "answer",
@@ -275,7 +274,7 @@ pub fn ask(what: &str, bytes: &[u8]) -> String {
             dns::query(bytes, &mut names);
         }
         "framed" => {
-            let (_, taken) = dns::framed(bytes, whole, &mut names);
+            let (_, taken) = dns::framed(bytes, &mut names);
             return format!("{{\"taken\":{taken},\"names\":{}}}", line(&names));
         }
         "quic" => return datagram(bytes),
