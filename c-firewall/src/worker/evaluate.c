@@ -236,7 +236,8 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
     return true;
 }
 
-/// Learns the addresses of names from an accepted packet that is a DNS reply, if the policy learns.
+/// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses
+/// of an answer.
 static void learn(const struct evaluation *evaluation, struct stats *stats,
                   const struct queue_packet *packet, const struct packet *parsed) {
     const struct evaluation_source *source = evaluation->source;
@@ -269,8 +270,8 @@ static bool is_settled(const struct named *named, const struct connections *conn
     return named && connections && connection_is_settled(connections, &named->followed);
 }
 
-/// Returns true if the server sent the packet after it received the bytes that decided the
-/// connection's names.
+/// Returns true if the packet is of a QUIC server that has received the whole hello. False for TCP,
+/// whose connections are settled instead.
 static bool is_answer(const struct named *named, const struct connections *connections) {
     return named && connections && connection_is_answer(connections, &named->followed);
 }

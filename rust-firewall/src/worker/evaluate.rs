@@ -302,7 +302,7 @@ fn follow_names(
     Some(named::follow(connections?, compiled, parsed, &how))
 }
 
-/// Learns the addresses of names from an accepted packet that is a DNS reply, if the policy learns.
+/// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses of an answer.
 fn learn(evaluation: &mut Evaluation, stats: &LiveStats, packet: &QueuePacket, parsed: &Packet) {
     let (Some(source), Some(asked)) = (&evaluation.source, &mut evaluation.asked) else {
         return;
@@ -359,8 +359,8 @@ fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool 
     follow::is_settled(connections, &named.followed)
 }
 
-/// Returns true if the server sent the packet after it received the bytes that decided the
-/// connection's names.
+/// Returns true if the packet is of a QUIC server that has received the whole hello. False for TCP,
+/// whose connections are settled instead.
 fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;
