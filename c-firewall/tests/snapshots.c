@@ -10,7 +10,7 @@
 
 #define VECTORS "../tests/corpus/vectors/"
 
-static struct options options = {.backend = QUEUE_RAW, .queue_length = 131072};
+static struct options options = {.backend = QUEUE_RAW, .queue_length = 131072, .deadline_ms = 1000};
 
 static struct ledger ledgers[] = {
     {
@@ -84,6 +84,7 @@ const struct snapshot *snapshots_full(void) {
         .reload_error = "web.nft:6:2: found \"tcpp\"",
         .options = &options,
         .contract = &contract,
+        .guard_ended = true,
     };
 
     return &snapshot;

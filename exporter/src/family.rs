@@ -29,7 +29,7 @@ pub struct Count {
 }
 
 /// The metrics but for the counts, in the order in which they are served.
-pub static FAMILIES: [Family; 38] = [
+pub static FAMILIES: [Family; 39] = [
     Family {
         name: "build",
         unit: None,
@@ -110,6 +110,15 @@ pub static FAMILIES: [Family; 38] = [
         labels: &["queue"],
         values: &[],
         from: "stats.queues.stalled",
+    },
+    Family {
+        name: "guard_running",
+        unit: None,
+        kind: MetricType::Gauge,
+        help: "Whether the guard runs: 1 if it does, 0 once it has ended",
+        labels: &[],
+        values: &[],
+        from: "status.guard",
     },
     Family {
         name: "ledger_difference_packets",

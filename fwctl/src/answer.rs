@@ -22,6 +22,8 @@ pub struct Status {
     pub queues: Vec<StatusQueue>,
     pub ledger: StatusLedger,
     pub contract: Vec<Contract>,
+    /// Whether the guard runs; None if the options ask for none, and from older firewalls.
+    pub guard: Option<bool>,
     pub reload_error: Option<String>,
     pub log_level: String,
     pub counts: BTreeMap<String, u64>,

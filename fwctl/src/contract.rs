@@ -14,15 +14,6 @@ use crate::doctor::rights;
 
 /// Situation whose effect depends on the rules.
 const BY_RULES: &str = "crash";
-/// Text in the contract of a firewall whose guard has ended.
-const GUARD_ENDED: &str = "the guard has ended";
-
-/// Whether the firewall had a guard that has ended.
-pub fn guard_has_ended(status: &Status) -> bool {
-    let mut rows = status.contract.iter();
-    rows.any(|row| row.really.contains(GUARD_ENDED))
-}
-
 /// Whether the rules visible here are those that direct packets to the firewall.
 fn has_same_rules(status: &Status) -> bool {
     let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
@@ -42,7 +33,7 @@ pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
     let facts = ContractFacts {
         receive_buffer: 0,
         figures: true,
-        guard: !guard_has_ended(status),
+        guard: status.guard != Some(false),
     };
     let made = contract::make(options, &queue_rules::read(options), &facts);
     let now = made

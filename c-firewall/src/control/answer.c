@@ -9,6 +9,7 @@
 #include "base/counts.h"
 #include "base/object.h"
 #include "events/text.h"
+#include "guard/guard.h"
 #include "policy/print.h"
 #include "state/contract.h"
 #include "state/report_policy.h"
@@ -122,6 +123,9 @@ char *control_answer_status(const struct control_self *self, const struct snapsh
     object_put(object, "ledger", ledger_object(snapshot));
     object_put(object, "contract",
                snapshot->contract ? contract_array(snapshot->contract) : json_array());
+    object_put(object, "guard",
+               guard_wanted(snapshot->options) ? json_boolean(!snapshot->guard_ended)
+                                               : json_null());
     object_put_string(object, "reload_error", snapshot->reload_error);
     object_put_string(object, "log_level", log_level_name(level));
     object_put(object, "counts", counts_object(counts));

@@ -256,6 +256,7 @@ static void read_guard(struct daemon *daemon) {
     if (was_there && guard_fd(&daemon->guard) < 0) {
         state_lock(state);
         state->contract = state->unguarded;
+        state->guard_ended = true;
         state_unlock(state);
     }
 }

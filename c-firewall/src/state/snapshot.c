@@ -152,6 +152,7 @@ static int copy_state(const struct state *state, bool with_rules, struct snapsho
     snapshot->uptime_ms = (wait_clock() - state->started_ns) / NS_PER_MS;
     snapshot->options = state->options;
     snapshot->contract = &state->contract;
+    snapshot->guard_ended = state->guard_ended;
     if (state->reload_error[0] != '\0') {
         snapshot->reload_error = strdup(state->reload_error);
         if (!snapshot->reload_error)

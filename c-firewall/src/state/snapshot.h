@@ -61,6 +61,7 @@ struct snapshot {
     char *reload_error; // failure of the last reload; NULL if it succeeded
     const struct options *options;
     const struct contract *contract;
+    bool guard_ended; // the guard has ended by itself
 };
 
 /// Creates a snapshot. Any thread may call it; it waits while a policy is being replaced.

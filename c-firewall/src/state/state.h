@@ -5,6 +5,7 @@
 #define STATE_STATE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -32,6 +33,7 @@ struct state {
     enum tracked tracked; // whether packets have the connection state that the policy needs
     struct contract contract;
     struct contract unguarded; // failure contract for the time after the guard has ended
+    bool guard_ended;          // the guard has ended by itself
 };
 
 /// Loads the policy, and adjusts the options to it. The options outlive the state.

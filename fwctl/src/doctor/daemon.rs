@@ -236,7 +236,7 @@ fn namespace(status: &Status, findings: &mut Findings) {
 
 /// Contract for a crash as of the firewall's start, against the present.
 fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
-    if contract::guard_has_ended(status) {
+    if status.guard == Some(false) {
         findings.warning(
             "the guard has ended: a stall is waited for, and a crash is left to the rules",
             "fwctl upgrade  # to the same program: it starts another guard",

@@ -11,6 +11,7 @@ use crate::base::object;
 use crate::connection::listing::{Listed, ListedState};
 use crate::control::process::ControlSelf;
 use crate::events::text;
+use crate::guard;
 use crate::names::NamesProtocol;
 use crate::options::{self, PROGRAM, VERSION};
 use crate::policy::{print, Type};
@@ -145,6 +146,7 @@ struct StatusAnswer<'a> {
     queues: Vec<QueueObject>,
     ledger: LedgerObject,
     contract: &'a Contract,
+    guard: Option<bool>,
     reload_error: Option<&'a str>,
     log_level: &'static str,
     #[serde(serialize_with = "counts_object")]
@@ -170,6 +172,7 @@ pub fn status(own: &ControlSelf, snapshot: &Snapshot, level: LogLevel, counts: &
         queues: queues_array(snapshot),
         ledger: ledger_object(snapshot),
         contract: &snapshot.contract,
+        guard: guard::wanted(&snapshot.options).then_some(!snapshot.guard_ended),
         reload_error: snapshot.reload_error.as_deref(),
         log_level: log::level_name(level),
         counts,

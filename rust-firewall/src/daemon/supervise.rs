@@ -246,6 +246,7 @@ fn read_guard(daemon: &mut Daemon) {
     if was_there && guard::fd(&daemon.guard).is_none() {
         let mut inner = state::lock(&daemon.state);
         inner.contract = Arc::clone(&inner.unguarded);
+        inner.guard_ended = true;
     }
 }
 

@@ -88,6 +88,8 @@ pub struct Snapshot {
     pub reload_error: Option<String>,
     pub options: Arc<Options>,
     pub contract: Arc<Contract>,
+    /// The guard has ended by itself.
+    pub guard_ended: bool,
 }
 
 /// Copies a rule without its counts.
@@ -177,5 +179,6 @@ pub fn take(state: &State, with_rules: bool) -> Snapshot {
         reload_error: inner.reload_error.clone(),
         options: Arc::clone(&state.options),
         contract: Arc::clone(&inner.contract),
+        guard_ended: inner.guard_ended,
     }
 }

@@ -43,6 +43,8 @@ pub struct StateInner {
     pub contract: Arc<Contract>,
     /// Failure contract for the time after the guard has ended.
     pub unguarded: Arc<Contract>,
+    /// The guard has ended by itself.
+    pub guard_ended: bool,
 }
 
 /// Opens the sockets for reject. If the policy rejects, this must succeed. Otherwise they are opened if possible,
@@ -87,6 +89,7 @@ pub fn open(
         tracked: Tracked::Unknown,
         contract: Arc::default(),
         unguarded: Arc::default(),
+        guard_ended: false,
     };
     Ok(State {
         options: Arc::new(options),

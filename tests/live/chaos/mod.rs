@@ -9,7 +9,7 @@ mod flips;
 mod odd;
 mod overload;
 mod preload;
-mod scene;
+pub mod scene;
 mod spoilt;
 mod stall;
 mod unsent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! docs/grafana.json requests only metrics and labels of both firewalls, and docs/OBSERVE.md names all metrics.
+//! docs/grafana.json and docs/alerts.yml request only metrics and labels of both firewalls, and docs/OBSERVE.md names all metrics.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -56,7 +56,8 @@ pub fn known() -> anyhow::Result<()> {
     texts_of(&dashboard["templating"], "query", &mut queries);
     texts_of(&dashboard["panels"], "legendFormat", &mut legends);
     ensure!(queries.len() >= 10, "{} queries", queries.len());
-    let asked = metrics_in(&queries.join("\n"));
+    let alerts = fs::read_to_string(root().join("docs/alerts.yml"))?;
+    let asked = metrics_in(&[queries.join("\n"), alerts].concat());
     let page = fs::read_to_string(root().join("docs/OBSERVE.md"))?;
     let documented = metrics_in(&page.replace(QUEUE_RULES, ""));
     for twin in TWINS {

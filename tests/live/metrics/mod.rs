@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         &[
             ("both-say-the-same", 60, text::same_text as fn() -> _),
             ("the-dashboard-asks-for-what-there-is", 60, dashboard::known),
+            ("alerts-fire", 60, prometheus::alerts),
         ],
         text::LONE_ROWS,
         abuse::ROWS,

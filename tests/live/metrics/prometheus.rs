@@ -9,7 +9,7 @@ use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
-use testbed::twin::Twin;
+use testbed::twin::{root, Twin};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
@@ -128,6 +128,23 @@ fn unchunked(mut rest: &str) -> Option<String> {
         text.push_str(behind.get(..size)?);
         rest = behind.get(size + 2..)?;
     }
+}
+
+/// The alerts of docs/alerts.yml fire for the series of alerts.yml, and for no others.
+pub fn alerts() -> anyhow::Result<()> {
+    let folder = root().join("tests/live/metrics");
+    let output = Command::new("promtool")
+        .args(["test", "rules", "alerts.yml"])
+        .current_dir(folder)
+        .output()
+        .context("promtool: make deps")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }
 
 fn scrape(twin: Twin) -> anyhow::Result<()> {

@@ -7,15 +7,21 @@ use std::time::Duration;
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::place::LOCALHOST;
+use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::{built, Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
+use crate::chaos::scene::guard_of;
+
 use super::http::{ask, connect, get, value_of, Place, Served, OPENMETRICS, PLAIN};
 use super::LoneRow;
 
-pub const ROWS: &[Row] = &[("figures-are-those-of-the-ledger", 60, figures)];
+pub const ROWS: &[Row] = &[
+    ("figures-are-those-of-the-ledger", 60, figures),
+    ("a-dead-guard-is-told", 60, guard),
+];
 
 pub const LONE_ROWS: &[LoneRow] = &[
     ("formats-and-other-requests", 60, requests),
@@ -25,6 +31,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
 ];
 
 const PACKETS: u64 = 20;
+const GUARD_RUNNING: &str = "twinwall_guard_running";
 
 /// Exchanges packets; once per case, since the server stays.
 fn exchange(place: &Place) -> anyhow::Result<()> {
@@ -73,6 +80,24 @@ fn figures(twin: Twin) -> anyhow::Result<()> {
     ensure!((1 << 20..1 << 30).contains(&resident), "{resident} bytes");
     drop(exporter);
     firewall.stop().map(drop)
+}
+
+/// The guard's metric follows its process; a firewall without a guard has no such metric.
+fn guard(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let served = place.start(twin, &[])?;
+    ensure!(place.value(GUARD_RUNNING)? == 1);
+    let guard = guard_of(&served.firewall).context("there is no guard")?;
+    proc::signal(guard, libc::SIGKILL);
+    until("the metric tells of it", PATIENCE, || {
+        Ok(place.value(GUARD_RUNNING)? == 0)
+    })?;
+    served.firewall.end_by(libc::SIGTERM)?;
+    drop(served.exporter);
+    let without = place.start(twin, &["--deadline", "0"])?;
+    let text = place.metrics()?;
+    ensure!(!text.contains(&format!("\n{GUARD_RUNNING} ")), "{text}");
+    without.firewall.stop().map(drop)
 }
 
 fn requests() -> anyhow::Result<()> {

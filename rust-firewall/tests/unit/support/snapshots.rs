@@ -156,6 +156,7 @@ pub fn full() -> Snapshot {
         reload_error: Some("web.nft:6:2: found \"tcpp\"".to_owned()),
         options: options(),
         contract: contract(),
+        guard_ended: true,
     }
 }
 
@@ -171,6 +172,7 @@ pub fn idle() -> Snapshot {
         reload_error: None,
         options: options(),
         contract: Arc::default(),
+        guard_ended: false,
     }
 }
 
