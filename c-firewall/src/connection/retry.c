@@ -7,6 +7,7 @@
 #include "connection/opening.h"
 #include "connection/stream.h"
 #include "connection/table.h"
+#include "names/hello.h"
 #include "names/record.h"
 
 enum {
@@ -48,13 +49,6 @@ void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_n
         lifetime_settle(connections, slot, now_ns);
 }
 
-static bool equal_names(const struct names *names, const struct names *others) {
-    return names->host_length == others->host_length && names->alpn_length == others->alpn_length &&
-           names->ech == others->ech && names->version == others->version &&
-           memcmp(names->host, others->host, names->host_length) == 0 &&
-           memcmp(names->alpn, others->alpn, names->alpn_length) == 0;
-}
-
 struct followed retry_read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = connection_table_at(&connections->table, slot);
     const uint32_t end = stream_prefix(&connection->stream);
@@ -69,7 +63,7 @@ struct followed retry_read(struct connections *connections, uint32_t slot, uint6
     state = names_record_read_second(connections->gathered, end, connections->scratch, other);
     if (state == NAMES_UNREADABLE)
         return lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
-    if (state == NAMES_KNOWN && !equal_names(other, &connection->names))
+    if (state == NAMES_KNOWN && !names_hello_is_same(&connection->names, other))
         return lifetime_evade(connections, slot, now_ns);
     connection->may_retry = state == NAMES_UNDECIDED;
     if (state == NAMES_KNOWN)

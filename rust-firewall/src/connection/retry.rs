@@ -12,7 +12,7 @@ use crate::connection::types::{
     Connection, ConnectionCause, ConnectionList, Connections, Followed,
 };
 use crate::connection::{lifetime, stream, table};
-use crate::names::{record, Names, NamesProtocol, NamesState};
+use crate::names::{hello, record, Names, NamesProtocol, NamesState};
 
 /// The lowest version of TLS that has a retry.
 const VERSION_1_3: u16 = 0x0304;
@@ -74,7 +74,7 @@ pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
         let cause = ConnectionCause::Parse;
         return lifetime::unreadable(connections, slot, cause, now_ns);
     }
-    if state == NamesState::Known && *other != connection.names {
+    if state == NamesState::Known && !hello::is_same(&connection.names, other) {
         return lifetime::evade(connections, slot, now_ns);
     }
     connection.may_retry = state == NamesState::Undecided;
