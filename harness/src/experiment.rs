@@ -33,6 +33,8 @@ pub enum Route {
     Loopback,
     /// Two namespaces joined by a veth pair, MTU 1500.
     Veth,
+    /// Two namespaces, and one between them that routes and filters; veth pairs, MTU 1500.
+    Forwarded,
     /// Exchanges run directly on this machine.
     Host,
     /// Exchanges run in a virtual machine that counts instructions.
@@ -150,7 +152,7 @@ pub struct Figure {
     pub workload: Workload,
     #[serde(default = "loopback")]
     pub path: Route,
-    /// Kind of policy; present exactly for growth figures.
+    /// Kind of the load's policy; growth figures are over its sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<SyntheticKind>,
     /// Metric of dots and growth; None means the workload's main metric.
@@ -237,6 +239,7 @@ impl fmt::Display for Workload {
             Workload::TcpProbe => "tcp-probe",
             Workload::TlsConnect => "tls-connect",
             Workload::HelloStream => "hello-stream",
+            Workload::TlsStream => "tls-stream",
             Workload::DnsQuery => "dns-query",
             Workload::UdpFlood => "udp-flood",
             Workload::Family => "family",
@@ -274,6 +277,7 @@ impl fmt::Display for Route {
         f.write_str(match self {
             Route::Loopback => "loopback",
             Route::Veth => "veth",
+            Route::Forwarded => "forwarded",
             Route::Host => "host",
             Route::Vm => "vm",
         })

@@ -18,8 +18,17 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// Separates loads whose policy has several sizes, as growths, from all others.
+    pub fn divide(cells: &[CellName]) -> (Vec<CellName>, Vec<Growth>) {
+        let mut growths = Growth::of(cells);
+        growths.retain(|growth| growth.cells.len() > 1);
+        let grows = |cell: &CellName| growths.iter().any(|growth| growth.cells.contains(cell));
+        let single = cells.iter().filter(|cell| !grows(cell)).cloned().collect();
+        (single, growths)
+    }
+
     /// Groups loads with a policy, in the order of their first appearance.
-    pub fn of(cells: &[CellName]) -> Vec<Growth> {
+    fn of(cells: &[CellName]) -> Vec<Growth> {
         let mut growths: Vec<Growth> = Vec::new();
         for cell in cells {
             let Some(policy) = cell.policy else {
@@ -225,6 +234,8 @@ mod tests {
             .map(|growth| growth.sizes().collect())
             .collect();
         assert_eq!(sizes, [vec![10, 100], vec![10], vec![10]]);
+        let (single, growths) = Growth::divide(&cells);
+        assert_eq!((single.len(), growths.len()), (cells.len() - 2, 1));
         assert_eq!(
             growths[0].title(),
             "udp-flood over loopback, payload 18 B, rules “udp dport N drop”"

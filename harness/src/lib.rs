@@ -32,6 +32,7 @@ pub mod run;
 pub mod runner;
 pub mod schedule;
 pub mod slices;
+pub mod staged;
 pub mod statistics;
 pub mod steering;
 pub mod store;

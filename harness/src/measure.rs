@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One run: a subject under a load, in separate namespaces. [`crate::slices`] measures loads with slices.
 
-use std::net::IpAddr;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail, Result};
-use testbed::netns::{Namespace, VETH_IPV4};
+use anyhow::{anyhow, bail, Context, Result};
+use testbed::netns::{Namespace, VETH_IPV4, VETH_MTU};
 use testbed::proc;
 
 use crate::capturing;
@@ -19,9 +20,10 @@ use crate::program::{Ended, Program, Reading, Ready};
 use crate::recording;
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
 use crate::schedule::Cell;
+use crate::staged::StagedFiles;
 use crate::steering::{self, HostSteering, Target};
 use crate::subject::{Kind, Subject};
-use crate::synthetic::SyntheticFiles;
+use crate::synthetic::{SyntheticFiles, SyntheticPolicy};
 
 /// Returns the runner of a name; fails if its tool is not installed. Each flow has a separate runner.
 pub type MakeRunner<'a> = dyn Fn(RunnerName) -> Result<Box<dyn Runner>> + Sync + 'a;
@@ -35,6 +37,7 @@ pub struct Site<'a> {
     pub host: bool,
     pub flows: u16,
     pub policies: SyntheticFiles,
+    pub staged: StagedFiles,
     pub exchanges: Exchanges,
     pub make_runner: &'a MakeRunner<'a>,
 }
@@ -44,6 +47,8 @@ pub enum Ground {
     One(Namespace),
     /// Client and server, joined by a veth pair.
     Two(Namespace, Namespace),
+    /// Client, router and server, joined by two veth pairs.
+    Three(Namespace, Namespace, Namespace),
 }
 
 impl Ground {
@@ -59,6 +64,18 @@ impl Ground {
                 Namespace::veth_pair(&client, &server)?;
                 Ok(Ground::Two(client, server))
             }
+            Route::Forwarded => {
+                let (client, server) = (Namespace::new()?, Namespace::new()?);
+                let router = routed(&client, &server)?;
+                Ok(Ground::Three(client, router, server))
+            }
+        }
+    }
+
+    /// Returns the namespace that filters.
+    pub fn filter(&self) -> &Namespace {
+        match self {
+            Ground::One(filter) | Ground::Two(_, filter) | Ground::Three(_, filter, _) => filter,
         }
     }
 
@@ -68,9 +85,53 @@ impl Ground {
                 server: both,
                 client: both,
             },
-            Ground::Two(client, server) => Place { server, client },
+            Ground::Two(client, server) | Ground::Three(client, _, server) => {
+                Place { server, client }
+            }
         }
     }
+}
+
+/// Addresses of the client, of the router towards it and towards the server, and of the server, behind a router.
+const ROUTED_IPV4: [IpAddr; 4] = [
+    IpAddr::V4(Ipv4Addr::new(10, 78, 1, 2)),
+    IpAddr::V4(Ipv4Addr::new(10, 78, 1, 1)),
+    IpAddr::V4(Ipv4Addr::new(10, 78, 2, 1)),
+    IpAddr::V4(Ipv4Addr::new(10, 78, 2, 2)),
+];
+
+/// Joins client and server by a new router.
+fn routed(client: &Namespace, server: &Namespace) -> Result<Namespace> {
+    let router = Namespace::new()?;
+    let [client_address, near, far, server_address] = ROUTED_IPV4;
+    let ends = [
+        (client, "near", near, client_address),
+        (server, "far", far, server_address),
+    ];
+    for (end, interface, gateway, address) in ends {
+        let there = end.path();
+        router.ip(&format!(
+            "link add {interface} mtu {VETH_MTU} type veth peer name veth mtu {VETH_MTU} netns {there}\n\
+             address add {gateway}/24 dev {interface}\n\
+             link set {interface} up\n"
+        ))?;
+        end.ip(&format!(
+            "address add {address}/24 dev veth\n\
+             link set veth up\n\
+             route add default via {gateway}\n"
+        ))?;
+    }
+    let forward = "/proc/sys/net/ipv4/ip_forward";
+    router.enter(|| fs::write(forward, "1").context(forward))?;
+    for (namespace, interface) in [
+        (&router, "near"),
+        (&router, "far"),
+        (client, "veth"),
+        (server, "veth"),
+    ] {
+        namespace.wait_for(interface)?;
+    }
+    Ok(router)
 }
 
 impl Site<'_> {
@@ -89,6 +150,7 @@ impl Site<'_> {
     pub fn address(&self, cell: &Cell, flow: u16) -> IpAddr {
         match cell.route {
             Route::Veth => VETH_IPV4.1,
+            Route::Forwarded => ROUTED_IPV4[3],
             _ => steering::loopback_address(flow),
         }
     }
@@ -154,13 +216,30 @@ impl Site<'_> {
         subject: &Subject,
         cell: &Cell,
     ) -> Result<Option<HostSteering>> {
-        let target = match subject.kind {
+        let target = match &subject.kind {
             Kind::None | Kind::Exchange | Kind::Capture { .. } | Kind::Recorder { .. } => {
                 return Ok(None)
             }
             Kind::Nftables => {
                 let file = cell.policy.map(|policy| self.policies.path(policy));
-                steering::load_policy(ground.place().server, file.as_deref())?;
+                steering::load_policy(ground.filter(), file.as_deref())?;
+                return Ok(None);
+            }
+            Kind::Tracked => {
+                self.staged
+                    .load_without_names(ground.filter(), staged_policy(cell)?)?;
+                return Ok(None);
+            }
+            Kind::Stage { .. } => {
+                self.staged
+                    .load_kernel(ground.filter(), staged_policy(cell)?)?;
+                return Ok(None);
+            }
+            Kind::Peer {
+                rules: Some(file), ..
+            } => {
+                let file = self.root.join(file);
+                steering::load_file(ground.filter(), &file, Target::Queues(1), 1)?;
                 return Ok(None);
             }
             Kind::Accept => Target::Accept,
@@ -170,13 +249,7 @@ impl Site<'_> {
         if self.host {
             return HostSteering::load(self.root, name).map(Some);
         }
-        steering::load(
-            ground.place().server,
-            self.root,
-            name,
-            target,
-            self.flows(cell),
-        )?;
+        steering::load(ground.filter(), self.root, name, target, self.flows(cell))?;
         Ok(None)
     }
 
@@ -187,16 +260,27 @@ impl Site<'_> {
         subject: &Subject,
         cell: &Cell,
     ) -> Result<Option<Program>> {
-        let policy = subject.policy(cell.policy);
-        let policy = policy.map(|policy| self.policies.path(policy));
-        let Some(words) = subject.command_line(self.bin_dir, policy.as_deref()) else {
+        let Some(words) = self.words(subject, cell)? else {
             return Ok(None);
         };
-        let ready = match subject.kind {
-            Kind::Twin { .. } => Ready::Says,
-            _ => Ready::HasQueue,
+        let ready = match subject.is_ours() || !subject.has_queue() {
+            true => Ready::Says,
+            false => Ready::HasQueue,
         };
-        Program::start(ground.place().server, &words, ready, subject.queues).map(Some)
+        Program::start(ground.filter(), &words, ready, subject.queues).map(Some)
+    }
+
+    /// Returns the command line of the subject's program, if it has one.
+    pub fn words(&self, subject: &Subject, cell: &Cell) -> Result<Option<Vec<String>>> {
+        let policy = subject.policy(cell.policy);
+        let policy = policy.map(|policy| self.policies.path(policy));
+        let Some(mut words) = subject.command_line(self.bin_dir, policy.as_deref()) else {
+            return Ok(None);
+        };
+        if let Kind::Stage { .. } = subject.kind {
+            words.extend(self.staged.options(staged_policy(cell)?)?);
+        }
+        Ok(Some(words))
     }
 
     /// Runs one load per flow at the same time, and adds up their outcomes.
@@ -227,6 +311,11 @@ impl Site<'_> {
         });
         Ok(add_up(outcomes?))
     }
+}
+
+/// Returns the policy of a load with staged subjects, which has one ([`Experiment`](crate::experiment::Experiment)).
+fn staged_policy(cell: &Cell) -> Result<SyntheticPolicy> {
+    cell.policy.context("a load without a policy")
 }
 
 /// Returns the number of packets that the kernel handed to the firewall: the kernel's own count, comparable for every
@@ -270,7 +359,7 @@ fn program_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<[
 /// Returns the problems that an ended program reported about its run.
 pub fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
     let mut incidents = Vec::new();
-    if !matches!(subject.kind, Kind::Twin { .. }) {
+    if !subject.is_ours() {
         return incidents;
     }
     if !ended.in_time {

@@ -17,6 +17,7 @@ use crate::metadata::{hash, now, version_of, Machine, Metadata, RunnerUse, Sourc
 use crate::recording;
 use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
+use crate::staged::{split_words, StagedFiles, SPLITTER};
 use crate::subject::{Kind, Subject, CAPTURE};
 use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
@@ -88,12 +89,14 @@ impl<'a> Plan<'a> {
         check_times(&experiment, &cells, request)?;
         let runners = cells.iter().map(|cell| cell.runners[0]).collect();
         let policies = SyntheticFiles::write(policies(&experiment, &cells))?;
+        let staged = StagedFiles::write(&staged_policies(&experiment, &cells), &request.bin_dir)?;
         let site = Site {
             root: &request.root,
             bin_dir: &request.bin_dir,
             host: request.host,
             flows: experiment.flows,
             policies,
+            staged,
             exchanges: Exchanges::new(
                 &request.root,
                 &request.bin_dir,
@@ -227,8 +230,10 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
 fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     experiment.subjects.retain(|subject| {
-        let program = subject.program(bin_dir).filter(|_| subject.is_optional());
-        let missing = program.filter(|program| in_path(program).is_none());
+        let programs = subject.programs(bin_dir).into_iter();
+        let missing = programs
+            .filter(|_| subject.is_optional())
+            .find(|program| in_path(program).is_none());
         if let Some(program) = &missing {
             notes.push(format!(
                 "{subject} is left out: there is no program {}: install it, or run make peers",
@@ -327,6 +332,12 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
         let bytes = fs::read(&file).ok().with_context(missing)?;
         hashes.insert(subject.name(), hash(&bytes));
     }
+    if subjects.iter().any(Subject::is_staged) {
+        let file = bin_dir.join(SPLITTER);
+        let missing = || format!("there is no program {}: make tools", file.display());
+        let bytes = fs::read(&file).ok().with_context(missing)?;
+        hashes.insert(SPLITTER.into(), hash(&bytes));
+    }
     // The reader of rings is in the same folder as their programs.
     if subjects.iter().any(Subject::is_ring) {
         let file = bin_dir.join(CAPTURE);
@@ -373,7 +384,11 @@ fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
         ("rustc", "--version"),
         ("cc", "--version"),
     ];
-    if experiment.subjects.iter().any(|s| s.kind == Kind::Nftables) {
+    if experiment
+        .subjects
+        .iter()
+        .any(|s| s.kind == Kind::Nftables || s.is_staged())
+    {
         tools.push(("nft", "--version"));
     }
     if experiment.count_syscalls {
@@ -435,9 +450,21 @@ fn policies(experiment: &Experiment, cells: &[Cell]) -> BTreeSet<SyntheticPolicy
     let of_cell = |cell: &Cell| {
         let of_load = cell.policy;
         let subjects = experiment.subjects.iter();
-        subjects.filter_map(move |subject| subject.policy(of_load))
+        subjects.filter_map(move |subject| match subject.kind {
+            Kind::Twin { .. } | Kind::Nftables => subject.policy(of_load),
+            _ => None,
+        })
     };
     cells.iter().flat_map(of_cell).collect()
+}
+
+/// Returns the policies that are split, without duplicates.
+fn staged_policies(experiment: &Experiment, cells: &[Cell]) -> Vec<SyntheticPolicy> {
+    let mut policies: Vec<_> = cells.iter().filter_map(|cell| cell.policy).collect();
+    policies.sort();
+    policies.dedup();
+    policies.retain(|_| experiment.subjects.iter().any(Subject::is_staged));
+    policies
 }
 
 /// Returns the command lines without duplicates, with paths relative to the repository's root.
@@ -448,11 +475,14 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
         let file = file_name(policy);
         commands.push(format!("build/harness policy {kind} {size} >{file}"));
     }
+    commands.extend(
+        staged_policies(experiment, cells)
+            .into_iter()
+            .map(split_words),
+    );
     for cell in cells {
         for subject in &experiment.subjects {
-            let policy = subject.policy(cell.policy);
-            let policy = policy.map(|policy| site.policies.path(policy));
-            let words = subject.command_line(site.bin_dir, policy.as_deref());
+            let words = site.words(subject, cell)?;
             commands.extend(words.map(|words| words.join(" ")));
         }
         let kernel = experiment.subjects.iter().any(|s| s.kind == Kind::Nftables);
@@ -475,7 +505,8 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
     let root = format!("{}/", site.root.display());
     let mut seen = Vec::new();
     for command in commands {
-        let command = site.policies.shorten(&command).replace(&root, "");
+        let command = site.policies.shorten(&command);
+        let command = site.staged.shorten(&command).replace(&root, "");
         if !seen.contains(&command) {
             seen.push(command);
         }

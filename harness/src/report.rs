@@ -18,6 +18,13 @@ use crate::store::{CellName, Summary};
 use crate::summary::main_metric;
 use crate::table::{absent, aligned, number, Table};
 
+/// Metrics of programs that have a column where they were measured, and its title.
+const FURTHER: [(&str, &str); 3] = [
+    ("syscalls_per_packet", "calls/packet"),
+    ("cpu_share", "CPU %"),
+    ("queued", "queued/connection"),
+];
+
 /// A result and its drawn figures.
 pub struct Report {
     results: Results,
@@ -215,7 +222,7 @@ impl Report {
         )
     }
 
-    fn tables(&self) -> Vec<Table> {
+    fn cells(&self) -> Vec<CellName> {
         let mut cells: Vec<CellName> = Vec::new();
         for summary in &self.results.summaries {
             let cell = summary.cell();
@@ -223,10 +230,13 @@ impl Report {
                 cells.push(cell);
             }
         }
-        let (growing, single): (Vec<_>, Vec<_>) =
-            cells.into_iter().partition(|cell| cell.policy.is_some());
+        cells
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let cells = self.cells();
+        let (single, growths) = Growth::divide(&cells);
         let tables = single.into_iter().map(|cell| self.table(cell));
-        let growths = Growth::of(&growing);
         let subjects = &self.results.metadata.subjects;
         let growths = growths.iter().flat_map(|growth| {
             growth.tables(subjects, &self.results.summaries, &self.results.pairs)
@@ -243,18 +253,17 @@ impl Report {
         };
         let metric = main_metric(&cell.workload);
         let latency = cell.workload == "tcp-latency";
-        let counted = self
-            .results
-            .metadata
-            .subjects
-            .iter()
-            .any(|s| find(s, "syscalls_per_packet").is_some());
+        let subjects = &self.results.metadata.subjects;
+        let further: Vec<(&str, &str)> = FURTHER
+            .into_iter()
+            .filter(|(metric, _)| subjects.iter().any(|s| find(s, metric).is_some()))
+            .collect();
         let mut head = vec!["subject".to_string(), metric.to_string()];
         let ratio_head = format!("× {}", self.results.metadata.baseline);
         head.extend([self.interval_head(&cell, metric), ratio_head]);
         head.extend(latency.then(|| "p99 us".to_string()));
         head.extend(["lost", "CPU us/packet"].map(String::from));
-        head.extend(counted.then(|| "calls/packet".to_string()));
+        head.extend(further.iter().map(|(_, title)| title.to_string()));
         let row = |subject: &String| {
             let main = find(subject, metric).filter(|main| main.rounds > 0);
             let median = |metric| find(subject, metric).map(|summary| number(summary.median));
@@ -272,18 +281,12 @@ impl Report {
             let lost = lost.into_iter().find_map(|metric| find(subject, metric));
             row.push(lost.map_or(absent(), |l| format!("{} {}", number(l.median), l.unit)));
             row.push(median("cpu_per_packet").unwrap_or(absent()));
-            row.extend(counted.then(|| median("syscalls_per_packet").unwrap_or(absent())));
+            let further = further.iter();
+            row.extend(further.map(|(metric, _)| median(metric).unwrap_or(absent())));
             row
         };
         let there = |subject: &&String| find(subject, metric).is_some();
-        let rows = self
-            .results
-            .metadata
-            .subjects
-            .iter()
-            .filter(there)
-            .map(row)
-            .collect();
+        let rows = subjects.iter().filter(there).map(row).collect();
         Table {
             title: cell.to_string(),
             head,
@@ -326,13 +329,12 @@ impl Report {
     /// Returns questions and answers by load, without those of growing policies, which are in their tables.
     fn findings(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut findings: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
-        for pair in self
-            .results
-            .pairs
-            .iter()
-            .filter(|pair| pair.policy.is_none())
-        {
+        let (single, _) = Growth::divide(&self.cells());
+        for pair in &self.results.pairs {
             let cell = pair.cell();
+            if !single.contains(&cell) {
+                continue;
+            }
             let asked = format!("{}, {} / {}", pair.metric, pair.a, pair.b);
             let line = (asked, pair.finding.clone());
             match findings.last_mut() {

@@ -46,6 +46,8 @@ pub fn better(metric: &str) -> Better {
         | "lost"
         | "lost_percent"
         | "cpu_per_packet"
+        | "cpu_share"
+        | "queued"
         | "cost"
         | "touch"
         | "mean"

@@ -18,8 +18,8 @@ const TARGET: &str = " -j NFQUEUE ";
 const SERVER: &str = "127.0.0.1/32";
 /// Ruleset of the kernel's own filter without a policy: a rule accepts the packets that other subjects queue.
 const ACCEPT_EVERYTHING: &str = "table inet filter {
-\tchain output { type filter hook output priority filter; policy accept; th dport 9999 accept; }
-\tchain input { type filter hook input priority filter; policy accept; th dport 9999 accept; }
+\tchain output { type filter hook output priority filter; policy accept; th dport { 53, 443, 9999 } accept; }
+\tchain input { type filter hook input priority filter; policy accept; th dport { 53, 443, 9999 } accept; }
 }
 ";
 
@@ -57,7 +57,12 @@ pub fn load(
     flows: u16,
 ) -> Result<()> {
     let file = root.join("rules/queue").join(format!("{name}.iptables"));
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    load_file(namespace, &file, target, flows)
+}
+
+/// Loads a fragment by its file.
+pub fn load_file(namespace: &Namespace, file: &Path, target: Target, flows: u16) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let tools = tools(&text).with_context(|| format!("{}: no line `# tools:`", file.display()))?;
     let text = adapt(&text, target, flows);
     for tool in tools.split_whitespace() {
@@ -258,7 +263,7 @@ mod tests {
         load_policy(&namespace, None).unwrap();
         let output = namespace.command("nft").args(["list", "ruleset"]).output();
         let text = String::from_utf8_lossy(&output.unwrap().stdout).into_owned();
-        assert!(text.contains("th dport 9999 accept"), "{text}");
+        assert!(text.contains("th dport { 53, 443, 9999 } accept"), "{text}");
     }
 
     #[test]

@@ -15,9 +15,12 @@ pub const UNFILTERED: &str = "none";
 /// Placeholders in a peer's command line for the queue's number and the folder of programs.
 pub const QUEUE_PLACE: &str = "{queue}";
 pub const BUILD_PLACE: &str = "{build}";
+/// Placeholder for the folder of the harness, beside that of programs.
+pub const HARNESS_PLACE: &str = "{harness}";
 const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
      @2 behind it gives it two queues, #2 makes a second copy; \
+     stage-rust, stage-c, or nftables-tracked: a policy with names split, and without its names; \
      of exchanges: genl-NAME, ipc-NAME or ring-NAME, a program of kernel/userland; \
      of commands: way-NAME, a way of harness/cage/way; \
      of captures: capture-tpacket3-4k, or capture-{recvmmsg,iouring,afxdp}-{4k,thp,hugetlb}; \
@@ -52,6 +55,10 @@ pub enum Kind {
     Accept,
     /// The kernel's own filter with the load's policy, without a queue.
     Nftables,
+    /// The same with the policy of [`crate::staged`], which follows connections, without its names.
+    Tracked,
+    /// The policy of [`crate::staged`], split: the kernel decides, one of the twins names.
+    Stage { program: String },
     /// One of the twins.
     Twin {
         program: String,
@@ -75,6 +82,12 @@ pub enum Kind {
         words: Vec<String>,
         /// Whether it is omitted where its program is not installed.
         optional: bool,
+        /// Rules that replace those of the load: a file below the repository's root.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rules: Option<PathBuf>,
+        /// Further programs without which it is omitted.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        needs: Vec<PathBuf>,
     },
 }
 
@@ -98,7 +111,30 @@ impl Subject {
         if words.is_empty() {
             return Err(format!("the command line of {name} is empty"));
         }
-        Subject::named(name, Kind::Peer { words, optional })
+        let kind = Kind::Peer {
+            words,
+            optional,
+            rules: None,
+            needs: Vec::new(),
+        };
+        Subject::named(name, kind)
+    }
+
+    /// Returns a peer with rules of its own, which is omitted without further programs.
+    pub fn with_rules(mut self, file: Option<PathBuf>, programs: &[PathBuf]) -> Subject {
+        if let Kind::Peer { rules, needs, .. } = &mut self.kind {
+            (*rules, *needs) = (file, programs.into());
+        }
+        self
+    }
+
+    /// Returns the programs without which it can't be measured.
+    pub fn programs(&self, bin_dir: &Path) -> Vec<PathBuf> {
+        let needs = match &self.kind {
+            Kind::Peer { needs, .. } => needs.clone(),
+            _ => Vec::new(),
+        };
+        self.program(bin_dir).into_iter().chain(needs).collect()
     }
 
     /// Returns a twin with further options or its own policy, under a separate name.
@@ -203,9 +239,40 @@ impl Subject {
         self.is_of(WAY)
     }
 
-    /// Whether packets pass through a program.
+    /// Whether a program filters.
     pub fn has_firewall(&self) -> bool {
-        matches!(self.kind, Kind::Twin { .. } | Kind::Peer { .. })
+        matches!(
+            self.kind,
+            Kind::Twin { .. } | Kind::Stage { .. } | Kind::Peer { .. }
+        )
+    }
+
+    /// Whether its program is one of ours.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Twin { .. } | Kind::Stage { .. })
+    }
+
+    /// Whether its rules are those of the load in rules/queue, which queue every packet.
+    pub fn has_rules_of_load(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Accept | Kind::Twin { .. } | Kind::Peer { rules: None, .. }
+        )
+    }
+
+    /// Whether it needs the policy of [`crate::staged`].
+    pub fn is_staged(&self) -> bool {
+        matches!(self.kind, Kind::Tracked | Kind::Stage { .. })
+    }
+
+    /// Whether its program takes packets from a queue; a peer's command line says so.
+    pub fn has_queue(&self) -> bool {
+        match &self.kind {
+            Kind::Peer { words, rules, .. } => {
+                rules.is_none() || words.iter().any(|word| word.contains(QUEUE_PLACE))
+            }
+            _ => self.has_firewall(),
+        }
     }
 
     /// Returns the program and its arguments; None without a firewall. A twin gets the policy's file if there is one.
@@ -214,6 +281,7 @@ impl Subject {
             Kind::None
             | Kind::Accept
             | Kind::Nftables
+            | Kind::Tracked
             | Kind::Exchange
             | Kind::Capture { .. }
             | Kind::Recorder { .. } => None,
@@ -252,6 +320,11 @@ impl Subject {
                         .collect(),
                 )
             }
+            Kind::Stage { .. } => {
+                let program = self.program(bin_dir)?.to_string_lossy().into_owned();
+                let words = [&program, "--queue", "0", "--user", USER, "--json"];
+                Some(words.map(str::to_string).to_vec())
+            }
             Kind::Peer { words, .. } => {
                 let in_place = |word: &String| in_bin_dir(word, bin_dir).replace(QUEUE_PLACE, "0");
                 Some(words.iter().map(in_place).collect())
@@ -276,8 +349,8 @@ impl Subject {
     /// Returns the program's file, if known; a peer's may be found in PATH.
     pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
         match &self.kind {
-            Kind::None | Kind::Accept | Kind::Nftables => None,
-            Kind::Twin { program, .. } => Some(bin_dir.join(program)),
+            Kind::None | Kind::Accept | Kind::Nftables | Kind::Tracked => None,
+            Kind::Twin { program, .. } | Kind::Stage { program } => Some(bin_dir.join(program)),
             Kind::Exchange if self.is_way() => Some(bin_dir.with_file_name("harness").join(WAYS)),
             Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
             Kind::Capture { .. } => Some(bin_dir.join(CAPTURE)),
@@ -317,6 +390,10 @@ impl FromStr for Subject {
             ["none"] => Kind::None,
             ["accept"] => Kind::Accept,
             ["nftables"] => Kind::Nftables,
+            ["nftables", "tracked"] => Kind::Tracked,
+            ["stage", twin @ ("rust" | "c")] => Kind::Stage {
+                program: format!("{twin}-firewall"),
+            },
             [family, _, ..] if EXCHANGE_NAMES.contains(&family) => Kind::Exchange,
             [CAPTURE, backend, pages]
                 if RING_BACKENDS.contains(&backend)
@@ -368,7 +445,9 @@ impl From<Subject> for String {
 }
 
 fn in_bin_dir(word: &str, bin_dir: &Path) -> String {
+    let harness = bin_dir.with_file_name("harness");
     word.replace(BUILD_PLACE, &bin_dir.to_string_lossy())
+        .replace(HARNESS_PLACE, &harness.to_string_lossy())
 }
 
 /// Returns the name of a copy's original; None for an original.
@@ -399,6 +478,8 @@ mod tests {
             "c-mnl-paper#2",
             "c-raw-fast@4#3",
             "none#2",
+            "nftables-tracked",
+            "stage-rust#2",
         ] {
             assert_eq!(name.parse::<Subject>().unwrap().name(), name);
         }

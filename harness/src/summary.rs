@@ -30,7 +30,7 @@ pub fn main_metric(workload: &str) -> &'static str {
         "tcp-connect" | "tls-connect" | "tcp-probe" => "connections",
         "dns-query" => "queries",
         "udp-flood" => "delivered_rate",
-        "tcp-stream" | "hello-stream" => "throughput",
+        "tcp-stream" | "hello-stream" | "tls-stream" => "throughput",
         "frames" => "delivered_rate",
         "frames-delayed" | "frames-ring" => "lost_percent",
         "frames-neighbour" => "touch",

@@ -74,7 +74,7 @@ impl SyntheticKind {
             SyntheticKind::Addresses => "rules “ip saddr X drop”",
             SyntheticKind::AddressSet => "addresses in the set of one rule",
             SyntheticKind::PrefixSet => "prefixes in the set of one rule",
-            SyntheticKind::Names => "names in the set of two rules",
+            SyntheticKind::Names => "names in the set of its rules",
         }
     }
 
@@ -101,52 +101,55 @@ pub struct SyntheticPolicy {
 impl SyntheticPolicy {
     /// Returns the text, which the twins accept, and nft unless it contains names. The same policy always has the same text.
     pub fn text(self) -> String {
-        let mut text = String::from("# SPDX-License-Identifier: GPL-2.0-or-later\n");
-        let mut add = |line: fmt::Arguments| writeln!(text, "{line}").expect("writing to a string");
-        add(format_args!("# {} {}", self.size, self.kind.counts()));
-        add(format_args!("table inet filter {{"));
-        match self.kind {
-            SyntheticKind::Ports | SyntheticKind::Addresses => {}
-            SyntheticKind::AddressSet | SyntheticKind::PrefixSet | SyntheticKind::Names => {
-                let element_type = match self.kind {
-                    SyntheticKind::Names => "hostname",
-                    _ => "ipv4_addr",
-                };
-                add(format_args!("\tset listed {{\n\t\ttype {element_type}"));
-                if self.kind == SyntheticKind::PrefixSet {
-                    add(format_args!("\t\tflags interval"));
-                }
-                add(format_args!("\t\telements = {{"));
-                for index in 0..self.size {
-                    add(format_args!("\t\t\t{},", self.element(index)));
-                }
-                add(format_args!("\t\t}}\n\t}}\n"));
-            }
+        let (size, counts) = (self.size, self.kind.counts());
+        let (listed, rules) = (self.listed(), self.rules());
+        format!(
+            "# SPDX-License-Identifier: GPL-2.0-or-later\n\
+             # {size} {counts}\n\
+             table inet filter {{\n\
+             {listed}\
+             \tchain output {{\n\
+             \t\ttype filter hook output priority filter; policy accept;\n\
+             {rules}\
+             \t}}\n\
+             }}\n"
+        )
+    }
+
+    /// Returns the set `listed`; nothing if the rules need none.
+    pub fn listed(self) -> String {
+        let kind = match self.kind {
+            SyntheticKind::Ports | SyntheticKind::Addresses => return String::new(),
+            SyntheticKind::AddressSet => "type ipv4_addr",
+            SyntheticKind::PrefixSet => "type ipv4_addr\n\t\tflags interval",
+            SyntheticKind::Names => "type hostname",
+        };
+        let mut text = format!("\tset listed {{\n\t\t{kind}\n\t\telements = {{\n");
+        for index in 0..self.size {
+            writeln!(text, "\t\t\t{},", self.element(index)).expect("writing to a string");
         }
-        add(format_args!(
-            "\tchain output {{\n\t\ttype filter hook output priority filter; policy accept;"
-        ));
+        text.push_str("\t\t}\n\t}\n\n");
+        text
+    }
+
+    /// Returns the rules, a line each.
+    pub fn rules(self) -> String {
+        let each = |rule: fn(SyntheticPolicy, u32) -> String| {
+            let line = |index| format!("\t\t{} drop\n", rule(self, index));
+            (0..self.size).map(line).collect()
+        };
         match self.kind {
-            SyntheticKind::Ports => {
-                for index in 0..self.size {
-                    add(format_args!("\t\tudp dport {} drop", FIRST_PORT + index));
-                }
-            }
+            SyntheticKind::Ports => each(|_, index| format!("udp dport {}", FIRST_PORT + index)),
             SyntheticKind::Addresses => {
-                for index in 0..self.size {
-                    add(format_args!("\t\tip saddr {} drop", self.element(index)));
-                }
+                each(|policy, index| format!("ip saddr {}", policy.element(index)))
             }
             SyntheticKind::AddressSet | SyntheticKind::PrefixSet => {
-                add(format_args!("\t\tip saddr @listed drop"));
+                "\t\tip saddr @listed drop\n".into()
             }
             SyntheticKind::Names => {
-                add(format_args!("\t\ttls sni @listed drop"));
-                add(format_args!("\t\tth dport 53 dns name @listed drop"));
+                "\t\ttls sni @listed drop\n\t\tth dport 53 dns name @listed drop\n".into()
             }
         }
-        add(format_args!("\t}}\n}}"));
-        text
     }
 
     /// Returns an address or a prefix in 10.0.0.0/8, from which no load sends, or a name that no load uses.
@@ -286,7 +289,7 @@ pub fn file_name(policy: SyntheticPolicy) -> String {
 }
 
 /// Creates a new folder.
-fn new_folder() -> anyhow::Result<PathBuf> {
+pub fn new_folder() -> anyhow::Result<PathBuf> {
     let name = |number: u32| format!("twinwall-policies-{}-{number}", std::process::id());
     for number in 0.. {
         let folder = std::env::temp_dir().join(name(number));

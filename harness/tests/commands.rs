@@ -158,7 +158,7 @@ fn refusals_tell_the_cure() {
     let folder = Folder::new("refusals");
     let error = refused(&["run", "nope"]);
     assert!(
-        error.contains("expected one of backends, cage, capture-delay, capture-file, capture-neighbour, capture-pages, capture-ring, capture, demo, genl, ipc-time, ipc, names, paper, peers, probe, rules, scale, services-vm, services, twins"),
+        error.contains("expected one of backends, cage, capture-delay, capture-file, capture-neighbour, capture-pages, capture-ring, capture, demo, genl, ipc-time, ipc, names, paper, peers, probe, rules, scale, services-vm, services, stage, twins"),
         "{error}"
     );
     let file = folder.experiment("title = 1\n");

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, Context};
 use serde::{Deserialize, Deserializer};
@@ -62,6 +62,11 @@ struct Peer {
     /// Whether the subject is omitted where its program is not installed.
     #[serde(default)]
     optional: bool,
+    /// Rules that replace those of the load: a file below the repository's root.
+    rules: Option<PathBuf>,
+    /// Further programs without which the subject is omitted, if it is optional.
+    #[serde(default)]
+    needs: Vec<PathBuf>,
 }
 
 /// A twin with further options, or with a policy that replaces the load's.
@@ -174,6 +179,7 @@ impl Experiment {
         for workload in &text.workload {
             self.check_kind(workload)?;
             check_workload(workload, self.flows)?;
+            self.check_rules(workload)?;
             self.check_names(workload)?;
         }
         self.check_times(text)?;
@@ -185,9 +191,9 @@ impl Experiment {
         }
         for figure in &text.figure {
             let asked = figure.get_ref();
-            if (asked.kind == FigureKind::Growth) != asked.policy.is_some() {
+            if asked.kind == FigureKind::Growth && asked.policy.is_none() {
                 let words = format!(
-                    "figure {:?}: growth, and only growth, is over the sizes of a policy",
+                    "figure {:?}: growth is over the sizes of a policy",
                     asked.name
                 );
                 return refuse(figure.span(), words);
@@ -303,6 +309,32 @@ impl Experiment {
         }
     }
 
+    /// Checks that each subject has rules for the load: those of rules/queue filter both ways over loopback only, and nothing
+    /// that is forwarded; staged subjects have those of the load's policy.
+    fn check_rules(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
+        let plan = workload.get_ref();
+        let route = |route: &Route| match route {
+            Route::Loopback => false,
+            Route::Forwarded => true,
+            _ => plan.name.shows_names(),
+        };
+        let own = |subject: &Subject| subject.has_rules_of_load() || subject.kind == Kind::Nftables;
+        if let (true, Some(subject)) = (
+            plan.path.iter().any(route),
+            self.subjects.iter().find(|subject| own(subject)),
+        ) {
+            let words = format!("{}: expected loopback only with {subject}", plan.name);
+            return refuse(workload.span(), words);
+        }
+        match plan.policy.is_none() && self.subjects.iter().any(Subject::is_staged) {
+            true => refuse(
+                workload.span(),
+                format!("{}: missing field `policy`", plan.name),
+            ),
+            false => Ok(()),
+        }
+    }
+
     fn check_claim(&self, claim: &Spanned<Claim>) -> Result<(), Refusal> {
         let asked = claim.get_ref();
         self.known_subject(&asked.subject, claim.span())?;
@@ -370,12 +402,16 @@ fn expand_subjects(text: &Text) -> Result<Vec<Subject>, Refusal> {
             name,
             command,
             optional,
+            rules,
+            needs,
         } = peer.get_ref();
         let at = |words| Refusal {
             place: peer.span(),
             words,
         };
-        let subject = Subject::peer(name, command, *optional).map_err(at)?;
+        let subject = Subject::peer(name, command, *optional)
+            .map_err(at)?
+            .with_rules(rules.clone(), needs);
         push(subject, peer.span())?;
     }
     for variant in &text.variant {
@@ -427,13 +463,6 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         if let Err(words) = policy.check() {
             return refuse(workload.span(), format!("policy sizes: {words}"));
         }
-    }
-    if plan.name.shows_names() && plan.path != [Route::Loopback] {
-        let words = format!(
-            "{}: expected loopback only, both ways of which are filtered",
-            plan.name
-        );
-        return refuse(workload.span(), words);
     }
     let spread = match plan.name {
         Workload::UdpFlood => plan.path == [Route::Loopback],

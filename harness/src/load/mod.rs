@@ -109,6 +109,7 @@ pub fn open(aim: &Aim, place: &Place) -> Result<Box<dyn Traffic>> {
     Ok(match aim.workload {
         Workload::TcpStream => Box::new(stream::Stream::open(aim, place, &[])?),
         Workload::HelloStream => Box::new(stream::Stream::open(aim, place, &tls::hello()?)?),
+        Workload::TlsStream => Box::new(stream::Stream::open_tls(aim, place)?),
         Workload::TcpLatency => Box::new(latency::Requests::open(aim, place)?),
         Workload::TcpConnect => Box::new(connect::Connections::open(aim, place)?),
         Workload::TlsConnect => Box::new(tls::Handshakes::open(aim, place)?),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-stream and hello-stream: one connection, open for the whole run, that sends as fast as it can.
+//! tcp-stream, hello-stream and tls-stream: one connection, open for the whole run, that sends as fast as it can.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::arrivals::{Arrivals, Server};
 use super::socket::{abort_on_close, listen, timed_out};
-use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
+use super::{tls, Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
 /// Bytes of one read, at most those of the default write.
@@ -29,17 +29,37 @@ pub struct Stream {
 impl Stream {
     /// - first: bytes that it sends before all bursts.
     pub fn open(aim: &Aim, place: &Place, first: &[u8]) -> Result<Stream> {
+        let mut stream = Stream::start(aim, place, |_| Ok(()))?;
+        stream.connection.write_all(first).context("send")?;
+        stream.arrivals.wait(first.len() as u64, None)?;
+        Ok(stream)
+    }
+
+    /// Opens a connection with a handshake of TLS. What it sends then is no TLS: a filter of names has decided.
+    pub fn open_tls(aim: &Aim, place: &Place) -> Result<Stream> {
+        let (client, server) = tls::ends()?;
+        let greet = move |stream: &mut TcpStream| tls::give_byte(stream, &server);
+        let mut stream = Stream::start(aim, place, greet)?;
+        tls::take_byte(&mut stream.connection, &client).context("TLS")?;
+        Ok(stream)
+    }
+
+    /// Connects to a server that greets the client and then counts what arrives.
+    fn start(
+        aim: &Aim,
+        place: &Place,
+        greet: impl FnOnce(&mut TcpStream) -> io::Result<()> + Send + 'static,
+    ) -> Result<Stream> {
         for namespace in [place.client, place.server] {
             namespace.enter(|| fs::write(SLOW_START, "0").context(SLOW_START))?;
         }
         let listener = place.server.enter(|| listen(aim.end(), LOOK_UP))?;
         let arrivals = Arrivals::new();
-        let server = Server::start(&arrivals, move |arrivals| receive(&listener, arrivals));
-        let mut connection = place.client.enter(|| connect(aim))?;
+        let serve = move |arrivals: &Arrivals| receive(&listener, arrivals, greet);
+        let server = Server::start(&arrivals, serve);
+        let connection = place.client.enter(|| connect(aim))?;
         abort_on_close(&connection)?;
         connection.set_write_timeout(Some(STALLED))?;
-        connection.write_all(first).context("send")?;
-        arrivals.wait(first.len() as u64, None)?;
         Ok(Stream {
             connection,
             payload: vec![b'x'; aim.payload_bytes],
@@ -84,10 +104,18 @@ pub fn accept(listener: &TcpListener, arrivals: &Arrivals) -> Option<TcpStream> 
     None
 }
 
-fn receive(listener: &TcpListener, arrivals: &Arrivals) {
+fn receive(
+    listener: &TcpListener,
+    arrivals: &Arrivals,
+    greet: impl FnOnce(&mut TcpStream) -> io::Result<()>,
+) {
     let Some(mut stream) = accept(listener, arrivals) else {
         return;
     };
+    // A client whose greeting fails counts the failure itself.
+    if greet(&mut stream).is_err() || stream.set_read_timeout(Some(LOOK_UP)).is_err() {
+        return;
+    }
     let mut buffer = vec![0; READ_BYTES];
     while !arrivals.over() {
         match stream.read(&mut buffer) {

@@ -31,11 +31,7 @@ pub struct Handshakes {
 
 impl Handshakes {
     pub fn open(aim: &Aim, place: &Place) -> Result<Handshakes> {
-        let made = rcgen::generate_simple_self_signed([NAME.to_string()]).context("certificate")?;
-        let certificate = made.cert.der().clone();
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        let config = client_config(Some(certificate.clone()))?;
-        let server = server_config(certificate, key)?;
+        let (config, server) = ends()?;
         let listener = Arc::new(place.server.enter(|| listen(aim.end(), LOOK_UP))?);
         let start = |_| {
             let (listener, config) = (listener.clone(), server.clone());
@@ -71,6 +67,15 @@ impl Traffic for Handshakes {
             })
         })
     }
+}
+
+/// Returns the configurations of a client and of a server whose certificate it trusts.
+pub fn ends() -> Result<(Arc<ClientConfig>, Arc<ServerConfig>)> {
+    let made = rcgen::generate_simple_self_signed([NAME.to_string()]).context("certificate")?;
+    let certificate = made.cert.der().clone();
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let client = client_config(Some(certificate.clone()))?;
+    Ok((client, server_config(certificate, key)?))
 }
 
 fn joined(client: thread::ScopedJoinHandle<Result<u64>>) -> Result<u64> {
@@ -120,23 +125,29 @@ fn one_byte(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
     // Aborts, so that no port stays in TIME_WAIT: there are only 28,000 ports.
     abort_on_close(&socket)?;
     socket.set_nodelay(true)?;
-    rustls::Stream::new(&mut client(config)?, &mut socket).read_exact(&mut [0])
+    take_byte(&mut socket, config)
+}
+
+/// Reads the server's byte behind the handshake.
+pub fn take_byte(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> io::Result<()> {
+    rustls::Stream::new(&mut client(config)?, socket).read_exact(&mut [0])
 }
 
 fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, arrivals: &Arrivals) {
     while !arrivals.over() {
-        if let Ok((socket, _)) = listener.accept() {
+        if let Ok((mut socket, _)) = listener.accept() {
             // A client that has left counts this failure itself.
-            let _ = give_byte(socket, config);
+            let _ = give_byte(&mut socket, config);
         }
     }
 }
 
-fn give_byte(mut socket: TcpStream, config: &Arc<ServerConfig>) -> io::Result<()> {
+/// Serves a handshake and a byte.
+pub fn give_byte(socket: &mut TcpStream, config: &Arc<ServerConfig>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(STALLED))?;
     let mut session = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
-    let mut stream = rustls::Stream::new(&mut session, &mut socket);
+    let mut stream = rustls::Stream::new(&mut session, socket);
     stream.write_all(b"x")?;
     stream.flush()
 }

@@ -240,6 +240,8 @@ pub fn metric_title(metric: &str) -> &str {
         "wall" => "time from start to end",
         "cpu" => "CPU time of the scanner",
         "cpu_per_packet" => "CPU time of the firewall",
+        "cpu_share" => "CPU time of the program",
+        "queued" => "packets queued",
         "rss" => "memory of the firewall",
         "syscalls_per_packet" => "system calls of the firewall",
         "touch" => "CPU time of a neighbour's random touch",
@@ -258,6 +260,8 @@ pub fn metric_title(metric: &str) -> &str {
 pub fn unit_title<'a>(metric: &str, unit: &'a str) -> &'a str {
     match (metric, unit) {
         ("cpu_per_packet", "us") => "µs a packet",
+        ("cpu_share", _) => "% of a CPU",
+        ("queued", _) => "a connection",
         ("syscalls_per_packet", _) => "a packet",
         (_, "us") => "µs",
         _ => unit,

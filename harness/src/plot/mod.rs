@@ -132,11 +132,8 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
 
 /// Plans all figures that the data allow: one of each kind per workload and path.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
-    let (growing, single): (Vec<CellName>, Vec<CellName>) = cells
-        .iter()
-        .cloned()
-        .partition(|cell| cell.policy.is_some());
-    let mut plans: Vec<Plan> = Growth::of(&growing)
+    let (single, growths) = Growth::divide(cells);
+    let mut plans: Vec<Plan> = growths
         .into_iter()
         .map(|growth| growth_plan(data, growth))
         .collect();

@@ -30,6 +30,8 @@ pub enum Workload {
     TlsConnect,
     /// One TCP connection that begins with a ClientHello and then sends as fast as it can.
     HelloStream,
+    /// One TCP connection that begins with a handshake of TLS and then sends as fast as it can.
+    TlsStream,
     /// DNS queries and their responses.
     DnsQuery,
     /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
@@ -94,14 +96,15 @@ impl Workload {
 
     /// Whether its clients send names: packets of both directions are filtered.
     pub fn shows_names(self) -> bool {
-        use Workload::{DnsQuery, HelloStream, TlsConnect};
-        matches!(self, TlsConnect | HelloStream | DnsQuery)
+        use Workload::{DnsQuery, HelloStream, TlsConnect, TlsStream};
+        matches!(self, TlsConnect | HelloStream | TlsStream | DnsQuery)
     }
 
     /// Returns the port of its server.
     pub fn port(self) -> u16 {
         match self {
             Workload::DnsQuery => 53,
+            Workload::HelloStream | Workload::TlsConnect | Workload::TlsStream => 443,
             _ => 9999,
         }
     }

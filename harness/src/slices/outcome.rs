@@ -70,7 +70,7 @@ impl Slice {
             false => 0.0,
         };
         let mut metrics = match workload {
-            Workload::TcpStream | Workload::HelloStream => {
+            Workload::TcpStream | Workload::HelloStream | Workload::TlsStream => {
                 vec![metric("throughput", "Gbit/s", 8.0 * rate / 1e9)]
             }
             Workload::TcpConnect | Workload::TlsConnect => {
@@ -80,8 +80,19 @@ impl Slice {
             Workload::UdpFlood => vec![metric("delivered_rate", "kpps", rate / 1e3)],
             _ => self.latencies(rate),
         };
-        if let (Some(packets), Some(cpu_us)) = (self.packets, self.cpu_us) {
+        let (Some(packets), Some(cpu_us)) = (self.packets, self.cpu_us) else {
+            return metrics;
+        };
+        if packets > 0 {
             metrics.push(metric("cpu_per_packet", "us", cpu_us / packets as f64));
+        }
+        if burst.seconds > 0.0 {
+            let share = cpu_us / 1e6 / burst.seconds;
+            metrics.push(metric("cpu_share", "%", 100.0 * share));
+        }
+        if metrics[0].name == "connections" && burst.arrived > 0 {
+            let each = packets as f64 / burst.arrived as f64;
+            metrics.push(metric("queued", "packets", each));
         }
         metrics
     }
@@ -196,7 +207,22 @@ mod tests {
         let metrics = slice(20_000, 10_000).metrics(Workload::UdpFlood);
         assert_eq!(
             values(&metrics),
-            [("delivered_rate", 200.0), ("cpu_per_packet", 2.5)]
+            [
+                ("delivered_rate", 200.0),
+                ("cpu_per_packet", 2.5),
+                ("cpu_share", 100.0)
+            ]
+        );
+        let metrics = slice(600, 100).metrics(Workload::TlsConnect);
+        assert_eq!(values(&metrics)[3], ("queued", 6.0));
+        let passed = Slice {
+            packets: Some(0),
+            ..slice(100, 100)
+        };
+        let metrics = passed.metrics(Workload::TcpConnect);
+        assert_eq!(
+            values(&metrics),
+            [("connections", 2000.0), ("cpu_share", 0.5), ("queued", 0.0)]
         );
         let nothing = Slice::of(Burst {
             sent: 10,
