@@ -103,6 +103,10 @@ pub struct Stats {
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct StatsTotal {
+    pub received: u64,
+    /// Connections followed for their names, by what became of them; empty from older firewalls.
+    #[serde(default)]
+    pub connections: BTreeMap<String, u64>,
     pub verdicts: BTreeMap<String, u64>,
     pub malformed: BTreeMap<String, u64>,
     pub kernel: Option<StatsKernel>,

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::answer::{Contract, Status, StatusPolicy, StatusQueue};
+use crate::answer::{Contract, Stats, StatsTotal, Status, StatusPolicy, StatusQueue};
 use crate::applied::arguments::StatePlace;
 use crate::applied::firewall::HostFirewall;
 use crate::applied::summary;
@@ -51,10 +51,18 @@ pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let answer = client.ask(&json!({"command": "status"}))?;
     let status: Status = answer.read()?;
-    match arguments.json {
-        true => output::json(&[answer.line]),
-        false => output::lines(&text(&status, changed(&status).as_ref())),
-    };
+    if arguments.json {
+        output::json(&[answer.line]);
+    } else {
+        let staged = match is_stage(&status) {
+            true => {
+                let stats: Stats = client.ask(&json!({"command": "stats"}))?.read()?;
+                Some(stage_line(&stats.total))
+            }
+            false => None,
+        };
+        output::lines(&text(&status, changed(&status).as_ref(), staged));
+    }
     Ok(match status.ledger.reconciled {
         true => of_applied,
         false => Exit::Findings,
@@ -198,9 +206,26 @@ fn counts_lines(status: &Status) -> Vec<String> {
     }
 }
 
+/// Returns true if the firewall only names, for a policy that the kernel decides by.
+fn is_stage(status: &Status) -> bool {
+    running::options(status).is_ok_and(|options| options.stage != 0)
+}
+
+/// Formats the packets that were queued since the start, and their share of each connection that they were queued for.
+fn stage_line(total: &StatsTotal) -> String {
+    let opened = total.connections.get("opened").copied().unwrap_or(0);
+    let queued = format!("{} queued", count(total.received, "packet"));
+    let of = format!("{queued} for {}", count(opened, "connection"));
+    match opened {
+        0 => of,
+        _ => format!("{of}, {:.1} each", total.received as f64 / opened as f64),
+    }
+}
+
 /// Formats the status for people.
 /// - changed: a row of the contract that differs by now.
-fn text(status: &Status, changed: Option<&Contract>) -> Vec<String> {
+/// - staged: the line of a firewall that only names.
+fn text(status: &Status, changed: Option<&Contract>, staged: Option<String>) -> Vec<String> {
     let mut out = vec![format!(
         "{} {}, pid {}, user {}, backend {}, up {}",
         status.program,
@@ -221,6 +246,7 @@ fn text(status: &Status, changed: Option<&Contract>) -> Vec<String> {
     out.extend(block("policy", &policy));
     out.extend(block("queues", &queue_lines(&status.queues)));
     out.extend(block("ledger", &[ledger_line(status)]));
+    out.extend(block("stage", staged.as_slice()));
     out.extend(block("contract", &contract_lines(status, changed)));
     if let Some(error) = &status.reload_error {
         let error = format!("failed, the old policy goes on: {error}");

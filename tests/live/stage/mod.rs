@@ -13,6 +13,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees};
+use crate::fwctl::ctl::{check_has, fwctl};
 use crate::names;
 use ends::{Ends, NAMELESS};
 
@@ -227,6 +228,10 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
             "{options:?}: {queued}"
         );
     }
+    let said = fwctl(&net.firewall, &stage.folder.file("control"), &["status"])?;
+    let (received, opened) = (stage.received()?, VERSIONS.len() as u64 * COUNT);
+    let line = format!("  stage      {received} packets queued for {opened} connections, ");
+    check_has(said.code(0)?, &line)?;
     stage.finish()
 }
 
