@@ -31,10 +31,16 @@ const STEEL: Rgb = (96, 125, 170);
 
 /// Known names, which look the same in the figures of all results. Warm colours for Rust, cold colours for C, so that a pair
 /// of twins is recognisable. A peer has one colour, and another marker when tuned.
-const KNOWN: [(&str, Rgb, Marker); 30] = [
+const KNOWN: [(&str, Rgb, Marker); 36] = [
     (UNFILTERED, BLACK, Marker::Circle),
     ("accept", FAINT, Marker::Diamond),
     ("nftables", BLUISH_GREEN, Marker::Cross),
+    ("nftables-tracked", BLUISH_GREEN, Marker::Diamond),
+    ("stage-rust", VERMILION, Marker::Circle),
+    ("stage-c", BLUE, Marker::Square),
+    ("squid", REDDISH_PURPLE, Marker::Up),
+    ("suricata-bypass", BROWN, Marker::Square),
+    ("opensnitch-way", STEEL, Marker::Diamond),
     ("rust-raw-fast", VERMILION, Marker::Circle),
     ("c-raw-fast", BLUE, Marker::Square),
     ("rust-mnl-fast", REDDISH_PURPLE, Marker::Diamond),
