@@ -103,6 +103,11 @@ fn mounts_below(folder: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(points.filter(|point| point.starts_with(folder)).collect())
 }
 
+/// Returns true if a folder on the way denies access, to this process and so to the command, which has fewer rights.
+fn is_out_of_reach(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
 /// Root's files of the kernel that change the machine: to be read only.
 fn protect_kernel() -> Result<(), Failure> {
     for path in ["/proc/sys", "/proc/sysrq-trigger"]
@@ -128,6 +133,8 @@ fn protect_kernel() -> Result<(), Failure> {
         match mount(None::<&str>, &point, None::<&str>, flags, None::<&str>) {
             // A mount that another one covers, where no path leads: /proc/sys/fs/binfmt_misc of the host, by systemd.
             Err(Errno::ENOENT | Errno::EINVAL) if point.parent() != Some(Path::new("/proc")) => {}
+            // A mount below a folder of the host's root (/sys/kernel/debug/tracing), in a container: out of the command's reach.
+            Err(Errno::EACCES) if is_out_of_reach(&point) => {}
             result => result.map_err(Failure::at(format_args!(
                 "{} to be read only",
                 point.display()

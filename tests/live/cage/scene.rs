@@ -28,12 +28,16 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
 pub const USER: u32 = 65534;
 
 /// What the host has for the cage, and then the command as somebody: the resolver's address, a tap device that users may
-/// open, as udev makes it, and the control groups as systemd mounts them, for containers.
+/// open, as udev makes it, the control groups as systemd mounts them, for containers, and a mount in a folder of root's, as
+/// the kernel makes one when debugfs is used.
 const HOST: &str = r#"
 mount --bind "$1" /etc/resolv.conf
 mount -t tmpfs -o mode=755 none /dev/net
 mknod -m 666 /dev/net/tun c 10 200
 mount -t cgroup2 none /sys/fs/cgroup
+mount -t tmpfs -o mode=700 none /sys/kernel/debug
+mkdir /sys/kernel/debug/tracing
+mount -t tmpfs none /sys/kernel/debug/tracing
 shift
 exec "$@"
 "#;
