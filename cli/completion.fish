@@ -71,27 +71,27 @@ for program in rust-firewall c-firewall
     complete --command $program --long-option undecided \
         --condition '__fish_use_subcommand; or __fish_seen_subcommand_from explain' \
         --exclusive \
-        --description 'accept[:BYTES] or drop: packets at a rule that asks'
+        --description 'accept[:BYTES] or drop: packets at a rule that reads'
     complete --command $program --long-option connections \
         --condition '__fish_use_subcommand' \
         --exclusive \
-        --description 'connections that a worker follows at once,'
+        --description 'connections that a worker follows at a time,'
     complete --command $program --long-option hello-memory \
         --condition '__fish_use_subcommand' \
         --exclusive \
-        --description 'bytes a worker keeps of what clients have begun to'
+        --description 'bytes per worker for incomplete messages with names,'
     complete --command $program --long-option hello-timeout \
         --condition '__fish_use_subcommand' \
         --exclusive \
-        --description 'seconds that a client may take to show its name,'
+        --description 'seconds that a client may take to send its name,'
     complete --command $program --long-option learned \
         --condition '__fish_use_subcommand' \
         --exclusive \
-        --description 'addresses that sets learn from answers of DNS and'
+        --description 'addresses that sets learn from DNS answers and keep'
     complete --command $program --long-option stage \
         --condition '__fish_use_subcommand' \
         --exclusive \
-        --description 'only say whom connections ask for, in bits of the'
+        --description 'only write the class of a connection\'s name into'
     complete --command $program --long-option settled \
         --condition '__fish_use_subcommand' \
         --exclusive \
@@ -122,7 +122,7 @@ for program in rust-firewall c-firewall
     complete --command $program --long-option log-level \
         --condition '__fish_use_subcommand' \
         --exclusive --arguments 'error warning info debug' \
-        --description 'how much stderr tells: error, warning, info or debug'
+        --description 'lowest level on stderr: error, warning, info or debug'
     complete --command $program --long-option control \
         --condition '__fish_use_subcommand' \
         --require-parameter --force-files \
@@ -149,7 +149,7 @@ for program in rust-firewall c-firewall
         --description 'keep CAP_NET_ADMIN only (for reject: CAP_NET_RAW too),'
     complete --command $program --long-option print \
         --condition '__fish_seen_subcommand_from check' \
-        --description 'print the policy as it was understood instead'
+        --description 'print the parsed policy instead'
     complete --command $program --long-option hook \
         --condition '__fish_seen_subcommand_from explain' \
         --exclusive \

@@ -5,13 +5,13 @@
 case ${words[2]} in
     check)
         _arguments '(- *)'{-h,--help}'[print this text]' '1: :(check)' '*:FILE:_files' \
-            '--print[print the policy as it was understood instead]'
+            '--print[print the parsed policy instead]'
         ;;
     explain)
         _arguments '(- *)'{-h,--help}'[print this text]' '1: :(explain)' '*:FILE:_files' \
             '--default=[accept or drop\: for every well-formed packet that no]:VERDICT:(accept drop)' \
             '--malformed=[who decides on malformed packets\: fail (the --fail]:HOW:(fail policy)' \
-            '--undecided=[accept\[\:BYTES\] or drop\: packets at a rule that asks]:VERDICT: ' \
+            '--undecided=[accept\[\:BYTES\] or drop\: packets at a rule that reads]:VERDICT: ' \
             '--fail=[open or closed, in every situation; or a list like]:MODE: ' \
             '--json[print start, ledger and exit as JSON, an object a line]' \
             '--hook=[input, output, forward, prerouting or postrouting]:HOOK: ' \
@@ -41,12 +41,12 @@ case ${words[2]} in
             '--default=[accept or drop\: for every well-formed packet that no]:VERDICT:(accept drop)' \
             '--malformed=[who decides on malformed packets\: fail (the --fail]:HOW:(fail policy)' \
             '--conntrack=[where ct state comes from\: attribute (of the queue'\''s]:FROM:(auto attribute mark)' \
-            '--undecided=[accept\[\:BYTES\] or drop\: packets at a rule that asks]:VERDICT: ' \
-            '--connections=[connections that a worker follows at once,]:N: ' \
-            '--hello-memory=[bytes a worker keeps of what clients have begun to]:N: ' \
-            '--hello-timeout=[seconds that a client may take to show its name,]:SECONDS: ' \
-            '--learned=[addresses that sets learn from answers of DNS and]:N: ' \
-            '--stage=[only say whom connections ask for, in bits of the]:MASK: ' \
+            '--undecided=[accept\[\:BYTES\] or drop\: packets at a rule that reads]:VERDICT: ' \
+            '--connections=[connections that a worker follows at a time,]:N: ' \
+            '--hello-memory=[bytes per worker for incomplete messages with names,]:N: ' \
+            '--hello-timeout=[seconds that a client may take to send its name,]:SECONDS: ' \
+            '--learned=[addresses that sets learn from DNS answers and keep]:N: ' \
+            '--stage=[only write the class of a connection'\''s name into]:MASK: ' \
             '--settled=[bits that the policy sets in packets'\'' marks only once]:MASK: ' \
             '--fail=[open or closed, in every situation; or a list like]:MODE: ' \
             '--deadline=[milliseconds without a verdict that are a stall,]:MS: ' \
@@ -54,7 +54,7 @@ case ${words[2]} in
             '--json[print start, ledger and exit as JSON, an object a line]' \
             '--events=[write what was dropped, rejected and logged, as JSON]:WHERE:_files' \
             '--events-rate=[events a second, 1..1000000; the excess is counted]:N: ' \
-            '--log-level=[how much stderr tells\: error, warning, info or debug]:LEVEL:(error warning info debug)' \
+            '--log-level=[lowest level on stderr\: error, warning, info or debug]:LEVEL:(error warning info debug)' \
             '--control=[Unix socket for fwctl (docs/CONTROL.md)]:PATH:_files' \
             '--control-mode=[its mode, octal (default 0600)]:MODE: ' \
             '--control-owner=[its owner (default\: who starts the firewall)]:USER[:GROUP]: ' \

@@ -44,7 +44,7 @@ struct Listing {
 
 fn fail(error: Errno) -> Failure {
     system(format_args!(
-        "the kernel does not tell of its connections ({}): modprobe nf_conntrack_netlink",
+        "the kernel does not list its connections ({}): modprobe nf_conntrack_netlink",
         error.desc()
     ))
 }

@@ -120,7 +120,7 @@ impl Running<'_> {
             Ok(connections) => self.report.follow(connections),
             Err(error) => tell(
                 "warning",
-                &format!("the firewall does not tell of connections: {error}"),
+                &format!("the firewall does not list its connections: {error}"),
             ),
         }
     }

@@ -61,7 +61,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "resident_memory",
         unit: Some(Unit::Bytes),
         kind: MetricType::Gauge,
-        help: "Memory of the process that is in use",
+        help: "Memory of the process in use",
         labels: &[],
         values: &[],
         from: "",
@@ -70,7 +70,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "queue_offered_packets",
         unit: None,
         kind: MetricType::Counter,
-        help: "Packets that the kernel meant for the queue",
+        help: "Packets that the kernel sent to the queue",
         labels: &["queue"],
         values: &[],
         from: "stats.queues.kernel.offered",
@@ -97,7 +97,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "queue_unseen_packets",
         unit: None,
         kind: MetricType::Gauge,
-        help: "Packets that passed uninspected as the socket was full",
+        help: "Packets that passed uninspected because the socket was full",
         labels: &["queue"],
         values: &[],
         from: "stats.queues.kernel.unseen",
@@ -196,7 +196,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "policy_learned_addresses",
         unit: None,
         kind: MetricType::Gauge,
-        help: "Addresses that the policy's sets have learnt from answers of DNS and still know",
+        help: "Addresses that the policy's sets have learned from DNS answers and still keep",
         labels: &[],
         values: &[],
         from: "status.policy.learned",
@@ -377,7 +377,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "replies",
         unit: None,
         kind: MetricType::Counter,
-        help: "Replies to rejected packets, by what became of them",
+        help: "Replies to rejected packets, by result",
         labels: &["queue", "result"],
         values: &["sent", "not_due", "failed"],
         from: "stats.queues.replies",
@@ -386,7 +386,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "connections",
         unit: None,
         kind: MetricType::Counter,
-        help: "Connections that were followed for their names, by what became of them",
+        help: "Connections that were followed for their names, by result",
         labels: &["queue", "result"],
         values: &[
             "opened",
@@ -406,7 +406,7 @@ pub static FAMILIES: [Family; 39] = [
         name: "dns_answers",
         unit: None,
         kind: MetricType::Counter,
-        help: "Answers of DNS where the policy has sets that learn, by what became of them",
+        help: "DNS answers where the policy has sets that learn, by result",
         labels: &["queue", "result"],
         values: &["learned", "empty", "other", "unasked", "unreadable"],
         from: "stats.queues.answers",
@@ -462,7 +462,7 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "control_slow",
-        help: "Clients of the control socket closed as they did not read",
+        help: "Clients of the control socket closed because they did not read",
         exporter: false,
     },
     Count {
@@ -477,7 +477,7 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "metrics_refused",
-        help: "Requests for something else than the metrics",
+        help: "Requests for other paths than the metrics",
         exporter: true,
     },
     Count {
@@ -487,12 +487,12 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "events_left_out",
-        help: "Events left out as there were too many a second",
+        help: "Events left out because there were too many a second",
         exporter: false,
     },
     Count {
         name: "events_lost",
-        help: "Events lost as a ring was full",
+        help: "Events lost because a ring was full",
         exporter: false,
     },
     Count {
@@ -512,17 +512,17 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "upgrades",
-        help: "Times that queues were handed over to another process",
+        help: "Handovers of the queues to another process",
         exporter: false,
     },
     Count {
         name: "upgrades_failed",
-        help: "Times that handing over failed",
+        help: "Handovers that failed",
         exporter: false,
     },
     Count {
         name: "learned_evicted",
-        help: "Addresses that sets which learn forgot before their time, for others",
+        help: "Addresses that sets forgot before their time to learn others",
         exporter: false,
     },
 ];

@@ -168,7 +168,7 @@ fn ledger_line(status: &Status) -> String {
     let figures = &status.ledger;
     let Some(lost) = figures.lost else {
         return format!(
-            "{}: the kernel's figures can't be read, nobody can tell what was lost",
+            "{}: the kernel's figures can't be read, the losses are unknown",
             ledger(false)
         );
     };

@@ -109,7 +109,8 @@ fn what_is_no_socket_is_refused() {
         Ok(_) => panic!("it is a queue"),
         Err(failure) => failure.text,
     };
-    let text = "what was handed over for queue 7 is no netlink socket: start without --take-over";
+    let text =
+        "the descriptor handed over for queue 7 is no netlink socket: start without --take-over";
     assert_eq!(
         refused(File::open("/dev/null").expect("a file").into()),
         text

@@ -66,7 +66,7 @@ void failure_set_start(struct failure *failure, const char *call, int error) {
 }
 
 void failure_set_running(struct failure *failure, const char *call, int error) {
-    failure_set(failure, LOG_EXIT_CALL, "%s: %s: the ledger above tells what was lost", call,
+    failure_set(failure, LOG_EXIT_CALL, "%s: %s: the ledger above shows the losses", call,
                 strerror(error));
 }
 

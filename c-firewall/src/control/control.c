@@ -142,7 +142,8 @@ static void welcome(struct control *control, int fd) {
         !control_peer_may_ask(&peer, &control->socket.access, getuid())) {
         counts_add(COUNT_CONTROL_REFUSED, 1);
         failure_set(&failure, LOG_EXIT_CAPABILITY,
-                    "user %u may not ask: be root, or see --control-owner and --control-mode",
+                    "user %u may not use the control socket: ask as root, or see --control-owner "
+                    "and --control-mode",
                     peer.uid);
         turn_away(fd, failure.text);
     } else if (check_place(control, peer.uid, &failure) < 0) {
@@ -221,7 +222,7 @@ static char *answer_connections(struct control *control, const struct control_re
 
     if (control->actions.connections(control->actions.context, request->from, request->undecided,
                                      &listing) < 0)
-        return control_answer_error("a queue does not tell of its connections: try again later");
+        return control_answer_error("a queue's worker does not answer: try again later");
     return control_answer_connections(&listing);
 }
 
@@ -272,8 +273,8 @@ static int check_taker(struct control *control, const struct control_client *cli
                        struct failure *failure) {
     if (!control_peer_may_take_over(client->uid, getuid())) {
         failure_set(failure, LOG_EXIT_CAPABILITY,
-                    "user %u may not take over: be root, or whom the firewall runs as: the "
-                    "socket's group may not",
+                    "user %u may not take over: start the new firewall as root or as this "
+                    "firewall's user; being in the socket's group is not enough",
                     client->uid);
         return -EPERM;
     }

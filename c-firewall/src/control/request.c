@@ -169,7 +169,7 @@ static int read_from(const json_t *value, struct control_request *request,
     const json_int_t from = json_integer_value(value);
 
     if (value && (!json_is_integer(value) || from < 0 || from > FROM_MAX))
-        return fail_key(failure, "from", "what next of the last answer was");
+        return fail_key(failure, "from", "the value of next in the last answer");
     request->from = (uint64_t)from;
     return 0;
 }

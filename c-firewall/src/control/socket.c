@@ -104,7 +104,7 @@ static int fail_bind(const char *path, int error, struct failure *failure) {
     case ENOTDIR:
         return fail(path, "a part of the path is no folder: choose another path", error, failure);
     case ELOOP:
-        return fail(path, "others could lead it elsewhere by a link: choose another path", error,
+        return fail(path, "others could redirect it by a link: choose another path", error,
                     failure);
     case EISDIR:
         return fail(path, no_socket, error, failure);

@@ -74,8 +74,7 @@ static int open_file(const char *path) {
 
 /// Returns the reason why a file could not be opened.
 static const char *reason(int error) {
-    return error == ELOOP ? "it is a link, or others could lead it elsewhere by one"
-                          : strerror(error);
+    return error == ELOOP ? "it is a link, or others could redirect it by one" : strerror(error);
 }
 
 /// Connects to a Unix socket. Returns the descriptor or -errno.
@@ -359,7 +358,7 @@ void events_sink_rotate(struct events_sink *sink) {
         return;
     fd = open_file(sink->path);
     if (fd < 0) {
-        log_warn("events: %s: %s: it could not be opened anew, the old file goes on", sink->path,
+        log_warn("events: %s: %s: it could not be reopened, the old file stays in use", sink->path,
                  reason(-fd));
         return;
     }

@@ -193,5 +193,5 @@ void explain_text_end(FILE *out, const struct explain *explain) {
         fprintf(out, "recorded verdicts: %" PRIu64 ", %" PRIu64 " different\n", sums->recorded,
                 sums->different);
     if (sums->damaged > 0)
-        fprintf(out, "damaged comments: %" PRIu64 ": the options stand for them\n", sums->damaged);
+        fprintf(out, "damaged comments: %" PRIu64 ": the options replace them\n", sums->damaged);
 }

@@ -124,8 +124,8 @@ static int await_ready(struct guard *guard, struct failure *failure) {
         *failure = told;
     else
         failure_set(failure, LOG_EXIT_CALL,
-                    "the guard did not start: look for what the system says of it, or do without "
-                    "(--deadline 0 and --fail crash=closed)");
+                    "the guard did not start: see the system's log, or do without it (--deadline 0 "
+                    "and --fail crash=closed)");
     kill(guard->pid, SIGKILL);
     waitpid(guard->pid, NULL, 0);
     forget(guard);

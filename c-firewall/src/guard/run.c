@@ -108,8 +108,9 @@ static void say(struct watched *watched, uint32_t deadline_ms, bool accept) {
     if (!watched->unsaid || poll(&writable, 1, 0) != 1)
         return;
     watched->unsaid = false;
-    log_warn("queue %u: no packet got its verdict for %u ms: the guard has begun to %s what waits",
-             watched->queue.settings.number, deadline_ms, accept ? "accept" : "drop");
+    log_warn(
+        "queue %u: no packet got its verdict for %u ms: the guard has begun to %s waiting packets",
+        watched->queue.settings.number, deadline_ms, accept ? "accept" : "drop");
 }
 
 static void look(const struct guarding *guarding) {

@@ -64,23 +64,20 @@ static int fail(const struct handover_channel *channel, int error, struct failur
     switch (error) {
     case -ETIMEDOUT:
         failure_set(failure, LOG_EXIT_CALL,
-                    "the %s firewall does not go on with the upgrade: see "
-                    "what it says, and try again",
+                    "the %s firewall does not continue the upgrade: see its log, and try again",
                     whose);
         break;
     case -EPIPE:
     case -ECONNRESET:
         failure_set(failure, LOG_EXIT_CALL,
-                    "the %s firewall ended the upgrade: see what it says, "
-                    "and try again",
-                    whose);
+                    "the %s firewall ended the upgrade: see its log, and try again", whose);
         break;
     case -EMSGSIZE:
     case -EPROTO:
-        failure_set(failure, LOG_EXIT_CALL,
-                    "the %s firewall says what no firewall would: is it one "
-                    "of this kind?",
-                    whose);
+        failure_set(
+            failure, LOG_EXIT_CALL,
+            "the %s firewall sent an unexpected message: check that it is a Twinwall firewall",
+            whose);
         break;
     default:
         failure_set_start(failure, "the connection of the upgrade", -error);

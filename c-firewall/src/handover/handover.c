@@ -23,7 +23,8 @@ int handover_fail_classic(struct failure *failure) {
 
 int handover_fail_line(const char *whose, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CALL,
-                "the %s firewall says what no firewall would: is it one of this kind?", whose);
+                "the %s firewall sent an unexpected message: check that it is a Twinwall firewall",
+                whose);
     return -EPROTO;
 }
 

@@ -104,9 +104,10 @@ char *handover_state_print(const struct handover *state) {
 }
 
 int handover_state_fail_part(const char *part, struct failure *failure) {
-    failure_set(failure, LOG_EXIT_CALL,
-                "the old firewall's state has no good \"%s\": is it a firewall of this kind?",
-                part);
+    failure_set(
+        failure, LOG_EXIT_CALL,
+        "the old firewall's state has an invalid \"%s\": check that it is a Twinwall firewall",
+        part);
     return -EPROTO;
 }
 
@@ -206,8 +207,8 @@ static int fail_version(struct failure *failure) {
 int handover_state_fail_refused(const json_t *object, struct failure *failure) {
     const char *error = json_string_value(json_object_get(object, "error"));
 
-    failure_set(failure, LOG_EXIT_CALL, "the old firewall gives nothing away: %s",
-                error ? error : "it does not say why");
+    failure_set(failure, LOG_EXIT_CALL, "the old firewall refuses the upgrade: %s",
+                error ? error : "it gives no reason");
     for (char *at = failure->text; *at; at++)
         if ((unsigned char)*at < ' ' || *at == '\x7f')
             *at = '?';
@@ -215,9 +216,9 @@ int handover_state_fail_refused(const json_t *object, struct failure *failure) {
 }
 
 int handover_state_fail_stranger(struct failure *failure) {
-    failure_set(failure, LOG_EXIT_CALL,
-                "what answers there is no firewall: give --take-over the path of a firewall's "
-                "--control");
+    failure_set(
+        failure, LOG_EXIT_CALL,
+        "no firewall answers at this path: give --take-over the path of a firewall's --control");
     return -EPROTO;
 }
 

@@ -55,8 +55,8 @@ static int connect_to(const char *path, struct failure *failure) {
         const int error = errno;
 
         failure_set(failure, LOG_EXIT_CALL,
-                    "no firewall can be asked at %s: %s: start without --take-over, or give it the "
-                    "path of a running firewall's --control",
+                    "no firewall can be reached at %s: %s: start without --take-over, or give it "
+                    "the path of a running firewall's --control",
                     path, strerror(error));
         close(fd);
         return -error;
@@ -422,25 +422,23 @@ int handover_take_running(struct handover *taken, struct state *state, struct fa
 /// Logs the outcome for the connections.
 static void tell_connections(const struct handover *taken) {
     if (taken->refused)
-        log_warn(
-            "upgrade: the old firewall's connections have no good \"%s\": those that go on are "
-            "unknown to this one",
-            taken->refused);
+        log_warn("upgrade: the old firewall's connections have an invalid \"%s\": existing "
+                 "connections are unknown to this firewall",
+                 taken->refused);
     else
-        log_info("upgrade: %" PRIu64 " connections go on, %" PRIu64 " had no room",
+        log_info("upgrade: %" PRIu64 " connections were transferred, %" PRIu64 " had no room",
                  taken->followed.taken, taken->followed.left_out);
 }
 
 /// Logs the outcome for the learned addresses.
 static void tell_learned(const struct handover *taken) {
     if (taken->unlearned)
-        log_warn(
-            "upgrade: the old firewall's learnt addresses have no good \"%s\": this one learns "
-            "them anew",
-            taken->unlearned);
+        log_warn("upgrade: the old firewall's learned addresses have an invalid \"%s\": this "
+                 "firewall learns them anew",
+                 taken->unlearned);
     else
-        log_info("upgrade: %" PRIu64 " learnt addresses go on, %" PRIu64 " had no room, %" PRIu64
-                 " are of other sets",
+        log_info("upgrade: %" PRIu64 " learned addresses were transferred, %" PRIu64
+                 " had no room, %" PRIu64 " belong to sets that this policy does not have",
                  taken->learned.taken, taken->learned.left_out, taken->learned.other);
 }
 

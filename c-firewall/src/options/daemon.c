@@ -53,7 +53,7 @@ static int mode_of(const char *name, size_t length) {
 static int fail_twice(const struct values *values, int situation) {
     char quoted[ARGUMENTS_QUOTED_BYTES];
 
-    failure_set(values->failure, LOG_EXIT_USAGE, "--fail \"%s\": %s is there twice: leave one out",
+    failure_set(values->failure, LOG_EXIT_USAGE, "--fail \"%s\": %s is given twice: leave one out",
                 arguments_quote(values_get(values, OPTION_FAIL), quoted),
                 options_situation_name((enum options_situation)situation));
     return -EINVAL;

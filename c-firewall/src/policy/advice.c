@@ -193,7 +193,7 @@ static void tell_established(const struct policy *policy, const struct policy_ta
     if (!search.accepts || !search.behind)
         return;
     snprintf(text, sizeof text,
-             "%s:%u: asks for names behind %s:%u, which accepts established connections: these are "
+             "%s:%u: reads names after %s:%u, which accepts established connections: these are "
              "accepted before they show a name: put this rule before that one",
              file_of(policy, search.behind->file), search.behind->line,
              file_of(policy, search.accepts->file), search.accepts->line);
@@ -225,8 +225,8 @@ static void tell_file(const struct policy *policy, const struct policy_listed_fi
         snprintf(text, sizeof text, "%s: has no names: is it the right file?", name);
     else if ((uint64_t)file->left_out * LEFT_OUT_SHARE > file->lines)
         snprintf(text, sizeof text,
-                 "%s:%u: %u of %u lines are none that is read and were left out, this one first: "
-                 "see `file` in GRAMMAR.md",
+                 "%s:%u: %u of %u lines have an unknown format and were left out, the first one "
+                 "here: see `file` in GRAMMAR.md",
                  name, file->first_left_out, file->left_out, file->lines);
     else
         return;

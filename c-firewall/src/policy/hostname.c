@@ -49,7 +49,7 @@ static const char *check(const char *text, size_t length) {
     bool has_empty = length == 0, is_good = true;
 
     if (memchr(text, '*', length))
-        return "a `*` stands alone, in front, with a dot behind it: \"*.example.com\"";
+        return "a `*` is allowed only in front, followed by a dot: \"*.example.com\"";
     for (size_t i = 0; i < length; i++) {
         is_good &= is_of_name(text[i]);
         label = text[i] == '.' ? 0 : label + 1;
@@ -85,7 +85,7 @@ const char *hostname_read(const char *text, size_t length, struct hostname *name
     const char *cause;
 
     if (length == 1 && *text == '*')
-        return "this stands for every name: ask whether there is one, with `exists`";
+        return "this matches every name: test whether there is one, with `exists`";
     *name = (struct hostname){.wildcard = length > 1 && memcmp(text, "*.", 2) == 0};
     if (name->wildcard) {
         text += 2;

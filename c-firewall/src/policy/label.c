@@ -9,7 +9,7 @@
 
 #define NO_LETTER UINT32_MAX
 #define UNKNOWN                                                                                    \
-    "a character that names can't be written with here: give the name as DNS has it, \"xn--...\""
+    "names can't be written with this character here: write the name as in DNS, \"xn--...\""
 
 // Parameters of Punycode (RFC 3492, section 5).
 enum {

@@ -49,8 +49,8 @@ static const char *cause_of(enum policy_type type) {
         [POLICY_MARK] = "not a number",
         [POLICY_IFNAME] = "not the name of an interface",
         [POLICY_IFACE_INDEX] = "not the name of an interface",
-        [POLICY_UID] = "not a number: `id -u NAME` tells that of a user",
-        [POLICY_GID] = "not a number: `getent group NAME` tells that of a group",
+        [POLICY_UID] = "not a number: `id -u NAME` prints that of a user",
+        [POLICY_GID] = "not a number: `getent group NAME` prints that of a group",
         [POLICY_CT_STATE] = "not one of invalid established related new untracked, nor a number",
         [POLICY_NF_PROTO] = "not one of ipv4 ipv6, 2 and 10",
         [POLICY_INTEGER] = "not a number",
@@ -128,7 +128,7 @@ static const char *parse_interface(enum policy_type type, const struct token *to
     const size_t length = token->length - open;
 
     if (memchr(token->text, '*', length))
-        return "a `*` stands at the end only";
+        return "a `*` is allowed only at the end";
     if (open && type == POLICY_IFACE_INDEX)
         return "no `*` here: iifname and oifname take one";
     if (memchr(token->text, '\\', length))

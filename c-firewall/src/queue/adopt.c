@@ -35,8 +35,8 @@ static int take_socket(struct queue *queue, int fd, struct failure *failure) {
 
     if (!is_netlink(fd)) {
         failure_set(failure, LOG_EXIT_CALL,
-                    "what was handed over for queue %u is no netlink socket: "
-                    "start without --take-over",
+                    "the descriptor handed over for queue %u is no netlink socket: start without "
+                    "--take-over",
                     number);
         close(fd);
         return -EINVAL;

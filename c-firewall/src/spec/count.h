@@ -14,16 +14,16 @@ enum count {
     COUNT_CONTROL_REFUSED,  // clients of the control socket refused by their credentials
     COUNT_CONTROL_TOO_MANY, // clients of the control socket that found all places taken
     COUNT_CONTROL_BAD,      // requests of the control socket that were not understood
-    COUNT_CONTROL_SLOW,     // clients of the control socket closed as they did not read
+    COUNT_CONTROL_SLOW,     // clients of the control socket closed because they did not read
     COUNT_EVENTS_WRITTEN,   // events that were written
-    COUNT_EVENTS_LEFT_OUT,  // events left out as there were too many a second
-    COUNT_EVENTS_LOST,      // events lost as a ring was full
+    COUNT_EVENTS_LEFT_OUT,  // events left out because there were too many a second
+    COUNT_EVENTS_LOST,      // events lost because a ring was full
     COUNT_EVENTS_FAILED,    // events that could not be written
     COUNT_TAIL_CLIENTS,     // clients that followed the events
     COUNT_TAIL_LOST,        // events that a following client read too slowly for
-    COUNT_UPGRADES,         // times that queues were handed over to another process
-    COUNT_UPGRADES_FAILED,  // times that handing over failed
-    COUNT_LEARNED_EVICTED,  // addresses that sets which learn forgot before their time, for others
+    COUNT_UPGRADES,         // handovers of the queues to another process
+    COUNT_UPGRADES_FAILED,  // handovers that failed
+    COUNT_LEARNED_EVICTED,  // addresses that sets forgot before their time to learn others
     COUNT_COUNT
 };
 

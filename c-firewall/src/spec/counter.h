@@ -44,11 +44,11 @@ struct stats {
     uint64_t undecided;
     // Packets without a connection state where the policy asks for it.
     uint64_t without_ct_state;
-    // Replies to rejected packets, by what became of them.
+    // Replies to rejected packets, by result.
     uint64_t replies[3];
-    // Connections that were followed for their names, by what became of them.
+    // Connections that were followed for their names, by result.
     uint64_t connections[10];
-    // Answers of DNS where the policy has sets that learn, by what became of them.
+    // DNS answers where the policy has sets that learn, by result.
     uint64_t answers[5];
 };
 

@@ -19,17 +19,17 @@ enum policy_type {
     POLICY_DSCP,
     POLICY_MARK,
     POLICY_IFNAME,
-    POLICY_IFACE_INDEX, // its value in a policy is the name, as of ifname; an index later
+    POLICY_IFACE_INDEX, // the name in a policy, like ifname; the index at run time
     POLICY_UID,
     POLICY_GID,
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
     POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
     POLICY_BOOLEAN,     // operand of exthdr and tcp option: exists 1, missing 0
-    POLICY_HOSTNAME,    // its value in a policy is a number of Hostnames; later one of the engine
-    POLICY_ALPN,        // its value in a policy is the name's 16 bytes, as of ifname; a bit later
+    POLICY_HOSTNAME,    // a number in the policy's Hostnames; the engine's own number at run time
+    POLICY_ALPN,        // the name's 16 bytes in a policy, like ifname; a bit at run time
     POLICY_TLS_VERSION, // as on the wire: 1.0 is 0x0301, 1.3 0x0304
-    POLICY_HTTP_METHOD, // its value is the method's 16 bytes, as of ifname
+    POLICY_HTTP_METHOD, // the method's 16 bytes, like ifname
     POLICY_DNS_TYPE,
     POLICY_TYPE_COUNT
 };
@@ -39,16 +39,17 @@ enum policy_part {
     POLICY_PART_IPV4,           // the IPv4 header
     POLICY_PART_IPV6,           // the IPv6 header
     POLICY_PART_EXTENSION,      // the IPv6 extension headers
-    POLICY_PART_TRANSPORT,      // what stands behind the network header
+    POLICY_PART_TRANSPORT,      // the bytes after the network header
     POLICY_PART_TCP_OPTION,     // the options of the TCP header
-    POLICY_PART_PROTOCOL,       // the number of the protocol that stands behind the network header
-    POLICY_PART_LENGTH,         // the packet, of which the kernel tells the length
-    POLICY_PART_META,           // what comes with every packet
-    POLICY_PART_INTERFACE_NAME, // the interfaces, which are looked up by their numbers
-    POLICY_PART_OWNER,          // the socket that sends, which the kernel tells if it is asked
-    POLICY_PART_CT_STATE, // the connection, which the kernel tells if it is asked, or marks do
-    POLICY_PART_CT_MARK,  // the connection, which the kernel tells if it is asked
-    POLICY_PART_NAMES,    // host name sent by the client, read from the packets of its connection
+    POLICY_PART_PROTOCOL,       // the number of the protocol after the network header
+    POLICY_PART_LENGTH,         // the packet's length, from the kernel
+    POLICY_PART_META,           // metadata of every packet
+    POLICY_PART_INTERFACE_NAME, // names of the interfaces, looked up by their indexes
+    POLICY_PART_OWNER,          // owner of the sending socket, which the kernel adds on request
+    POLICY_PART_CT_STATE, // state of the connection, which the kernel adds on request, or which is
+                          // read from the packet mark
+    POLICY_PART_CT_MARK,  // mark of the connection, which the kernel adds on request
+    POLICY_PART_NAMES,    // names sent by the client, read from the packets of its connection
 };
 
 /// The fields.

@@ -12,7 +12,7 @@ struct letter_run {
     uint8_t class;
 };
 
-/// Capitals, each `step` behind the one before it; `offset` makes small letters of them.
+/// Capitals, each `step` after the previous one; `offset` makes small letters of them.
 struct letter_capitals {
     uint32_t first, last, step;
     int32_t offset;

@@ -55,7 +55,7 @@ enum options_profile {
 enum options_situation {
     OPTIONS_OVERLOAD,  // the queue or its socket is full
     OPTIONS_STALL,     // packets wait, and none gets a verdict
-    OPTIONS_CRASH,     // the firewall ends without being told to
+    OPTIONS_CRASH,     // the firewall ends unexpectedly
     OPTIONS_MALFORMED, // the packet's headers are invalid
     OPTIONS_TRUNCATED, // bytes that a rule reads are missing
     OPTIONS_UNKNOWN,   // a name that a rule reads can't be read
@@ -70,7 +70,7 @@ enum options_conntrack {
     OPTIONS_CONNTRACK_COUNT
 };
 
-/// How much is said: lines of a level, and of those before it.
+/// Log level: messages of this level and of those before it are written.
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG, LOG_LEVEL_COUNT };
 
 /// The options with a meaning of their own, in the order in which their values are looked at: that

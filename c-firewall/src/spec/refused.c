@@ -53,8 +53,8 @@ const struct refused refused_words[REFUSED_COUNT] = {
      "a set holds what a match can test"},
     {PARSE_AT_ELEMENT, "timeout expires counter limit quota",
      "sets do not change while packets run"},
-    {PARSE_AT_ELEMENT, "*", "write a rule behind this one for the rest"},
-    {PARSE_AT_ELEMENT, "comment", "write it behind a #"},
+    {PARSE_AT_ELEMENT, "*", "write a rule after this one for the rest"},
+    {PARSE_AT_ELEMENT, "comment", "write it after a #"},
     {PARSE_AT_IP, "version hdrlength ecn id checksum option",
      "of ip, saddr, daddr, protocol, ttl, dscp, length and frag-off are"},
     {PARSE_AT_IP6, "version priority dscp ecn flowlabel length",
@@ -85,6 +85,6 @@ const struct refused refused_words[REFUSED_COUNT] = {
     {PARSE_AT_TARGET, "{", "give these rules a chain with a name"},
     {PARSE_AT_NAMED, "name", "write counters, quotas and limits in the rule"},
     {PARSE_AT_LOG, "group snaplen queue-threshold flags",
-     "leave it out: log counts packets and tells of them in events, with prefix and level"},
+     "leave it out: log counts packets and reports them in events, with prefix and level"},
     {PARSE_AT_ASSIGNED, "set", "only meta mark can be set"},
 };

@@ -61,7 +61,7 @@ static void put_crash(FILE *out, const struct options *options,
         }
         fputs("the guard has ended: ", out);
     }
-    fputs("what waits is dropped, then ", out);
+    fputs("waiting packets are dropped, then ", out);
     put_rules(out, queue_rules);
 }
 

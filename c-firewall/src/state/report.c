@@ -56,8 +56,8 @@ static void print_ledger(FILE *out, const struct ledger *ledger) {
     report_counters_print(out, stats, COUNTER_QUEUE);
     fprintf(out, ", stalled %" PRIu64 "\n", ledger->stalled);
     if (!ledger->known) {
-        fprintf(out, "  kernel: unknown, " QUEUE_PROC_QUEUES " can't be read\n"
-                     "  ledger: NOT RECONCILED, nobody can tell what was lost\n");
+        fprintf(out, "  kernel: unknown, " QUEUE_PROC_QUEUES
+                     " can't be read\n  ledger: NOT RECONCILED, the losses are unknown\n");
         return;
     }
     fprintf(out,

@@ -33,8 +33,8 @@ static void a_call_that_failed_while_running(void **state) {
     (void)state;
     failure_set_running(&failure, "recvmmsg", ENOMEM);
     assert_int_equal(failure.code, 1);
-    assert_string_equal(failure.text, "recvmmsg: Cannot allocate memory: the ledger above tells "
-                                      "what was lost");
+    assert_string_equal(failure.text,
+                        "recvmmsg: Cannot allocate memory: the ledger above shows the losses");
 }
 
 static void a_long_text_is_cut(void **state) {

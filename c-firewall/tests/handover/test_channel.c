@@ -18,12 +18,11 @@ enum {
     MUCH = 250000, // bytes: more than a socket's buffer holds
 };
 
-static const char *const ended =
-    "the old firewall ended the upgrade: see what it says, and try again";
+static const char *const ended = "the old firewall ended the upgrade: see its log, and try again";
 static const char *const silent =
-    "the old firewall does not go on with the upgrade: see what it says, and try again";
+    "the old firewall does not continue the upgrade: see its log, and try again";
 static const char *const strange =
-    "the old firewall says what no firewall would: is it one of this kind?";
+    "the old firewall sent an unexpected message: check that it is a Twinwall firewall";
 
 /// Two ends of a connection.
 struct ends {

@@ -112,8 +112,8 @@ static uint8_t *learned_written(const struct compiled *compiled, size_t *length)
     return bytes;
 }
 
-/// How many are taken, how many have no room, how many are of other sets, and whether the same is
-/// written again; or what is not as it should be.
+/// How many are taken, how many have no room, how many belong to sets that this policy does not
+/// have, and whether the same is written again; or what is not as it should be.
 static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     static const char text[] = "table inet t {\n"
                                "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"

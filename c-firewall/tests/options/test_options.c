@@ -227,7 +227,7 @@ static void modes_are_for_all_or_by_situation(void **state) {
     assert_bad("--fail stall,x=open", "--fail \"stall,x=open\"" FAIL_TEXT);
     assert_bad("--fail stall=opened", "--fail \"stall=opened\"" FAIL_TEXT);
     assert_bad("--fail stall=open,crash=open,stall=open",
-               "--fail \"stall=open,crash=open,stall=open\": stall is there twice: leave one out");
+               "--fail \"stall=open,crash=open,stall=open\": stall is given twice: leave one out");
 }
 
 static void the_last_value_wins(void **state) {

@@ -133,8 +133,9 @@ static void what_is_no_socket_of_the_queue_is_refused(void **state) {
     (void)state;
     need_root();
     assert_int_equal(queue_adopt(&new, &settings, &handover, &failure), -EINVAL);
-    assert_string_equal(failure.text, "what was handed over for queue 7 is no netlink socket: "
-                                      "start without --take-over");
+    assert_string_equal(
+        failure.text,
+        "the descriptor handed over for queue 7 is no netlink socket: start without --take-over");
     assert_int_equal(fcntl(handover.fd, F_GETFD), -1);
     assert_int_equal(queue_open(&old, &settings, &failure), 0);
     handover.fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);

@@ -35,7 +35,7 @@ static void closed_drops_and_counts(void **state) {
     assert_row(&options, &queue_rules, &facts, OPTIONS_STALL,
                "dropped by the guard when none was answered for 1000 ms");
     assert_row(&options, &queue_rules, &facts, OPTIONS_CRASH,
-               "what waits is dropped, then the rules drop packets: they have no bypass");
+               "waiting packets are dropped, then the rules drop packets: they have no bypass");
     assert_row(&options, &queue_rules, &facts, OPTIONS_MALFORMED,
                "dropped, counted by reason, as far as the first 128 bytes show");
     assert_row(&options, &queue_rules, &facts, OPTIONS_TRUNCATED, "dropped, counted as truncated");
@@ -81,8 +81,8 @@ static void what_can_not_be_had_is_told(void **state) {
                "waits for ever: the guard has ended");
     options.fail_open[OPTIONS_CRASH] = true;
     assert_row(&options, &plain, &unguarded, OPTIONS_CRASH,
-               "the guard has ended: what waits is dropped, then the rules drop packets: they have "
-               "no bypass");
+               "the guard has ended: waiting packets are dropped, then the rules drop packets: "
+               "they have no bypass");
     options.deadline_ms = 0;
     assert_row(&options, &queue_rules, &facts, OPTIONS_STALL, "waits for ever: --deadline is 0");
 }
@@ -92,16 +92,20 @@ static void a_crash_leaves_it_to_the_rules(void **state) {
         struct queue_rules queue_rules;
         const char *expected;
     } cases[] = {
-        {{.bypass = true}, "what waits is dropped, then packets pass: the rules have a bypass"},
+        {{.bypass = true},
+         "waiting packets are dropped, then packets pass: the rules have a bypass"},
         {{.plain = true, .bypass = true},
-         "what waits is dropped, then rules with a bypass let packets pass, others drop them"},
+         "waiting packets are dropped, then rules with a bypass let packets pass, others drop "
+         "them"},
         {{.plain = false},
-         "what waits is dropped, then the rules decide, of which there is none for this queue yet"},
+         "waiting packets are dropped, then the rules decide, of which there is none for this "
+         "queue yet"},
         {{.unknown = "nft is not there"},
-         "what waits is dropped, then the rules decide, as far as can be known: nft is not there"},
+         "waiting packets are dropped, then the rules decide, as far as can be known: nft is not "
+         "there"},
         {{.plain = true, .unknown = "ip6tables-save failed"},
-         "what waits is dropped, then the rules drop packets: they have no bypass, as far as can "
-         "be known: ip6tables-save failed"},
+         "waiting packets are dropped, then the rules drop packets: they have no bypass, as far as "
+         "can be known: ip6tables-save failed"},
     };
     const struct options options = make_options();
 

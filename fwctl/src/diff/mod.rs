@@ -70,7 +70,7 @@ impl Compared {
         let mut lines = self.flips.text();
         if self.left.damaged > 0 {
             lines.push(format!(
-                "damaged comments: {}: the options stand for them",
+                "damaged comments: {}: the options replace them",
                 self.left.damaged
             ));
         }

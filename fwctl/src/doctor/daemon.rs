@@ -70,7 +70,7 @@ fn ledger(status: &Status, findings: &mut Findings) {
     if ledger.lost.is_none() {
         findings.error(
             format!(
-                "the firewall can't read {}: nobody can tell what was lost",
+                "the firewall can't read {}: the losses are unknown",
                 queue::proc::QUEUES
             ),
             format!(

@@ -54,7 +54,7 @@ pub fn failure_set_running(call: &str, error: Errno) -> Failure {
     let text = strerror(error);
     failure_set(
         LogExit::Call,
-        format_args!("{call}: {text}: the ledger above tells what was lost"),
+        format_args!("{call}: {text}: the ledger above shows the losses"),
     )
 }
 

@@ -159,8 +159,10 @@ fn welcome(control: &mut Control, fd: OwnedFd) {
     if !control::peer::may_ask(&peer, &control.socket.access, getuid().as_raw()) {
         counts::add(Count::ControlRefused, 1);
         let uid = peer.uid;
-        let text =
-            format!("user {uid} may not ask: be root, or see --control-owner and --control-mode");
+        let text = format!(
+            "user {uid} may not use the control socket: ask as root, or see \
+             --control-owner and --control-mode"
+        );
         turn_away(fd, &text);
     } else if let Err(failure) = check_place(control, peer.uid) {
         counts::add(Count::ControlTooMany, 1);
@@ -215,9 +217,7 @@ fn answer_reload(actions: &mut dyn ControlActions) -> String {
 fn answer_connections(actions: &mut dyn ControlActions, request: &ControlRequest) -> String {
     match actions.connections(request.from, request.undecided) {
         Ok(listing) => control::answer::connections(&listing),
-        Err(_) => {
-            control::answer::error("a queue does not tell of its connections: try again later")
-        }
+        Err(_) => control::answer::error("a queue's worker does not answer: try again later"),
     }
 }
 
@@ -266,8 +266,8 @@ fn check_taker(control: &mut Control, client: &ControlClient) -> Result<(), Fail
         return Err(failure_set(
             LogExit::Capability,
             format_args!(
-                "user {uid} may not take over: be root, or whom the firewall runs as: the socket's \
-                 group may not"
+                "user {uid} may not take over: start the new firewall as root or as this \
+                 firewall's user; being in the socket's group is not enough"
             ),
         ));
     }

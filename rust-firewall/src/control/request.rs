@@ -163,7 +163,7 @@ fn read_bool(key: &str, value: &Value) -> Result<bool, Failure> {
 
 fn read_from(value: &Value) -> Result<u64, Failure> {
     let from = value.as_u64().filter(|from| *from <= FROM_MAX);
-    from.ok_or_else(|| fail_key("from", "what next of the last answer was"))
+    from.ok_or_else(|| fail_key("from", "the value of next in the last answer"))
 }
 
 fn read_upgrade(object: &Map<String, Value>) -> Result<QueueKind, Failure> {

@@ -116,7 +116,7 @@ fn fail_bind(path: &str, error: Errno) -> Failure {
         Errno::ENOTDIR => fail(path, "a part of the path is no folder: choose another path"),
         Errno::ELOOP => fail(
             path,
-            "others could lead it elsewhere by a link: choose another path",
+            "others could redirect it by a link: choose another path",
         ),
         Errno::EISDIR => fail(path, NO_SOCKET),
         error => failure_set_start("bind", error),

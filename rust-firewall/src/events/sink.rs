@@ -136,7 +136,7 @@ fn open_file(path: &str) -> Result<OwnedFd, Errno> {
 /// Returns the reason why a file could not be opened.
 fn reason(error: Errno) -> String {
     match error {
-        Errno::ELOOP => "it is a link, or others could lead it elsewhere by one".to_owned(),
+        Errno::ELOOP => "it is a link, or others could redirect it by one".to_owned(),
         error => strerror(error),
     }
 }
@@ -427,7 +427,7 @@ pub fn rotate(sink: &mut EventsSink) {
             sink.retry_ns = 0;
         }
         Err(error) => log::warn(format_args!(
-            "events: {}: {}: it could not be opened anew, the old file goes on",
+            "events: {}: {}: it could not be reopened, the old file stays in use",
             sink.path,
             reason(error)
         )),

@@ -214,7 +214,7 @@ pub fn end(explain: &Explain) -> String {
     if sums.damaged > 0 {
         let _ = writeln!(
             out,
-            "damaged comments: {}: the options stand for them",
+            "damaged comments: {}: the options replace them",
             sums.damaged
         );
     }

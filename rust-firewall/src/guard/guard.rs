@@ -206,8 +206,8 @@ fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     Err(failure_of(told).unwrap_or_else(|| {
         failure_set(
             LogExit::Call,
-            "the guard did not start: look for what the system says of it, or do without \
-             (--deadline 0 and --fail crash=closed)",
+            "the guard did not start: see the system's log, or do without it (--deadline 0 and \
+             --fail crash=closed)",
         )
     }))
 }

@@ -138,7 +138,7 @@ fn say(watched: &mut Watched, deadline_ms: u64, accept: bool) {
     }
     watched.unsaid = false;
     log::warn(format_args!(
-        "queue {}: no packet got its verdict for {deadline_ms} ms: the guard has begun to {} what waits",
+        "queue {}: no packet got its verdict for {deadline_ms} ms: the guard has begun to {} waiting packets",
         watched.queue.settings.number,
         if accept { "accept" } else { "drop" }
     ));

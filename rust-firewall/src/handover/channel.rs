@@ -98,18 +98,17 @@ fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
         Errno::ETIMEDOUT => failure_set(
             LogExit::Call,
             format_args!(
-                "the {whose} firewall does not go on with the upgrade: see what it says, \
-                 and try again"
+                "the {whose} firewall does not continue the upgrade: see its log, and try again"
             ),
         ),
         Errno::EPIPE | Errno::ECONNRESET => failure_set(
             LogExit::Call,
-            format_args!("the {whose} firewall ended the upgrade: see what it says, and try again"),
+            format_args!("the {whose} firewall ended the upgrade: see its log, and try again"),
         ),
         Errno::EMSGSIZE | Errno::EPROTO => failure_set(
             LogExit::Call,
             format_args!(
-                "the {whose} firewall says what no firewall would: is it one of this kind?"
+                "the {whose} firewall sent an unexpected message: check that it is a Twinwall firewall"
             ),
         ),
         _ => failure_set_start("the connection of the upgrade", error),

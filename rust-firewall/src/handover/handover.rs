@@ -111,6 +111,8 @@ pub fn fail_classic() -> Failure {
 pub fn fail_line(whose: &str) -> Failure {
     failure_set(
         LogExit::Call,
-        format_args!("the {whose} firewall says what no firewall would: is it one of this kind?"),
+        format_args!(
+            "the {whose} firewall sent an unexpected message: check that it is a Twinwall firewall"
+        ),
     )
 }

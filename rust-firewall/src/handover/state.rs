@@ -107,7 +107,7 @@ pub fn fail_part(part: &str) -> Failure {
     failure_set(
         LogExit::Call,
         format_args!(
-            "the old firewall's state has no good \"{part}\": is it a firewall of this kind?"
+            "the old firewall's state has an invalid \"{part}\": check that it is a Twinwall firewall"
         ),
     )
 }
@@ -167,8 +167,8 @@ fn fail_version() -> Failure {
 /// Returns the failure for the old process's refusal, as one line.
 pub fn fail_refused(object: &Value) -> Failure {
     let error = object.get("error").and_then(Value::as_str);
-    let error = error.unwrap_or("it does not say why");
-    let text = format!("the old firewall gives nothing away: {error}");
+    let error = error.unwrap_or("it gives no reason");
+    let text = format!("the old firewall refuses the upgrade: {error}");
     failure_set(
         LogExit::Call,
         text.replace(|c: char| c.is_ascii_control(), "?"),
@@ -179,7 +179,7 @@ pub fn fail_refused(object: &Value) -> Failure {
 pub fn fail_stranger() -> Failure {
     failure_set(
         LogExit::Call,
-        "what answers there is no firewall: give --take-over the path of a firewall's --control",
+        "no firewall answers at this path: give --take-over the path of a firewall's --control",
     )
 }
 

@@ -45,8 +45,8 @@ fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
         Err(error) => Err(failure_set(
             LogExit::Call,
             format_args!(
-                "no firewall can be asked at {path}: {}: start without --take-over, or give it the \
-                 path of a running firewall's --control",
+                "no firewall can be reached at {path}: {}: start without --take-over, or give it \
+                 the path of a running firewall's --control",
                 log::strerror(errno(&error))
             ),
         )),
@@ -330,11 +330,11 @@ pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
 fn tell_connections(taken: &Handover) {
     match taken.refused {
         Some(part) => log::warn(format_args!(
-            "upgrade: the old firewall's connections have no good \"{part}\": those that go on are unknown to \
-             this one"
+            "upgrade: the old firewall's connections have an invalid \"{part}\": existing \
+             connections are unknown to this firewall"
         )),
         None => log::info(format_args!(
-            "upgrade: {} connections go on, {} had no room",
+            "upgrade: {} connections were transferred, {} had no room",
             taken.followed.taken, taken.followed.left_out
         )),
     }
@@ -344,10 +344,12 @@ fn tell_connections(taken: &Handover) {
 fn tell_learned(taken: &Handover) {
     match taken.unlearned {
         Some(part) => log::warn(format_args!(
-            "upgrade: the old firewall's learnt addresses have no good \"{part}\": this one learns them anew"
+            "upgrade: the old firewall's learned addresses have an invalid \"{part}\": this \
+             firewall learns them anew"
         )),
         None => log::info(format_args!(
-            "upgrade: {} learnt addresses go on, {} had no room, {} are of other sets",
+            "upgrade: {} learned addresses were transferred, {} had no room, {} belong to sets \
+             that this policy does not have",
             taken.learned.taken, taken.learned.left_out, taken.learned.other
         )),
     }

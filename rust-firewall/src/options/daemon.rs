@@ -151,7 +151,7 @@ pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
         let (situation, open) = read_mode(item).ok_or_else(|| values::fail(option, value))?;
         if std::mem::replace(&mut seen[situation as usize], true) {
             return Err(values::usage(format!(
-                "--fail \"{}\": {} is there twice: leave one out",
+                "--fail \"{}\": {} is given twice: leave one out",
                 arguments::quote(value),
                 situation_name(situation)
             )));

@@ -176,8 +176,8 @@ fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dy
     search_chain(&mut search, chain);
     if let (Some(accepts), Some(behind)) = (search.accepts, search.behind) {
         tell(&format!(
-            "{}: asks for names behind {}, which accepts established connections: these are accepted before they show a \
-             name: put this rule before that one",
+            "{}: reads names after {}, which accepts established connections: these are accepted \
+             before they show a name: put this rule before that one",
             shown(policy, behind),
             shown(policy, accepts)
         ));
@@ -210,7 +210,8 @@ fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
         tell(&format!("{name}: has no names: is it the right file?"));
     } else if u64::from(file.left_out) * u64::from(LEFT_OUT_SHARE) > u64::from(file.lines) {
         tell(&format!(
-            "{name}:{}: {} of {} lines are none that is read and were left out, this one first: see `file` in GRAMMAR.md",
+            "{name}:{}: {} of {} lines have an unknown format and were left out, the first one \
+             here: see `file` in GRAMMAR.md",
             file.first_left_out, file.left_out, file.lines
         ));
     }

@@ -86,7 +86,7 @@ fn is_bracketed(text: &[u8]) -> bool {
 /// Checks an ASCII name, without `*.` and without a final dot. Fails with its error.
 fn check(text: &[u8]) -> Result<(), &'static str> {
     if text.contains(&b'*') {
-        return Err("a `*` stands alone, in front, with a dot behind it: \"*.example.com\"");
+        return Err("a `*` is allowed only in front, followed by a dot: \"*.example.com\"");
     }
     if !is_bracketed(text) && !text.iter().copied().all(is_of_name) {
         return Err("not the name of a host: letters, digits, `-`, `_` and dots");
@@ -118,7 +118,7 @@ fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
 /// Parses a name. Fails with its error, for `Lexer::wrong`.
 pub fn read(text: &str) -> Result<Hostname, &'static str> {
     if text == "*" {
-        return Err("this stands for every name: ask whether there is one, with `exists`");
+        return Err("this matches every name: test whether there is one, with `exists`");
     }
     let rest = text.strip_prefix("*.");
     let mut name = Hostname {

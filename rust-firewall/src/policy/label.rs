@@ -19,7 +19,7 @@ pub const NAME_BYTES: usize = HOST_BYTES + 1;
 pub const TOO_LONG: &str = "longer than the 253 bytes of a host's name";
 pub const LABEL_TOO_LONG: &str = "a label of more than 63 bytes";
 const UNKNOWN: &str =
-    "a character that names can't be written with here: give the name as DNS has it, \"xn--...\"";
+    "names can't be written with this character here: write the name as in DNS, \"xn--...\"";
 
 /// Parameters of Punycode (RFC 3492, section 5).
 const BASE: u32 = 36;

@@ -52,8 +52,8 @@ fn cause_of(kind: Type) -> &'static str {
         Type::Dscp => "not one of cs0 to cs7, af11 to af43, ef, nor a number",
         Type::Mark | Type::Integer => "not a number",
         Type::Ifname | Type::IfaceIndex => "not the name of an interface",
-        Type::Uid => "not a number: `id -u NAME` tells that of a user",
-        Type::Gid => "not a number: `getent group NAME` tells that of a group",
+        Type::Uid => "not a number: `id -u NAME` prints that of a user",
+        Type::Gid => "not a number: `getent group NAME` prints that of a group",
         Type::CtState => "not one of invalid established related new untracked, nor a number",
         Type::NfProto => "not one of ipv4 ipv6, 2 and 10",
         Type::Boolean => "not one of exists missing",
@@ -102,7 +102,7 @@ fn parse_interface(kind: Type, text: &str) -> Result<Range, &'static str> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let open = name.len() < text.len();
     if name.contains('*') {
-        return Err("a `*` stands at the end only");
+        return Err("a `*` is allowed only at the end");
     }
     if open && kind == Type::IfaceIndex {
         return Err("no `*` here: iifname and oifname take one");

@@ -55,8 +55,8 @@ fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
         return Err(failure_set(
             LogExit::Call,
             format_args!(
-                "what was handed over for queue {number} is no netlink socket: \
-                 start without --take-over"
+                "the descriptor handed over for queue {number} is no netlink socket: start without \
+                 --take-over"
             ),
         ));
     }

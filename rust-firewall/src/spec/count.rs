@@ -23,13 +23,13 @@ pub enum Count {
     ControlTooMany,
     /// Requests of the control socket that were not understood.
     ControlBad,
-    /// Clients of the control socket closed as they did not read.
+    /// Clients of the control socket closed because they did not read.
     ControlSlow,
     /// Events that were written.
     EventsWritten,
-    /// Events left out as there were too many a second.
+    /// Events left out because there were too many a second.
     EventsLeftOut,
-    /// Events lost as a ring was full.
+    /// Events lost because a ring was full.
     EventsLost,
     /// Events that could not be written.
     EventsFailed,
@@ -37,11 +37,11 @@ pub enum Count {
     TailClients,
     /// Events that a following client read too slowly for.
     TailLost,
-    /// Times that queues were handed over to another process.
+    /// Handovers of the queues to another process.
     Upgrades,
-    /// Times that handing over failed.
+    /// Handovers that failed.
     UpgradesFailed,
-    /// Addresses that sets which learn forgot before their time, for others.
+    /// Addresses that sets forgot before their time to learn others.
     LearnedEvicted,
 }
 

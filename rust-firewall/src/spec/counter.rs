@@ -44,11 +44,11 @@ pub struct Stats<Word = u64> {
     pub undecided: Word,
     /// Packets without a connection state where the policy asks for it.
     pub without_ct_state: Word,
-    /// Replies to rejected packets, by what became of them.
+    /// Replies to rejected packets, by result.
     pub replies: [Word; 3],
-    /// Connections that were followed for their names, by what became of them.
+    /// Connections that were followed for their names, by result.
     pub connections: [Word; 10],
-    /// Answers of DNS where the policy has sets that learn, by what became of them.
+    /// DNS answers where the policy has sets that learn, by result.
     pub answers: [Word; 5],
 }
 

@@ -11,21 +11,21 @@ use serde::{Serialize, Serializer};
 pub enum EventsKind {
     /// Packets are decided.
     Started,
-    /// The firewall was told to end.
+    /// The firewall ends on request.
     Stopped,
-    /// The policy was read anew: its number, its rules, and how many of them are as before, new, or gone.
+    /// The policy was reloaded: its number, its rules, and how many of them are as before, new, or gone.
     Reload,
     /// The old policy stays: `text` says why.
     ReloadFailed,
     /// The guard answered packets of a queue: how many at first.
     Stall,
-    /// The kernel dropped packets of a queue: how many since it was looked last.
+    /// The kernel dropped packets of a queue: how many since the last check.
     Overload,
     /// In place of `started`, by a firewall that took over.
     Upgrade,
     /// By the rate: how many events.
     LeftOut,
-    /// How many events, and for want of room where (`text`): `ring`, `sink`, `tail`.
+    /// How many events, and where there was no room (`text`): `ring`, `sink`, `tail`.
     Lost,
 }
 

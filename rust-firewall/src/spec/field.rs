@@ -17,7 +17,7 @@ pub enum Type {
     Dscp,
     Mark,
     Ifname,
-    /// Its value in a policy is the name, as of ifname; an index later.
+    /// The name in a policy, like ifname; the index at run time.
     IfaceIndex,
     Uid,
     Gid,
@@ -28,13 +28,13 @@ pub enum Type {
     Integer,
     /// Operand of exthdr and tcp option: exists 1, missing 0.
     Boolean,
-    /// Its value in a policy is a number of Hostnames; later one of the engine.
+    /// A number in the policy's Hostnames; the engine's own number at run time.
     Hostname,
-    /// Its value in a policy is the name's 16 bytes, as of ifname; a bit later.
+    /// The name's 16 bytes in a policy, like ifname; a bit at run time.
     Alpn,
     /// As on the wire: 1.0 is 0x0301, 1.3 0x0304.
     TlsVersion,
-    /// Its value is the method's 16 bytes, as of ifname.
+    /// The method's 16 bytes, like ifname.
     HttpMethod,
     DnsType,
 }
@@ -50,25 +50,25 @@ pub enum Part {
     Ipv6,
     /// The IPv6 extension headers.
     Extension,
-    /// What stands behind the network header.
+    /// The bytes after the network header.
     Transport,
     /// The options of the TCP header.
     TcpOption,
-    /// The number of the protocol that stands behind the network header.
+    /// The number of the protocol after the network header.
     Protocol,
-    /// The packet, of which the kernel tells the length.
+    /// The packet's length, from the kernel.
     Length,
-    /// What comes with every packet.
+    /// Metadata of every packet.
     Meta,
-    /// The interfaces, which are looked up by their numbers.
+    /// Names of the interfaces, looked up by their indexes.
     InterfaceName,
-    /// The socket that sends, which the kernel tells if it is asked.
+    /// Owner of the sending socket, which the kernel adds on request.
     Owner,
-    /// The connection, which the kernel tells if it is asked, or marks do.
+    /// State of the connection, which the kernel adds on request, or which is read from the packet mark.
     CtState,
-    /// The connection, which the kernel tells if it is asked.
+    /// Mark of the connection, which the kernel adds on request.
     CtMark,
-    /// Host name sent by the client, read from the packets of its connection.
+    /// Names sent by the client, read from the packets of its connection.
     Names,
 }
 
@@ -248,7 +248,7 @@ pub const FIELDS_OF_EXTENSION: u64 = 1 << Field::ExthdrHbh as u64
     | 1 << Field::ExthdrFrag as u64
     | 1 << Field::ExthdrDst as u64
     | 1 << Field::ExthdrMh as u64;
-/// The fields of what stands behind the network header, as bits 1 << Field.
+/// The fields of the bytes after the network header, as bits 1 << Field.
 pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
     | 1 << Field::TcpDport as u64
     | 1 << Field::TcpFlags as u64
@@ -262,25 +262,25 @@ pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
     | 1 << Field::Icmpv6Code as u64;
 /// The fields of the options of the TCP header, as bits 1 << Field.
 pub const FIELDS_OF_TCP_OPTION: u64 = 1 << Field::TcpOptionMptcp as u64;
-/// The fields of the number of the protocol that stands behind the network header, as bits 1 << Field.
+/// The fields of the number of the protocol after the network header, as bits 1 << Field.
 pub const FIELDS_OF_PROTOCOL: u64 = 1 << Field::MetaL4proto as u64;
-/// The fields of the packet, of which the kernel tells the length, as bits 1 << Field.
+/// The fields of the packet's length, from the kernel, as bits 1 << Field.
 pub const FIELDS_OF_LENGTH: u64 = 1 << Field::MetaLength as u64;
-/// The fields of what comes with every packet, as bits 1 << Field.
+/// The fields of metadata of every packet, as bits 1 << Field.
 pub const FIELDS_OF_META: u64 = 1 << Field::MetaNfproto as u64
     | 1 << Field::MetaMark as u64
     | 1 << Field::MetaIif as u64
     | 1 << Field::MetaOif as u64;
-/// The fields of the interfaces, which are looked up by their numbers, as bits 1 << Field.
+/// The fields of names of the interfaces, looked up by their indexes, as bits 1 << Field.
 pub const FIELDS_OF_INTERFACE_NAME: u64 =
     1 << Field::MetaIifname as u64 | 1 << Field::MetaOifname as u64;
-/// The fields of the socket that sends, which the kernel tells if it is asked, as bits 1 << Field.
+/// The fields of owner of the sending socket, which the kernel adds on request, as bits 1 << Field.
 pub const FIELDS_OF_OWNER: u64 = 1 << Field::MetaSkuid as u64 | 1 << Field::MetaSkgid as u64;
-/// The fields of the connection, which the kernel tells if it is asked, or marks do, as bits 1 << Field.
+/// The fields of state of the connection, which the kernel adds on request, or which is read from the packet mark, as bits 1 << Field.
 pub const FIELDS_OF_CT_STATE: u64 = 1 << Field::CtState as u64;
-/// The fields of the connection, which the kernel tells if it is asked, as bits 1 << Field.
+/// The fields of mark of the connection, which the kernel adds on request, as bits 1 << Field.
 pub const FIELDS_OF_CT_MARK: u64 = 1 << Field::CtMark as u64;
-/// The fields of host name sent by the client, read from the packets of its connection, as bits 1 << Field.
+/// The fields of names sent by the client, read from the packets of its connection, as bits 1 << Field.
 pub const FIELDS_OF_NAMES: u64 = 1 << Field::TlsSni as u64
     | 1 << Field::TlsSniExists as u64
     | 1 << Field::TlsAlpn as u64

@@ -9,7 +9,7 @@ pub struct LetterRun {
     pub class: u8,
 }
 
-/// Capitals, each `step` behind the one before it; `offset` makes small letters of them.
+/// Capitals, each `step` after the previous one; `offset` makes small letters of them.
 pub struct LetterCapitals {
     pub first: u32,
     pub last: u32,

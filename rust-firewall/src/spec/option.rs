@@ -95,7 +95,7 @@ pub enum OptionsSituation {
     Overload,
     /// Packets wait, and none gets a verdict.
     Stall,
-    /// The firewall ends without being told to.
+    /// The firewall ends unexpectedly.
     Crash,
     /// The packet's headers are invalid.
     Malformed,
@@ -134,7 +134,7 @@ pub const CONNTRACK_NAMES: [(OptionsConntrack, &str); CONNTRACK_COUNT] = [
     (OptionsConntrack::Mark, "mark"),
 ];
 
-/// How much is said: lines of a level, and of those before it.
+/// Log level: messages of this level and of those before it are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Error,

@@ -68,8 +68,8 @@ pub const REFUSED_WORDS: &[(Where, &str, &str)] = &[
     (Where::SetType, "tcp_flag ct_state dscp icmp_code icmpv6_code nf_proto integer boolean", "write typeof and the field"),
     (Where::SetType, "ether_addr ether_type arp_op ct_dir ct_status ct_label realm classid devgroup pkt_type time day hour cgroupsv2 string verdict", "a set holds what a match can test"),
     (Where::Element, "timeout expires counter limit quota", "sets do not change while packets run"),
-    (Where::Element, "*", "write a rule behind this one for the rest"),
-    (Where::Element, "comment", "write it behind a #"),
+    (Where::Element, "*", "write a rule after this one for the rest"),
+    (Where::Element, "comment", "write it after a #"),
     (Where::Ip, "version hdrlength ecn id checksum option", "of ip, saddr, daddr, protocol, ttl, dscp, length and frag-off are"),
     (Where::Ip6, "version priority dscp ecn flowlabel length", "of ip6, saddr, daddr, nexthdr and hoplimit are"),
     (Where::Tcp, "sequence ackseq doff reserved window checksum urgptr", "of tcp, sport, dport and flags are"),
@@ -85,6 +85,6 @@ pub const REFUSED_WORDS: &[(Where, &str, &str)] = &[
     (Where::Masked, "< > <= >=", "a masked field is compared with == or !="),
     (Where::Target, "{", "give these rules a chain with a name"),
     (Where::Named, "name", "write counters, quotas and limits in the rule"),
-    (Where::Log, "group snaplen queue-threshold flags", "leave it out: log counts packets and tells of them in events, with prefix and level"),
+    (Where::Log, "group snaplen queue-threshold flags", "leave it out: log counts packets and reports them in events, with prefix and level"),
     (Where::Assigned, "set", "only meta mark can be set"),
 ];

@@ -83,7 +83,7 @@ fn rules(queue_rules: &QueueRules) -> String {
 }
 
 fn crash(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) -> String {
-    let left_to_rules = format!("what waits is dropped, then {}", rules(queue_rules));
+    let left_to_rules = format!("waiting packets are dropped, then {}", rules(queue_rules));
     match options.fail_open[OptionsSituation::Crash as usize] {
         true if facts.guard => {
             "the guard accepts everything until SIGTERM or the next start".to_owned()

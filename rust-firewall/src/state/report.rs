@@ -98,7 +98,7 @@ fn print_ledger(out: &mut String, ledger: &Ledger) {
     if !ledger.known {
         let _ = writeln!(
             out,
-            "  kernel: unknown, {} can't be read\n  ledger: NOT RECONCILED, nobody can tell what was lost",
+            "  kernel: unknown, {} can't be read\n  ledger: NOT RECONCILED, the losses are unknown",
             queue::proc::QUEUES
         );
         return;

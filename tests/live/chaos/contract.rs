@@ -41,7 +41,8 @@ fn as_a_table(twin: Twin) -> anyhow::Result<()> {
         "  overload   closed  dropped: counted as user drop if the socket's 1048576 bytes are full, as queue full if \
          7 packets wait",
         "  stall      open    accepted by the guard when none was answered for 60000 ms",
-        "  crash      closed  what waits is dropped, then the rules decide, of which there is none for this queue yet",
+        "  crash      closed  waiting packets are dropped, then the rules decide, of which there \
+         is none for this queue yet",
         "  malformed  closed  dropped, counted by reason, as far as the first 128 bytes show",
         "  truncated  open    accepted, counted as truncated",
         "  unknown    closed  never: there is no policy",
@@ -64,7 +65,7 @@ fn check_crash(twin: Twin, rules: &[(&str, String)], really: &str) -> anyhow::Re
         restore(&namespace, tool, lines)?;
     }
     let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1"])?;
-    let really = format!("what waits is dropped, then {really}");
+    let really = format!("waiting packets are dropped, then {really}");
     check_contract(&firewall, "crash", ["closed", &really])
 }
 
@@ -103,7 +104,7 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     let wrapper = ["env", "PATH=/nonexistent"];
     let firewall = Firewall::start_under(&namespace, &wrapper, twin, &["--json"])?;
     let really =
-        "what waits is dropped, then the rules decide, as far as can be known: nft is not there";
+        "waiting packets are dropped, then the rules decide, as far as can be known: nft is not there";
     check_contract(&firewall, "crash", ["closed", really])?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     let warning =
@@ -129,7 +130,7 @@ fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
         return Err(skip("this kernel has no queue in nf_tables (nft_queue)"));
     }
     let firewall = start()?;
-    let really = "what waits is dropped, then the rules drop packets: they have no bypass";
+    let really = "waiting packets are dropped, then the rules drop packets: they have no bypass";
     check_contract(&firewall, "crash", ["closed", really])?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(
@@ -158,7 +159,7 @@ fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
         let path = format!("PATH={}", folder.file(""));
         let firewall = Firewall::start_under(&namespace, &["env", &path], twin, &["--json"])?;
         let really = format!(
-            "what waits is dropped, then the rules decide, as far as can be known: nft {why}"
+            "waiting packets are dropped, then the rules decide, as far as can be known: nft {why}"
         );
         check_contract(&firewall, "crash", ["closed", &really])?;
     }

@@ -51,7 +51,7 @@ fn kill(scene: &Scene) -> anyhow::Result<u32> {
 
 fn closed_plain(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin, &rule(""), &[])?;
-    let really = "what waits is dropped, then the rules drop packets: they have no bypass";
+    let really = "waiting packets are dropped, then the rules drop packets: they have no bypass";
     scene.check_contract("crash", ["closed", really])?;
     until_gone(kill(&scene)?)?;
     scene.until_waiting(None)?;
@@ -61,7 +61,7 @@ fn closed_plain(twin: Twin) -> anyhow::Result<()> {
 
 fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin, &rule("--queue-bypass"), &[])?;
-    let really = "what waits is dropped, then packets pass: the rules have a bypass";
+    let really = "waiting packets are dropped, then packets pass: the rules have a bypass";
     scene.check_contract("crash", ["closed", really])?;
     until_gone(kill(&scene)?)?;
     scene.until_waiting(None)?;

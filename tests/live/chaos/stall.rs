@@ -62,7 +62,7 @@ fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
     ledger.check_reconciled()?;
     ensure!(ledger.received == 2 * REQUESTS + WAITING, "{ledger:?}");
     ensure!(ledger.stalled == WAITING, "stalled {}", ledger.stalled);
-    let ledger = end(scene, &format!("{STALLS} {verb} what waits\n"))?;
+    let ledger = end(scene, &format!("{STALLS} {verb} waiting packets\n"))?;
     ledger.check_reconciled()
 }
 
@@ -102,7 +102,7 @@ fn in_a_full_buffer(twin: Twin) -> anyhow::Result<()> {
     ledger.check_reconciled()?;
     ensure!(ledger.stalled == waiting, "{waiting} waited: {ledger:?}");
     scene.server.check_arrived(ledger.kernel.unseen + 1)?;
-    end(scene, &format!("{STALLS} drop what waits\n")).map(drop)
+    end(scene, &format!("{STALLS} drop waiting packets\n")).map(drop)
 }
 
 fn twice(twin: Twin) -> anyhow::Result<()> {
@@ -118,7 +118,7 @@ fn twice(twin: Twin) -> anyhow::Result<()> {
         scene.go_on();
         scene.exchange(REQUESTS)?;
     }
-    let ledger = end(scene, &format!("{STALLS} drop what waits\n").repeat(2))?;
+    let ledger = end(scene, &format!("{STALLS} drop waiting packets\n").repeat(2))?;
     ensure!(ledger.stalled == 4 * WAITING, "stalled {}", ledger.stalled);
     let told = fs::read_to_string(&events)?;
     let stalls = told.lines().filter(|line| line.contains("\"stall\""));
@@ -143,7 +143,7 @@ fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
     })?;
     proc::signal(scene.firewall.pid, libc::SIGTERM);
     scene.go_on();
-    let ledger = end(scene, &format!("{STALLS} drop what waits\n"))?;
+    let ledger = end(scene, &format!("{STALLS} drop waiting packets\n"))?;
     ledger.check_reconciled()?;
     ensure!(ledger.stalled == MANY, "stalled {}", ledger.stalled);
     ensure!(ledger.received == REQUESTS + MANY, "{ledger:?}");
@@ -157,7 +157,7 @@ fn without_an_end(twin: Twin) -> anyhow::Result<()> {
     scene.until_waiting(Some(0))?;
     ensure!(proc::state(scene.firewall.pid)? == 'T');
     let ended = scene.firewall.end_by(libc::SIGKILL)?;
-    let expected = format!("{STALLS} drop what waits\n");
+    let expected = format!("{STALLS} drop waiting packets\n");
     ensure!(ended.stderr == expected, "stderr: {}", ended.stderr);
     Ok(())
 }

@@ -51,7 +51,7 @@ fn check_served(mut client: Client) -> anyhow::Result<()> {
 fn check_refused(mut client: Client, uid: u32) -> anyhow::Result<()> {
     let answer = client.line()?;
     let expected =
-        format!("user {uid} may not ask: be root, or see --control-owner and --control-mode");
+        format!("user {uid} may not use the control socket: ask as root, or see --control-owner and --control-mode");
     ensure!(error_of(&answer)? == expected, "{answer}");
     client.check_closed()
 }

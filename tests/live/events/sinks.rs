@@ -144,7 +144,7 @@ fn no_rotation(twin: Twin) -> anyhow::Result<()> {
     let (ended, stats) = end(firewall)?;
     check_ledger(&stats, "drop", 20)?;
     let warning = format!(
-        "warning: events: {events}: Permission denied: it could not be opened anew, the old file goes on\n"
+        "warning: events: {events}: Permission denied: it could not be reopened, the old file stays in use\n"
     );
     ensure!(ended.stderr == warning, "{}", ended.stderr);
     ensure!(!fs::exists(&events)?);

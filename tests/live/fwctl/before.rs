@@ -165,7 +165,7 @@ fn without_figures(twin: Twin) -> anyhow::Result<()> {
     let status = place.fwctl(&["status"])?;
     check_has(
         status.code(1)?,
-        "NOT RECONCILED: the kernel's figures can't be read, nobody can tell what was lost",
+        "NOT RECONCILED: the kernel's figures can't be read, the losses are unknown",
     )?;
     let object = place.fwctl(&["status", "--json"])?;
     let object: serde_json::Value = serde_json::from_str(&object.stdout)?;
@@ -177,7 +177,7 @@ fn without_figures(twin: Twin) -> anyhow::Result<()> {
         "{object}"
     );
     let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
-    found.cure("error", "nobody can tell what was lost")?;
+    found.cure("error", "the losses are unknown")?;
     let ended = place.firewall.end_by(libc::SIGTERM)?;
     let last = ended.lines.last().context("no ledger at exit")?;
     check_has(last, "\"kernel\":null,\"lost\":null")?;

@@ -360,9 +360,8 @@ fn no_bar(twin: Twin) -> anyhow::Result<()> {
     let arguments = [&given[..], &["--conntrack", "mark"]].concat();
     let firewall = Firewall::start_under(&host, &[], twin, &arguments)?;
     let found = Found::read(&fwctl(&host, &socket, &["doctor", "--json"])?)?;
-    let behind = format!(
-        "{policy}:5: asks for names behind {policy}:4, which accepts established connections"
-    );
+    let behind =
+        format!("{policy}:5: reads names after {policy}:4, which accepts established connections");
     found.cure("warning", &behind)?;
     let falsely = "IPv4 packets with false source addresses come in by veth: rp_filter is off or loose there, and IPv6 has none";
     cured(&host, &found.cure("warning", falsely)?)?;

@@ -261,7 +261,8 @@ fn without_guard(twin: Twin) -> anyhow::Result<()> {
         PATIENCE,
         || {
             let row = crash_row(&place)?;
-            Ok(row.contains("the guard has ended: what waits is dropped, then the rules drop"))
+            Ok(row
+                .contains("the guard has ended: waiting packets are dropped, then the rules drop"))
         },
     )?;
     let said = place.fwctl(&["status"])?;

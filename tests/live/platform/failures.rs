@@ -264,7 +264,7 @@ fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Resu
         ended.code,
         ended.stderr
     );
-    let error = "error: recvmmsg: Input/output error: the ledger above tells what was lost\n";
+    let error = "error: recvmmsg: Input/output error: the ledger above shows the losses\n";
     ensure!(ended.stderr == error, "says: {}", ended.stderr);
     let stats = Stats::parse(ended.lines.last().context("no ledger")?)?;
     ensure!(stats.reason == "exit", "reason {}", stats.reason);

@@ -65,7 +65,7 @@ fn others_link(target: &str, link: &str) -> anyhow::Result<()> {
     Ok(std::os::unix::fs::lchown(link, Some(OTHER), Some(OTHER))?)
 }
 
-const LINK: &str = "it is a link, or others could lead it elsewhere by one";
+const LINK: &str = "it is a link, or others could redirect it by one";
 const CURE: &str =
     "name a file that the firewall's user (--user) can write, in a folder that is there";
 
@@ -151,7 +151,7 @@ fn events_anew(twin: Twin) -> anyhow::Result<()> {
     })?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     let line = format!(
-        "warning: events: {events}: {LINK}: it could not be opened anew, the old file goes on\n"
+        "warning: events: {events}: {LINK}: it could not be reopened, the old file stays in use\n"
     );
     ensure!(ended.stderr.contains(&line), "{}", ended.stderr);
     ensure!(
@@ -187,7 +187,7 @@ fn control_by_a_link(twin: Twin) -> anyhow::Result<()> {
     let control = format!("{theirs}/link/control");
     let ended = refused(twin, "--control", &control)?;
     let line = format!(
-        "error: control socket {control}: others could lead it elsewhere by a link: choose another path\n"
+        "error: control socket {control}: others could redirect it by a link: choose another path\n"
     );
     ensure!(
         ended.code == Some(2) && ended.stderr == line,

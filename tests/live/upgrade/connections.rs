@@ -150,7 +150,7 @@ fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     ensure!(
         ended
             .stderr
-            .contains("3 connections go on, 0 had no room\n"),
+            .contains("3 connections were transferred, 0 had no room\n"),
         "stderr: {}",
         ended.stderr
     );
@@ -205,8 +205,8 @@ const CONNECTION: Knowledge = Knowledge {
     bytes: END + 16 + 4 * 4,
     warning: |part| {
         format!(
-            "warning: upgrade: the old firewall's connections have no good \"{part}\": those that go on are unknown \
-             to this one\n"
+            "warning: upgrade: the old firewall's connections have an invalid \"{part}\": existing \
+             connections are unknown to this firewall\n"
         )
     },
 };

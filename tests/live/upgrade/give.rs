@@ -50,13 +50,13 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Number of datagrams sent while no firewall answers.
 const WAITING: u64 = 500;
 
-const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: see what it says, \
-                     and try again\n";
-const SILENT: &str = "warning: upgrade: this firewall goes on: the new firewall does not go on with the upgrade: see \
-                      what it says, and try again\n";
+const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: \
+ see its log, and try again\n";
+const SILENT: &str = "warning: upgrade: this firewall goes on: the new firewall does not continue \
+ the upgrade: see its log, and try again\n";
 const STRANGE: &str =
-    "warning: upgrade: this firewall goes on: the new firewall says what no firewall would: is it \
-                       one of this kind?\n";
+    "warning: upgrade: this firewall goes on: the new firewall sent an unexpected message: check \
+     that it is a Twinwall firewall\n";
 
 /// Stage of an upgrade at which it fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -242,7 +242,7 @@ fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
     for new in TWINS {
         let failed = setting.fail_to_take(new, &[])?;
-        let expected = format!("error: the old firewall gives nothing away: {told}\n");
+        let expected = format!("error: the old firewall refuses the upgrade: {told}\n");
         ensure!(
             failed.code == Some(1) && failed.stderr == expected,
             "{}",
@@ -393,7 +393,8 @@ fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     };
     let member = ask_as(USER, GROUP)?;
     let told = format!(
-        "user {USER} may not take over: be root, or whom the firewall runs as: the socket's group may not"
+        "user {USER} may not take over: start the new firewall as root or as this firewall's user; \
+         being in the socket's group is not enough"
     );
     ensure!(member == told, "{member}");
     tcp_ask(&mut stream)?;

@@ -155,7 +155,10 @@ const COUNT: usize = TIME + 8;
 const ADDRESSES: Knowledge = Knowledge {
     bytes: COUNT + 4,
     warning: |part| {
-        format!("warning: upgrade: the old firewall's learnt addresses have no good \"{part}\": this one learns them anew\n")
+        format!(
+            "warning: upgrade: the old firewall's learned addresses have an invalid \
+         \"{part}\": this firewall learns them anew\n"
+        )
     },
 };
 const CHANGES: [Change; 8] = [

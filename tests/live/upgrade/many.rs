@@ -192,7 +192,7 @@ fn hand_connections_over(rule: &str, queues: &str) -> anyhow::Result<()> {
     ensure!(longest < PAUSE, "a datagram waited for {longest:?}");
     let ended = firewall.end_by(libc::SIGTERM)?;
     check_calm(&ended)?;
-    let all = format!("{CONNECTIONS} connections go on, 0 had no room\n");
+    let all = format!("{CONNECTIONS} connections were transferred, 0 had no room\n");
     ensure!(ended.stderr.contains(&all), "stderr: {}", ended.stderr);
     Ok(())
 }

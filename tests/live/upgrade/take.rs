@@ -49,12 +49,13 @@ pub const ROWS: &[Row] = &[
 const STATE: &str =
     "{\"ok\":true,\"version\":2,\"pid\":1,\"generation\":1,\"counts\":[],\"stats\":[],\
                      \"queues\":[{\"queue\":0,\"copy_bytes\":128,\"flags\":4}]}\n";
-const STRANGE: &str = "the old firewall says what no firewall would: is it one of this kind?";
+const STRANGE: &str =
+    "the old firewall sent an unexpected message: check that it is a Twinwall firewall";
 const OTHER: &str = "the old firewall hands over in another way than this one: stop it, and start this one without \
                      --take-over";
-const ENDED: &str = "the old firewall ended the upgrade: see what it says, and try again";
+const ENDED: &str = "the old firewall ended the upgrade: see its log, and try again";
 const NO_FIREWALL: &str =
-    "what answers there is no firewall: give --take-over the path of a firewall's --control";
+    "no firewall answers at this path: give --take-over the path of a firewall's --control";
 
 /// Checks for one error line, and the exit code.
 fn check_error(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
@@ -92,7 +93,7 @@ fn nobody_answers(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let path = setting.control();
     let cure = "start without --take-over, or give it the path of a running firewall's --control";
-    let told = |why: &str| format!("no firewall can be asked at {path}: {why}: {cure}");
+    let told = |why: &str| format!("no firewall can be reached at {path}: {why}: {cure}");
     let missing = setting.fail_to_take(twin, &[])?;
     check(&missing, 1, &told("No such file or directory"))?;
     File::create(&path)?;
@@ -102,7 +103,7 @@ fn nobody_answers(twin: Twin) -> anyhow::Result<()> {
 
 fn stranger_answers(twin: Twin) -> anyhow::Result<()> {
     let no_good = |part| {
-        format!("the old firewall's state has no good \"{part}\": is it a firewall of this kind?")
+        format!("the old firewall's state has an invalid \"{part}\": check that it is a Twinwall firewall")
     };
     let answers = [
         ("", ENDED.to_owned()),
@@ -117,7 +118,7 @@ fn stranger_answers(twin: Twin) -> anyhow::Result<()> {
         ("{\"ok\":true,\"version\":1,\"pid\":1}\n", OTHER.to_owned()),
         (
             "{\"ok\":false,\"error\":\"not now: later\"}\n",
-            "the old firewall gives nothing away: not now: later".to_owned(),
+            "the old firewall refuses the upgrade: not now: later".to_owned(),
         ),
         (STATE, ENDED.to_owned()),
         (&(STATE.to_owned() + "{\"fd\":null}\n"), STRANGE.to_owned()),
@@ -159,7 +160,7 @@ fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
         ),
         (
             "{\"ok\":false,\"error\":\"not\\u0007now\"}\n",
-            "the old firewall gives nothing away: not?now",
+            "the old firewall refuses the upgrade: not?now",
         ),
     ];
     for (answer, expected) in answers {
@@ -218,7 +219,8 @@ fn wrong_descriptors(twin: Twin) -> anyhow::Result<()> {
         "the socket that was handed over for queue 0 does not own it: start without --take-over";
     check(&stranger, 5, text)?;
     let file = give(|| Ok(File::open("/dev/null")?.into()))?;
-    let text = "what was handed over for queue 0 is no netlink socket: start without --take-over";
+    let text =
+        "the descriptor handed over for queue 0 is no netlink socket: start without --take-over";
     check(&file, 1, text)
 }
 
@@ -235,7 +237,8 @@ fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
             stream.write_all(b"{\"fd\":null}\n")
         })
     };
-    let text = "the old firewall's state has no good \"rules\": is it a firewall of this kind?";
+    let text =
+        "the old firewall's state has an invalid \"rules\": check that it is a Twinwall firewall";
     for rules in [
         File::open("/dev/zero")?.into(),
         File::open("/proc/self/exe")?.into(),
@@ -308,7 +311,7 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
         wrong.join().expect("the one between does not panic")???;
         std::fs::remove_file(&between)?;
         let text = format!(
-            "the old firewall's state has no good \"{part}\": is it a firewall of this kind?"
+            "the old firewall's state has an invalid \"{part}\": check that it is a Twinwall firewall"
         );
         check_error(&failed, 1, &text)?;
         tcp_ask(&mut stream)?;
@@ -325,7 +328,7 @@ fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
         stream.read_to_end(&mut Vec::new()).map(drop)
     });
     ensure!(since.elapsed() < PATIENCE, "it took {:?}", since.elapsed());
-    let text = "the old firewall does not go on with the upgrade: see what it says, and try again";
+    let text = "the old firewall does not continue the upgrade: see its log, and try again";
     check(&ended?, 1, text)
 }
 

@@ -153,7 +153,7 @@ const BAD: &[Bad] = &[
     bad(b"--fail|Stall=open", fail_expects!("Stall=open")),
     bad(
         b"--fail|crash=open,stall=open,crash=open",
-        "--fail \"crash=open,stall=open,crash=open\": crash is there twice: leave one out",
+        "--fail \"crash=open,stall=open,crash=open\": crash is given twice: leave one out",
     ),
     bad(b"--log-level|loud", "--log-level \"loud\": expected error, warning, info or debug"),
     bad(b"--sandbox|yes", "--sandbox \"yes\": expected on or off"),
@@ -287,7 +287,8 @@ const BAD: &[Bad] = &[
     bad(b"explain|a|--hook|x|b", "--hook \"x\": expected input, output, forward, prerouting or postrouting"),
     bad(b"explain|a|b|--default|reject", "--default \"reject\": expected accept or drop"),
     bad(b"explain|a|b|--fail|half", fail_expects!("half")),
-    bad(b"explain|a|b|--fail|malformed=open,malformed=open", "--fail \"malformed=open,malformed=open\": malformed is there twice: leave one out"),
+    bad(b"explain|a|b|--fail|malformed=open,malformed=open", "--fail \
+     \"malformed=open,malformed=open\": malformed is given twice: leave one out"),
     bad(b"explain|a|b|--malformed|x|--fail|y", "--malformed \"x\": expected fail or policy"),
     bad(b"explain|a|b|--deadline|0", "unknown or ambiguous option --deadline: see --help"),
     bad(b"explain|a|b|--control|x", "unknown or ambiguous option --control: see --help"),

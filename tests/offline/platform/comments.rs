@@ -123,7 +123,7 @@ fn damaged() -> anyhow::Result<()> {
     let file = folder.write("x.pcapng", capture(&comments))?;
     let (said, ..) = both(&["explain", &policy, &file])?;
     ensure!(
-        said.ends_with("\ndamaged comments: 2: the options stand for them"),
+        said.ends_with("\ndamaged comments: 2: the options replace them"),
         "{said}"
     );
     // Damage of the capture is no damaged comment.

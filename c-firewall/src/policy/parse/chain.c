@@ -176,7 +176,7 @@ static int read_item(struct parser *parser, struct parse_chain *block, bool with
         return read_head(parser, block, &token);
     if (lexer_take_word(&parser->lexer, "policy")) {
         if (block->policy || !block->head)
-            return lexer_wrong(&parser->lexer, &token, "once, behind type, hook and priority");
+            return lexer_wrong(&parser->lexer, &token, "once, after type, hook and priority");
         block->policy = true;
         return read_policy(parser, block, &token);
     }

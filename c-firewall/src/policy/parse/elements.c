@@ -58,7 +58,7 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
         if (token.kind == TOKEN_WORD && token_is_reserved(token.text, token.length))
             return lexer_wrong(lexer, &token, "a word of the language: write it in quotes");
         if (token.length == 1 && *token.text == '*')
-            return lexer_wrong(lexer, &token, "this stands for every interface");
+            return lexer_wrong(lexer, &token, "this matches every interface");
         if (token.length >= VALUE_INTERFACE_BYTES)
             return lexer_wrong(lexer, &token, "longer than the 15 bytes of an interface's name");
     }
@@ -167,7 +167,7 @@ static int mapped(struct parser *parser, enum policy_maps_to maps_to,
 
     if (maps_to == POLICY_SET)
         return 0;
-    status = parse_sign(parser, SIGN_COLON, "\":\" and what the element stands for");
+    status = parse_sign(parser, SIGN_COLON, "\":\" and the element's value");
     if (status != 0)
         return status;
     if (maps_to == POLICY_MARK_MAP) {

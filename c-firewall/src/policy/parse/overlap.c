@@ -200,7 +200,7 @@ static int check_with(struct parser *parser, const struct parse_shape *shape,
             removed[next] = true;
         else
             return fail_pair(parser, shape, elements, sorted[kept - 1], next,
-                             "stands for something else at");
+                             "has another value at");
     }
     switch (merges && is_set ? FOUND_NONE : find(&search, sorted, kept, 0)) {
     case FOUND_PAIR:
@@ -208,7 +208,7 @@ static int check_with(struct parser *parser, const struct parse_shape *shape,
     case FOUND_TOO_MANY:
         return lexer_fail(&parser->lexer, elements->places[0],
                           "too many of these elements overlap in their first fields to compare "
-                          "them all: let the field that tells them apart be the first");
+                          "them all: let the field that distinguishes them be the first");
     default:
         break;
     }

@@ -208,7 +208,7 @@ fn read_item(
     }
     if parser.lexer.take_word("policy") {
         if block.policy || !block.head {
-            let cause = "once, behind type, hook and priority";
+            let cause = "once, after type, hook and priority";
             return Err(parser.lexer.wrong(&token, cause));
         }
         block.policy = true;

@@ -86,7 +86,7 @@ pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
             return Err(lexer.wrong(&token, "a word of the language: write it in quotes"));
         }
         if text == "*" {
-            return Err(lexer.wrong(&token, "this stands for every interface"));
+            return Err(lexer.wrong(&token, "this matches every interface"));
         }
         if text.len() >= value::INTERFACE_BYTES {
             let cause = "longer than the 15 bytes of an interface's name";
@@ -181,7 +181,7 @@ fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Resu
     if maps_to == MapsTo::Set {
         return Ok(());
     }
-    parser.sign(Sign::Colon, "\":\" and what the element stands for")?;
+    parser.sign(Sign::Colon, "\":\" and the element's value")?;
     if maps_to == MapsTo::MarkMap {
         let mark = value(parser, Type::Mark, 32)?;
         elements.marks.push(mark.low as u32);

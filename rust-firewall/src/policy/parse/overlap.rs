@@ -166,7 +166,7 @@ pub fn check(
         match last.filter(|last| elements.element(*last) == elements.element(next)) {
             Some(last) if same_value(elements, last, next) => removed[next] = true,
             Some(last) => {
-                let cause = "stands for something else at";
+                let cause = "has another value at";
                 return Err(fail_pair(
                     lexer,
                     hostnames,
@@ -192,7 +192,7 @@ pub fn check(
         }
         Some(Found::TooMany) => {
             let text = "too many of these elements overlap in their first fields to compare them \
-                        all: let the field that tells them apart be the first";
+             all: let the field that distinguishes them be the first";
             Err(lexer.fail(elements.places[0], text))
         }
         None => {

@@ -44,7 +44,7 @@ fn a_failure_while_running_points_to_the_ledger() {
     assert_eq!(failure.code, LogExit::Call);
     assert_eq!(
         failure.text,
-        "recvmmsg: Cannot allocate memory: the ledger above tells what was lost"
+        "recvmmsg: Cannot allocate memory: the ledger above shows the losses"
     );
 }
 

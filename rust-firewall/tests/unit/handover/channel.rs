@@ -19,10 +19,10 @@ const SHORT_MS: u32 = 50;
 /// Bytes: more than a socket's buffer holds.
 const MUCH: usize = 250_000;
 
-const ENDED: &str = "the old firewall ended the upgrade: see what it says, and try again";
-const SILENT: &str =
-    "the old firewall does not go on with the upgrade: see what it says, and try again";
-const STRANGE: &str = "the old firewall says what no firewall would: is it one of this kind?";
+const ENDED: &str = "the old firewall ended the upgrade: see its log, and try again";
+const SILENT: &str = "the old firewall does not continue the upgrade: see its log, and try again";
+const STRANGE: &str =
+    "the old firewall sent an unexpected message: check that it is a Twinwall firewall";
 
 /// Our end and the other.
 fn ends(timeout_ms: u32) -> (HandoverChannel, HandoverChannel) {

@@ -95,7 +95,7 @@ fn learned_written(compiled: &Compiled) -> Vec<u8> {
     handover::memory::read(&sealed).expect("bytes")
 }
 
-/// How many are taken, how many have no room, how many are of other sets, and whether the same is written again; or what
+/// How many are taken, how many have no room, how many belong to sets that this policy does not have, and whether the same is written again; or what
 /// is not as it should be.
 fn judge_learned(hex: &str) -> String {
     let bytes = unhex(hex);

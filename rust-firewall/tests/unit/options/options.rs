@@ -249,7 +249,7 @@ fn modes_are_for_all_or_by_situation() {
     );
     assert_eq!(
         bad(&["--fail", "stall=open,crash=open,stall=open"]),
-        "--fail \"stall=open,crash=open,stall=open\": stall is there twice: leave one out"
+        "--fail \"stall=open,crash=open,stall=open\": stall is given twice: leave one out"
     );
 }
 

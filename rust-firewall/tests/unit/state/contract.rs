@@ -58,7 +58,7 @@ fn closed_drops_and_counts() {
     );
     assert_eq!(
         really(S::Crash),
-        "what waits is dropped, then the rules drop packets: they have no bypass"
+        "waiting packets are dropped, then the rules drop packets: they have no bypass"
     );
     assert_eq!(
         really(S::Malformed),
@@ -130,7 +130,7 @@ fn what_can_not_be_had_is_told() {
             &unguarded,
             OptionsSituation::Crash
         ),
-        "the guard has ended: what waits is dropped, then the rules drop packets: they have no bypass"
+        "the guard has ended: waiting packets are dropped, then the rules drop packets: they have no bypass"
     );
     assert_eq!(
         really(
@@ -181,7 +181,7 @@ fn a_crash_leaves_it_to_the_rules() {
         };
         assert_eq!(
             really(&options(""), &queue_rules, &FACTS, OptionsSituation::Crash),
-            format!("what waits is dropped, then {expected}")
+            format!("waiting packets are dropped, then {expected}")
         );
     }
 }

@@ -259,7 +259,7 @@ fn unknown_figures_are_not_zero() {
     let text = ledger(&options(""), ReportReason::Exit, 1, &ledgers, None);
     let lines =
         "stalled 0\n  kernel: unknown, /proc/net/netfilter/nfnetlink_queue can't be read\n  \
-                 ledger: NOT RECONCILED, nobody can tell what was lost\n";
+         ledger: NOT RECONCILED, the losses are unknown\n";
     assert!(text.ends_with(lines), "{text}");
     let json = ledger(&options("--json"), ReportReason::Exit, 1, &ledgers, None);
     let figures = "\"kernel\":null,\"lost\":null,\"difference\":0,\"reconciled\":false}";
