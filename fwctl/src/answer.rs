@@ -59,9 +59,9 @@ pub struct Requirement {
     pub conntrack_state: bool,
     pub conntrack_mark: bool,
     pub interface_names: bool,
-    #[serde(default)] // not told by firewalls of before
+    #[serde(default)] // missing in replies of older firewalls
     pub names: bool,
-    #[serde(default)] // not told by firewalls of before
+    #[serde(default)] // missing in replies of older firewalls
     pub learns: bool,
     pub reject: bool,
 }

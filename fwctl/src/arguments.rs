@@ -21,15 +21,15 @@ reply.";
 
 /// Default policy file of a host.
 pub const POLICY: &str = "/etc/twinwall/policy.nft";
-/// How the firewall of that policy runs.
+/// Settings of the firewall for that policy.
 pub const CONFIG: &str = "/etc/twinwall/twinwall.conf";
 
 const EVERYWHERE: &str = "Options of all commands";
 
 /// Manages a running rust-firewall or c-firewall (docs/RUN.md).
 ///
-/// The firewall needs a control socket: the systemd units give it one, others
-/// start it with --control PATH. The only one in /run/twinwall is found.
+/// The firewall needs a control socket: the systemd units set one, other firewalls need --control PATH. If there is a
+/// single one in /run/twinwall, it is used.
 #[derive(Parser)]
 #[command(version, after_help = EXIT_CODES, term_width = 80)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
@@ -39,12 +39,11 @@ pub struct Arguments {
     #[arg(env = "TWINWALL_CONTROL", hide_env_values = true)]
     #[arg(overrides_with = "given", help_heading = EVERYWHERE)]
     pub given: Option<PathBuf>,
-    /// Another way to choose a firewall: the instance's name (web), or its
-    /// unit's (twinwall-rust@web)
+    /// Alternatively: the name of the instance (web), or of its unit (twinwall-rust@web)
     #[arg(short, long, value_name = "NAME", global = true)]
     #[arg(overrides_with = "instance", help_heading = EVERYWHERE)]
     pub instance: Option<String>,
-    /// The firewall that these two name, see `instance::socket`
+    /// The socket of the selected firewall, see `instance::socket`
     #[arg(skip)]
     pub socket: PathBuf,
     /// Print JSON, an object a line
@@ -56,111 +55,99 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show who runs, policy, queues, ledger and failure contract
+    /// Show process, policy, queues, ledger and failure contract
     ///
-    /// The exit status is 1 if the ledger does not reconcile, or if the kernel
-    /// does not hold the applied policy.
+    /// The exit status is 1 if the ledger does not reconcile, or if the kernel does not hold the applied policy.
     Status(StatePlace),
     /// Watch rates, rules, queues, ledger and top talkers
     ///
-    /// Keys: q quits, p pauses, s changes the order of the rules (rate, packets,
-    /// place), the arrows (or j, k), Page Up and Down, Home and End scroll them.
-    /// The talkers are counted from the packets that `tail` shows; it misses
-    /// some when they come fast.
+    /// Keys: q quits, p pauses, s changes the order of the rules (rate, packets, place); the arrows (or j, k), Page Up,
+    /// Page Down, Home and End scroll them. The talkers are counted from the packets of `tail`, which misses some at
+    /// high rates.
     Top(Top),
     /// Show the rules of the policy with their counters
     Rules,
-    /// List the connections that the firewall follows, and what clients have shown
+    /// List the connections that the firewall follows, with the names that clients have sent
     ///
-    /// Only a policy that reads names has any followed. States: undecided (the
-    /// client has not shown its name yet), named, missing (it has none), denied,
-    /// unknown (it can't be read). Those that come or go meanwhile may be left out.
+    /// Only a policy that reads names follows connections. States: undecided (no name sent yet), named, missing (has no
+    /// name), denied, unknown (the name can't be read). Connections that begin or end during the listing may be left
+    /// out.
     Connections(Connections),
-    /// Load the policy file anew; if it is wrong, the old policy goes on
+    /// Reload the policy file; if it has an error, the old policy stays
     ///
-    /// It is wrong, too, if it breaks an expectation in its comments
-    /// (docs/POLICY.md).
+    /// A broken expectation in its comments is an error too (docs/POLICY.md).
     Reload,
     /// List the flows whose verdict another policy would change
     ///
-    /// The flows are those of a capture, or (--live) those that the firewall
-    /// decides on meanwhile. The exit status is 1 if a verdict would change.
+    /// The flows are those of a capture, or (--live) those that the firewall decides from now on. The exit status is 1
+    /// if a verdict would change.
     Diff(Box<Diff>),
-    /// Say what the running policy does with the packets of a capture, and why
+    /// Show the verdicts of the running policy for a capture's packets, and why
     ///
-    /// As `rust-firewall explain` (its --help has the options), with the policy,
-    /// --default, --fail and --malformed of the running firewall unless they are
-    /// given. With --expect the exit status is 1 if a verdict is not the one that
+    /// Like `rust-firewall explain` (its --help has the options), with the policy, --default, --fail and --malformed of
+    /// the running firewall unless they are given. With --expect the exit status is 1 if a verdict is not the one that
     /// `record` recorded.
     #[command(override_usage = "fwctl explain [OPTION]... [POLICY] PCAP")]
     Explain(Explain),
-    /// Show packets as they are decided on
+    /// Show packets when they are decided
     Tail(Tail),
-    /// Record packets as they are decided on, as pcapng, until Ctrl-C
+    /// Record packets when they are decided, as pcapng, until Ctrl-C
     ///
-    /// Each as far as the firewall copies it, with a comment: its verdict, by
-    /// what rule, and all that a policy can ask of it besides its bytes. The
-    /// packet behind missed ones has their number.
+    /// Each packet is written as far as the firewall copies it. Its comment has the verdict, the rule, and the metadata
+    /// that a policy can match. If packets were missed, the next packet has their number.
     Record(Record),
-    /// Show who dropped packets on the whole machine, and why, as the kernel says
+    /// Show the packet drops of the whole machine, with reasons from the kernel
     ///
-    /// A packet is dropped by a rule of netfilter, by a queue (full, or nobody
-    /// listens), by the firewall's verdict, or by the kernel, before or after
-    /// these. Works without a firewall, and needs root. The source is the
-    /// kernel's drop monitor, else the tracepoint skb:kfree_skb, which tells
-    /// no interface and no flow.
+    /// A packet is dropped by a netfilter rule, by a queue (full, or without a listener), by the firewall's verdict, or
+    /// by the kernel before or after these. Works without a firewall, and needs root. The source is the kernel's drop
+    /// monitor; without it, the tracepoint skb:kfree_skb, which reports no interface and no flow.
     Drops(Drops),
-    /// Run one command that reaches what a policy allows, and nothing else
+    /// Run a command that can only reach what a policy allows
     ///
-    /// It needs no root. The command runs in namespaces of its own, which end
-    /// with it; it keeps its terminal, folder, files, user and exit code. The
-    /// firewall inside decides by the names in TLS, QUIC, HTTP and DNS. A denied
-    /// connection fails at once. docs/CAGE.md says what is prevented. The exit
-    /// status is the command's; 125 if the cage failed, 126 if the command can't
-    /// be run, 127 if there is none.
+    /// Needs no root. The command runs in separate namespaces, which end with it; it keeps its terminal, folder, files,
+    /// user and exit code. The firewall in the cage decides by the names in TLS, QUIC, HTTP and DNS. A denied
+    /// connection fails at once. docs/CAGE.md lists what is prevented. The exit status is the command's; 125 if the
+    /// cage failed, 126 if the command can't be run, 127 if it does not exist.
     #[command(override_usage = "fwctl run [OPTION]... [--] COMMAND [ARGUMENT]...")]
     Run(Box<Run>),
-    /// Look for what is wrong, and say what to do
+    /// Look for problems, and show how to solve them
     ///
-    /// Works without a firewall, too, and without root, though it sees less
-    /// then. The exit status is 1 if there are findings; notes don't count.
+    /// Works without a firewall, too, and without root, though with fewer checks. The exit status is 1 if there are
+    /// findings; notes don't count.
     Doctor(Doctor),
     /// Check a policy before it is applied, without root
     ///
-    /// Reads it as `apply` does, splits it if it has names, and decides its
-    /// expectations: comments such as `# expect: tls sni ads.example drop`
-    /// (docs/POLICY.md). The exit status is 2 if one does not hold.
+    /// Reads it like `apply`, splits it if it has names, and evaluates its expectations: comments such as `# expect:
+    /// tls sni ads.example drop` (docs/POLICY.md). The exit status is 2 if one is broken.
     Check(Check),
-    /// Split a policy with names: the kernel decides, the firewall names
+    /// Split a policy with names into the kernel's part and the firewall's
     ///
-    /// Prints the kernel's text, for `nft -f`: the policy as it is written, with
-    /// tests of classes in place of names, and the chains that ask the firewall
-    /// (docs/STAGE.md). Works without a firewall. With --check it needs root,
-    /// and the exit status is 2 if nft does not take the text.
+    /// Prints the kernel's part, for `nft -f`: the policy with tests of classes in place of names, and the chains that
+    /// queue packets to the firewall (docs/STAGE.md). Works without a firewall. With --check it needs root, and the
+    /// exit status is 2 if nft rejects the text.
     Split(Split),
-    /// Replace the firewall by another binary; no packet is lost
+    /// Replace the firewall by another binary without losing a packet
     ///
-    /// BINARY takes everything over, as the user whom the firewall runs as and
-    /// with no more rights; if it can't, the old one goes on. It gets the
-    /// ARGUMENTs, else what the running firewall says it was started with. A
-    /// firewall that systemd runs is replaced by what its unit says.
+    /// BINARY takes over everything. It runs as the same user as the old firewall, with no more rights; if it fails,
+    /// the old firewall stays. It gets the ARGUMENTs, by default those that the running firewall reports. A firewall
+    /// that systemd runs gets the command line of its unit.
     Upgrade {
-        /// rust-firewall or c-firewall, of any version; nobody but root
-        /// may be able to change the file (default: what runs, or the unit's)
+        /// rust-firewall or c-firewall, of any version; only root may be able to change the file (default: the running
+        /// program, or the unit's)
         #[arg(value_name = "BINARY")]
         binary: Option<PathBuf>,
-        /// Options of the new firewall, behind --
+        /// Options of the new firewall, after --
         #[arg(value_name = "ARGUMENT", last = true, requires = "binary")]
         arguments: Vec<String>,
     },
-    /// Show or set the level of what the firewall prints on stderr
+    /// Show or set the log level of the firewall's stderr
     Log {
         #[arg(value_name = "LEVEL")]
         level: Option<Level>,
     },
     /// End the firewall when no packet waits for its verdict
     Drain {
-        /// How long to wait for that; after it the firewall ends all the same
+        /// Seconds to wait; after them the firewall ends anyway
         #[arg(long, value_name = "N", default_value_t = 10)]
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
@@ -174,28 +161,26 @@ pub enum Command {
     },
     /// Make a policy of this host, show it, and apply it
     ///
-    /// Asks which ports are open, where SSH may come from, and which names this
-    /// host may connect to, unless options say so; finds the session of SSH that it
-    /// runs in and the ports that Docker publishes. Writes the policy, and applies
-    /// it as `apply` does: it is reverted unless `confirm` comes in time
-    /// (docs/FIRST.md).
+    /// Asks for the open ports, the sources of SSH, and the names that this host may
+    /// connect to, unless options give them; detects its own SSH session and the
+    /// ports that Docker publishes. Writes the policy, and applies it like `apply`:
+    /// it is reverted unless `confirm` follows in time (docs/FIRST.md).
     Init(Box<Init>),
-    /// Load a policy into the kernel, and go back unless `confirm` comes in time
+    /// Load a policy into the kernel; revert it unless `confirm` follows in time
     ///
-    /// The tables of the policy are loaded in one transaction, with a table of
-    /// our own that names the generation; no other table is changed. A timer
-    /// outside of this shell restores the rules as they were, counters and
-    /// elements of sets too, so that a mistake heals itself.
+    /// The tables of the policy are loaded in one transaction, with a table of fwctl that names the generation; no
+    /// other table is changed. A timer outside of this shell restores the earlier rules, with counters and elements of
+    /// sets, so a policy that locks you out is undone.
     Apply(Apply),
     /// Keep the policy that was applied last
     Confirm(StatePlace),
-    /// Go back from a policy that waits for `confirm`, or to an earlier generation
+    /// Revert a policy that waits for `confirm`, or apply an earlier generation
     Revert(Revert),
-    /// Remove the applied policy: the rules are as they were before the first `apply`
+    /// Remove the applied policy: restores the rules from before the first `apply`
     Unapply(StatePlace),
-    /// List the last ten generations: when, by whom, and what became of them
+    /// List the last ten generations: time, user and outcome
     History(StatePlace),
-    /// Started by `apply` without systemd, to become the firewall
+    /// Started by `apply` without systemd; executes the firewall
     #[command(hide = true)]
     StartFirewall {
         #[arg(long)]
@@ -203,41 +188,40 @@ pub enum Command {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Load the policy at boot, as the unit twinwall.service does
+    /// Load the policy at boot, for the unit twinwall.service
     ///
-    /// If the policy's file can't be loaded, the generation that was confirmed
-    /// last is; the exit status is 1 then.
+    /// If the policy's file can't be loaded, the generation that was confirmed last is loaded, and the exit status is
+    /// 1.
     Boot(Boot),
-    /// One policy for many hosts, by etcd or a folder (docs/FLEET.md)
+    /// Manage one policy for many hosts, over etcd or a folder (docs/FLEET.md)
     #[command(subcommand)]
     Fleet(Box<Fleet>),
-    /// Prints what a shell completes; the packages have it
+    /// Print a shell's completions; the packages include them
     #[command(hide = true)]
     Completion { shell: Shell },
-    /// Run by a unit's ExecReload: reloads the policy, or starts another
-    /// program in the unit if `upgrade` has asked for it
+    /// Run by a unit's ExecReload: reloads the policy, or starts another program in the unit if `upgrade` has requested
+    /// it
     #[command(hide = true)]
     UnitReload {
         unit: String,
-        /// That of ExecStart
+        /// Command of ExecStart
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Started by `upgrade`, to become the new firewall: its orders come on
-    /// stdin, a socket
+    /// Started by `upgrade`; executes the new firewall by orders from stdin, a socket
     #[command(hide = true)]
     Launch {
-        /// Become an orphan: this parent ends
+        /// Process id of the parent, which ends: init adopts this process
         #[arg(long)]
         orphan: Option<i32>,
-        /// Start oneself as an orphan
+        /// Start this program again, as an orphan
         #[arg(long)]
         detach: bool,
     },
 }
 
 impl Command {
-    /// Whether the command contacts a running firewall over its control socket.
+    /// Returns true if the command contacts a running firewall over its control socket.
     pub fn asks_firewall(&self) -> bool {
         !matches!(
             self,
@@ -271,7 +255,7 @@ pub struct Diff {
     /// Look at packets that the firewall decides on from now on
     #[arg(long, conflicts_with = "capture")]
     pub live: bool,
-    /// With --live: how long
+    /// With --live: duration in seconds
     #[arg(long, value_name = "N", default_value_t = 10, requires = "live")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
     pub seconds: u32,
@@ -279,7 +263,7 @@ pub struct Diff {
     pub lacks: Lacks,
 }
 
-/// Facts that a capture lacks, as in explain.
+/// Values that a capture lacks, as in explain.
 #[derive(Args, Default)]
 #[command(next_help_heading = "What a capture lacks (as for explain)")]
 pub struct Lacks {
@@ -287,25 +271,25 @@ pub struct Lacks {
     /// running policy's first base chain)
     #[arg(long, value_name = "HOOK", conflicts_with = "live")]
     pub hook: Option<String>,
-    /// The interface by which packets came in
+    /// Input interface
     #[arg(long, value_name = "NAME", conflicts_with = "live")]
     pub iif: Option<String>,
-    /// The interface by which packets go out
+    /// Output interface
     #[arg(long, value_name = "NAME", conflicts_with = "live")]
     pub oif: Option<String>,
     /// The packet's mark, as 0x hexadecimal or decimal
     #[arg(long, value_name = "N", conflicts_with = "live")]
     pub mark: Option<String>,
-    /// The user who owns the socket
+    /// Owner of the socket
     #[arg(long, value_name = "N", conflicts_with = "live")]
     pub uid: Option<String>,
-    /// The group that owns the socket
+    /// Group of the socket
     #[arg(long, value_name = "N", conflicts_with = "live")]
     pub gid: Option<String>,
     /// new, established, related, invalid or untracked
     #[arg(long, value_name = "STATE", conflicts_with = "live")]
     pub ct_state: Option<String>,
-    /// The mark of the connection
+    /// Mark of the connection
     #[arg(long, value_name = "N", conflicts_with = "live")]
     pub ct_mark: Option<String>,
 }
@@ -320,10 +304,10 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Connections {
-    /// Only those whose client has not shown its name yet
+    /// List only connections without a name so far
     #[arg(long)]
     pub undecided: bool,
-    /// List so many at most
+    /// Maximum number of connections
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
@@ -334,20 +318,20 @@ pub struct Tail {
     /// Only packets with this verdict; may be repeated
     #[arg(long, value_name = "VERDICT")]
     pub verdict: Vec<Verdict>,
-    /// End after so many packets
+    /// End after this number of packets
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
 }
 
 #[derive(Args)]
 pub struct Record {
-    /// The file, which must not be there; - is stdout
+    /// The file, which must not exist yet; - is stdout
     #[arg(short, long, value_name = "FILE")]
     pub write: PathBuf,
     /// Only packets with this verdict; may be repeated
     #[arg(long, value_name = "VERDICT")]
     pub verdict: Vec<Verdict>,
-    /// End after so many packets
+    /// End after this number of packets
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
 }
@@ -358,7 +342,7 @@ pub struct Drops {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
     pub seconds: u32,
-    /// Stop a drop monitor that was left running, and use it
+    /// Stop a drop monitor that another process left running, and use it
     #[arg(long)]
     pub take: bool,
 }
@@ -367,10 +351,10 @@ pub struct Drops {
 pub struct Run {
     #[command(flatten)]
     pub source: Source,
-    /// Let everything pass, and write the policy that would have been enough
+    /// Allow everything, and write a policy that allows what was reached
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "allow"])]
     pub learn: Option<PathBuf>,
-    /// Write what was reached and what was denied, as JSON
+    /// Write reached and denied destinations, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Print a line for each denied connection
@@ -379,20 +363,19 @@ pub struct Run {
     /// Let the command connect to the loopback addresses of the host
     #[arg(long)]
     pub host_loopback: bool,
-    /// Leave this Unix socket of the host, or all in this folder, reachable; may
-    /// be repeated
+    /// Keep this Unix socket of the host, or all sockets in this folder, reachable; may be repeated
     #[arg(long, value_name = "PATH")]
     pub host_socket: Vec<PathBuf>,
-    /// With --allow: let an encrypted ClientHello pass; browsers always send one
+    /// With --allow: accept an encrypted ClientHello; browsers always send one
     #[arg(long)]
     pub ech: bool,
-    /// The firewall
+    /// The program of the firewall
     #[arg(long, value_name = "TWIN", default_value = "rust")]
     pub twin: Twin,
-    /// The program that connects the cage (default: pasta if it is there)
+    /// The program that connects the cage (default: pasta if it is installed)
     #[arg(long, value_name = "PROGRAM")]
     pub uplink: Option<Uplink>,
-    /// Print namespaces, rules and policy, and start nothing
+    /// Print namespaces, rules and policy; start nothing
     #[arg(long)]
     pub print: bool,
     /// The command
@@ -404,12 +387,12 @@ pub struct Run {
 /// Allowed destinations.
 #[derive(Args)]
 pub struct Source {
-    /// A policy (docs/POLICY.md); the command asks DNS at 169.254.53.53
+    /// A policy (docs/POLICY.md); the command's resolver is 169.254.53.53
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// A name (example.org, *.example.org: TLS and QUIC at port 443, HTTP at 80),
-    /// a name with a port (git@example.org:22), an address, a prefix; may be
-    /// repeated. With none of --policy, --allow and --learn nothing is reached
+    /// A name (example.org, *.example.org: TLS and QUIC at port 443, HTTP at 80), a name with a port
+    /// (git@example.org:22), an address, a prefix; may be repeated. Without --policy, --allow and --learn nothing is
+    /// reachable
     #[arg(long, value_name = "WHAT", conflicts_with = "policy")]
     pub allow: Vec<Allowed>,
 }
@@ -428,8 +411,7 @@ pub enum Uplink {
 
 #[derive(Args)]
 pub struct Doctor {
-    /// The queues to look at, N or N:M (default: those of the running firewall,
-    /// else 0)
+    /// The queues to check, N or N:M (default: those of the running firewall, else 0)
     #[arg(long, value_name = "N[:M]")]
     pub queue: Option<String>,
 }
@@ -446,50 +428,50 @@ pub struct Check {
 
 #[derive(Args)]
 pub struct Split {
-    /// A policy with names; the rest of it may be all that nft knows
+    /// A policy with names; its other rules may use all of nft's language
     #[arg(value_name = "POLICY")]
     pub policy: String,
-    /// For each rule with a name: its classes, and the test in its place
+    /// Show the classes and the replacing test of each rule with a name
     #[arg(long)]
     pub explain: bool,
-    /// Ask nft whether it takes the kernel's text
+    /// Check the kernel's part with nft
     #[arg(long)]
     pub check: bool,
     /// Write into this folder instead: kernel.nft, names.nft (the firewall's
     /// --policy), stage (its --stage), and iptables.rules where they are needed
     #[arg(long, value_name = "FOLDER", conflicts_with = "explain")]
     pub write: Option<PathBuf>,
-    /// Kind of queue rules
+    /// Type of the queue rules
     #[arg(long, value_enum, value_name = "nft|iptables", default_value = "nft")]
     pub queue: SplitQueue,
     /// The firewall's queues, N or N:M
     #[arg(long, value_name = "N[:M]", default_value = "0", value_parser = queues)]
     pub queues: (u16, u16),
-    /// Let packets pass while no firewall has the queue
+    /// Let packets pass while no firewall is bound to the queue
     #[arg(long)]
     pub bypass: bool,
-    /// While a name is not known: accept where a rule may accept, or drop
+    /// Verdict while a name is unknown: accept where a rule may accept, or drop
     #[arg(long, value_enum, value_name = "VERDICT", default_value = "accept")]
     pub undecided: SplitVerdict,
-    /// Accept packets of which a name can't be read
+    /// Accept packets whose name can't be read
     #[arg(long)]
     pub unknown_open: bool,
     /// Bits of marks that may be used, as 0x hexadecimal or decimal
     #[arg(long, value_name = "MASK", default_value = "0xffffffff", value_parser = mask)]
     pub marks: u32,
-    /// Number of this policy in a sequence: each is another generation of classes
+    /// Number of this policy in a sequence: its classes differ from those of the previous policy
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub generation: u32,
 }
 
-/// Choices of --queue.
+/// Values of --queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitQueue {
     Nft,
     Iptables,
 }
 
-/// Choices of --undecided.
+/// Values of --undecided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitVerdict {
     Accept,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `check`: whether a policy can be applied, as far as that can be told without a kernel.
+//! `check`: checks whether a policy can be applied, as far as possible without a kernel.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The client's end of the control socket: docs/CONTROL.md.
+//! Client of the control socket: docs/CONTROL.md.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -203,7 +203,7 @@ impl Client {
         })
     }
 
-    /// Waits until data or the end of the connection is readable, at most until `end`; returns whether it is.
+    /// Waits until data or the end of the connection is readable, at most until `end`. Returns true if it is.
     pub fn wait_until(&mut self, end: Instant) -> Result<bool, Failure> {
         if !self.stream.buffer().is_empty() {
             return Ok(true);
@@ -243,7 +243,7 @@ impl Client {
         }
     }
 
-    /// The firewall's status.
+    /// Requests the firewall's status.
     pub fn status(&mut self) -> Result<Status, Failure> {
         self.ask(&json!({"command": "status"}))?.read()
     }

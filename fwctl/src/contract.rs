@@ -14,7 +14,7 @@ use crate::doctor::rights;
 
 /// Situation whose effect depends on the rules.
 const BY_RULES: &str = "crash";
-/// Whether the rules visible here are those that direct packets to the firewall.
+/// Returns true if the rules visible here are those that direct packets to the firewall.
 fn has_same_rules(status: &Status) -> bool {
     let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
     match (of("self"), of(&status.pid.to_string())) {

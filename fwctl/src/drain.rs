@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `drain`: the firewall ends when no packet waits for its verdict.
+//! `drain`: ends the firewall when no packet waits for its verdict.
 
 use std::time::{Duration, Instant};
 

@@ -98,7 +98,7 @@ impl Event {
         })
     }
 
-    /// Whether the event describes a packet and its verdict, not the program.
+    /// Returns true if the event describes a packet and its verdict.
     pub fn is_packet(&self) -> bool {
         self.event_type != "twinwall" && self.event_type != "log"
     }

@@ -92,7 +92,7 @@ fn alive(found: Vec<Found>) -> Vec<Found> {
     found.into_iter().filter(listens).collect()
 }
 
-/// Whether "web", "rust-web", "twinwall-rust@web" or "twinwall-rust@web.service" names an instance.
+/// Returns true if "web", "rust-web", "twinwall-rust@web" or "twinwall-rust@web.service" names an instance.
 fn is_meant(folder: &str, given: &str) -> bool {
     let unit = given.strip_suffix(".service").unwrap_or(given);
     KINDS.iter().any(|kind| {

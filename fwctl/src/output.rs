@@ -10,9 +10,9 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::table;
 
-/// Whether a character occupies a cell of a terminal without side effects. Control characters except the tab are not
-/// printable, nor are characters without a width: they change the direction of text, or hide in it. Separators of lines and
-/// paragraphs are not printable either.
+/// Returns true if a character occupies a cell of a terminal without side effects. Control characters except the tab
+/// are not printable, nor are characters without a width: they change the direction of text, or hide in it. Separators
+/// of lines and paragraphs are not printable either.
 fn is_printable(c: char) -> bool {
     c == '\t'
         || c.width().is_some_and(|width| width > 0)

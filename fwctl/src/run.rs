@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fwctl run`: one command in a cage.
+//! `fwctl run`: runs a command in a cage.
 
 use std::ffi::OsString;
 use std::process;
@@ -49,7 +49,7 @@ fn settings(asked: &Run) -> Result<Settings, failure::Failure> {
     })
 }
 
-/// Ends as the command did. A signal's end has no core of this program.
+/// Ends like the command. If a signal ended the command, this program writes no core.
 fn end(ended: Ended) -> ! {
     match ended {
         Ended::Exited(code) => process::exit(code),
@@ -59,7 +59,8 @@ fn end(ended: Ended) -> ! {
                 maximum: Some(0),
             };
             let _ = setrlimit(Resource::Core, none);
-            let _ = emulate_default_handler(number); // of one that ends no process, the number is the exit code
+            // A signal that ends no process: its number is the exit code.
+            let _ = emulate_default_handler(number);
             process::exit(128 + number)
         }
     }
@@ -70,7 +71,7 @@ fn fail(failure: failure::Failure) -> ! {
     process::exit(failure.code.into())
 }
 
-/// Runs the command and ends as it did.
+/// Runs the command and ends like it.
 pub fn run(asked: &Run) -> Result<Exit, Failure> {
     let settings = settings(asked).unwrap_or_else(|failure| fail(failure));
     if asked.print {
@@ -86,7 +87,7 @@ pub fn run(asked: &Run) -> Result<Exit, Failure> {
     }
 }
 
-/// A process of a cage.
+/// Runs a process of a cage.
 pub fn stage(name: &str, arguments: &[OsString]) -> Result<Exit, Failure> {
     match cage::run_stage(name, arguments.to_vec()) {
         Ok(()) => Ok(Exit::Fine),

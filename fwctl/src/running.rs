@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the running firewall decides by, for those who decide on packets here: `explain` and `diff`.
+//! Options and policy of the running firewall, for the commands that decide packets themselves: `explain` and `diff`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::answer::{Status, StatusPolicy};
 use crate::failure::{tell, Exit, Failure};
 use crate::rights;
 
-/// The options of a running firewall, as the library reads its arguments.
+/// Returns the options of a running firewall, parsed by the library from its arguments.
 pub fn options(status: &Status) -> Result<Options, Failure> {
     let program = OsString::from(options::PROGRAM);
     let given = status.arguments.iter().map(OsString::from);
@@ -37,7 +37,7 @@ pub fn options(status: &Status) -> Result<Options, Failure> {
     })
 }
 
-/// The options of the command `explain` that decide as the running firewall does.
+/// Returns options for `explain` that make it decide like the running firewall.
 pub fn explain_options(options: &Options) -> Vec<OsString> {
     let fail = |situation| match options.fail_open[situation as usize] {
         true => "open",
@@ -65,7 +65,7 @@ pub fn explain_options(options: &Options) -> Vec<OsString> {
     .to_vec()
 }
 
-/// A path of the firewall's, which may be meant from its working directory.
+/// Returns an absolute path for a path of the firewall, which may be relative to its working directory.
 fn absolute(status: &Status, path: &str) -> PathBuf {
     let path = Path::new(path);
     let folder = fs::read_link(format!("/proc/{}/cwd", status.pid));
@@ -75,10 +75,11 @@ fn absolute(status: &Status, path: &str) -> PathBuf {
     }
 }
 
-/// Whether a file has changed since it was loaded. Fails if it is none: reading a pipe may wait for ever.
+/// Returns true if a file has changed since it was loaded. Fails if it is not a regular file: reading a pipe may never
+/// end.
 fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
     let Ok(data) = fs::metadata(path) else {
-        return Ok(false); // reading it says why
+        return Ok(false); // reading it reports the reason
     };
     if !data.is_file() {
         let shown = path.display();
@@ -90,8 +91,8 @@ fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
     Ok(changed_ms.is_some_and(|time| time.as_millis() > u128::from(policy.loaded_ms)))
 }
 
-/// Fails if the policy's file, as it is now, breaks one of its expectations. The firewall itself says what else is wrong with it.
-/// - writer: who answered, by the kernel's word.
+/// Fails if the current policy file breaks one of its expectations. Other errors in it are reported by the firewall.
+/// - writer: process that answered, from the kernel.
 pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> Result<(), Failure> {
     let (Some(policy), Some(writer)) = (&status.policy, writer) else {
         return Ok(());
@@ -116,17 +117,17 @@ pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> R
     })?
 }
 
-/// The running policy as its file says it.
+/// The running policy, read from its file.
 pub struct Read {
     pub path: PathBuf,
     pub policy: Policy,
-    /// Since it was loaded.
+    /// True if the file has changed since it was loaded.
     pub has_changed: bool,
 }
 
-/// Reads the running policy. The firewall names the file, and may have been taken over, so it is read with the rights of the
-/// firewall's user.
-/// - writer: who answered, by the kernel's word.
+/// Reads the running policy. The firewall names the file and may be compromised, so the file is read with the rights of
+/// the firewall's user.
+/// - writer: process that answered, from the kernel.
 pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Failure> {
     let Some(policy) = &status.policy else {
         return Err(Failure::new(
@@ -159,7 +160,7 @@ pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Fa
     })?
 }
 
-/// Reads the running policy. Warns if it is not what was loaded any more.
+/// Reads the running policy. Warns if the file has changed since it was loaded.
 pub fn policy(
     status: &Status,
     writer: Option<UnixCredentials>,

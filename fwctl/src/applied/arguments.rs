@@ -7,13 +7,13 @@ use clap::Args;
 
 use crate::arguments::{CONFIG, POLICY};
 
-/// Folder of the generations of `apply`.
+/// Place of the generations of `apply`, and of the firewall for the applied policy.
 #[derive(Args, Clone)]
 pub struct StatePlace {
-    /// The folder of the generations, which only root may change
+    /// The folder of the generations; only root may be able to change it
     #[arg(long, value_name = "FOLDER", default_value = apply::store::FOLDER)]
     pub state: PathBuf,
-    /// The folder of the firewall's control socket, which only root may change
+    /// The folder of the firewall's control socket; only root may be able to change it
     #[arg(long, value_name = "FOLDER", default_value = super::firewall::RUN)]
     pub run: PathBuf,
     /// The options of the firewall
@@ -28,7 +28,7 @@ pub fn confirm_seconds() -> clap::builder::RangedI64ValueParser<u32> {
 
 #[derive(Args)]
 pub struct Apply {
-    /// The policy: a text that `nft -f` would load
+    /// The policy, in the syntax of `nft -f`
     #[arg(value_name = "POLICY", default_value = POLICY)]
     pub policy: PathBuf,
     /// Seconds until the policy is reverted unless it is confirmed
@@ -43,10 +43,10 @@ pub struct Apply {
 
 #[derive(Args)]
 pub struct Revert {
-    /// The generation to apply again (default: undo the one that waits)
+    /// The generation to apply again (default: revert the one that waits)
     #[arg(value_name = "N")]
     pub generation: Option<u64>,
-    /// Seconds until that is reverted unless it is confirmed
+    /// Seconds until this is reverted unless it is confirmed
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
     pub confirm: u32,
     /// Keep it without a confirmation
@@ -55,7 +55,7 @@ pub struct Revert {
     /// Run by the timer at the deadline
     #[arg(long, hide = true)]
     pub pending: bool,
-    /// The process that waits for the deadline where there is no systemd
+    /// Used by the process that waits for the deadline where there is no systemd
     #[arg(long, hide = true)]
     pub at_deadline: bool,
     #[command(flatten)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `boot`: what the unit twinwall.service runs before the network is up.
+//! `boot`: loads the policy before the network is up, for the unit twinwall.service.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{apply_again, apply_file, on_host, trust};
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
-/// Whether the boot loads the policy's file: it is what was applied last, or nothing was.
+/// Returns true if the boot loads the policy's file: it is the file that was applied last, or nothing was applied.
 fn is_of_file(state: &State, policy: &Path) -> bool {
     let applied = state.applied().map(|one| Path::new(&one.file).to_owned());
     policy.exists()
@@ -36,7 +36,7 @@ fn refuse_reverted(state: &State, place: &StatePlace, policy: &Path) -> Result<(
     }
 }
 
-/// Loads the policy's file, else the generation that was confirmed last.
+/// Loads the policy's file, otherwise the generation that was confirmed last.
 pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
     let state = on_host(place, |host| {
         let mut store = Store::open(host)?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! /etc/twinwall/twinwall.conf: how the firewall of the host's policy runs. systemd reads it too, as an EnvironmentFile.
+//! /etc/twinwall/twinwall.conf: settings of the firewall for the host's policy. systemd reads it too, as an
+//! EnvironmentFile.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +21,7 @@ use crate::failure::{Exit, Failure};
 pub struct Config {
     pub twin: Option<Twin>,
     options: Vec<String>,
-    /// Bits of marks that may be used.
+    /// Bits of packet marks that the stage may use.
     marks: Option<u32>,
 }
 
@@ -28,7 +29,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// Reads a line. Fails with what is wrong.
+/// Parses a line. Fails with the reason.
 fn read_line(config: &mut Config, line: &str) -> Result<(), String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with(['#', ';']) {
@@ -68,7 +69,7 @@ fn parse(file: &str, text: &str) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Reads the file. One that is not there says nothing.
+/// Reads the file. A missing file has no settings.
 pub fn read(path: &Path) -> Result<Config, Failure> {
     if !path.exists() {
         return Ok(Config::default());
@@ -78,7 +79,7 @@ pub fn read(path: &Path) -> Result<Config, Failure> {
     parse(&path.display().to_string(), &text)
 }
 
-/// The options as the firewall takes them. Fails if it would not, or if they say what apply says.
+/// Parses the firewall's options. Fails if they are invalid, or if they contain an option that `apply` sets.
 fn parsed(words: &[String]) -> Result<Options, Failure> {
     const OWN: [&str; 4] = ["--policy", "--stage", "--control", "--take-over"];
     let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
@@ -91,7 +92,7 @@ fn parsed(words: &[String]) -> Result<Options, Failure> {
             "OPTIONS= has {own}, which fwctl apply sets: leave it out"
         )));
     }
-    // Some have a meaning with a policy alone.
+    // Some options are valid only with a policy.
     let behind = ["--policy", "names.nft"].map(OsString::from);
     let program = OsString::from(options::PROGRAM);
     let given = words.iter().map(OsString::from);
@@ -104,7 +105,7 @@ fn parsed(words: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// Settings of the kernel's text that follow from the firewall's options.
+/// Returns the settings of the kernel's text that follow from the firewall's options.
 fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failure> {
     let is_open = |situation: OptionsSituation| options.fail_open[situation as usize];
     let bypass = is_open(OptionsSituation::Crash);
@@ -127,13 +128,13 @@ fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failur
 }
 
 impl Config {
-    /// The firewall that a policy gets.
+    /// Returns the firewall for a new policy.
     pub fn wanted(&self) -> Result<Wanted, Failure> {
         let twin = self.twin.unwrap_or_else(program::installed);
         self.wanted_by(twin, &self.options)
     }
 
-    /// The firewall that a generation had.
+    /// Returns the firewall that a generation was applied with.
     pub fn wanted_again(&self, orders: &Orders) -> Result<Wanted, Failure> {
         self.wanted_by(orders.twin, &orders.options)
     }

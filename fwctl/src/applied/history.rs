@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `history`: the generations that were applied, the latest last.
+//! `history`: lists the generations that were applied, the latest last.
 
 use apply::state::{Generation, Outcome, State};
 
@@ -10,7 +10,7 @@ use crate::output;
 use crate::table::{self, Side};
 use crate::units::date;
 
-/// How a generation ended up, in words.
+/// Describes what happened to a generation.
 pub fn outcome(state: &State, generation: &Generation) -> String {
     if state.applied == Some(generation.number) {
         return "applied".to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `apply`, `confirm`, `revert`, `unapply`, `history`, `boot`: policies that the kernel holds, as crate `apply` keeps them.
+//! `apply`, `confirm`, `revert`, `unapply`, `history`, `boot`: policies in the kernel, managed by crate `apply`.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn who() -> String {
     }
 }
 
-/// Fails for others than root, whose rule sets these commands change.
+/// Fails for users other than root: these commands change the rule set.
 pub fn need_root(command: &str) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => Ok(()),
@@ -69,7 +69,7 @@ fn confirm_line(number: u64, seconds: u32) -> String {
     format!("generation {number} is loaded and will be reverted in {seconds} s: run fwctl confirm to keep it")
 }
 
-/// Does something with the generations and the firewall of a host.
+/// Calls `act` with the generations and the firewall of a host.
 fn on_host<T>(
     place: &StatePlace,
     act: impl FnOnce(Host) -> Result<T, Failure>,
@@ -88,7 +88,7 @@ fn on_host<T>(
     })
 }
 
-/// Applies a policy, for a while or for good.
+/// Applies a policy, with or without a deadline for its confirmation.
 fn apply_source(
     place: &StatePlace,
     source: Source,
@@ -115,7 +115,7 @@ pub fn apply_file(
     apply_source(place, source, wanted, confirm_seconds)
 }
 
-/// Applies a generation again, with the firewall that it had.
+/// Applies an earlier generation, with the firewall that it had.
 fn apply_again(
     place: &StatePlace,
     number: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `status` says of the applied policy.
+//! Lines of `status` about the applied policy.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::firewall::HostFirewall;
 use crate::failure::words;
 use crate::units::{date, span, thousands};
 
-/// Whether the policy's file says something else than what was applied.
+/// Returns a warning if the policy's file differs from the applied policy.
 fn difference(folder: &Path, generation: &Generation) -> Option<String> {
     let source = apply::source::read(Path::new(&generation.file));
     match source.and_then(|source| apply::lists::read(&source, folder)) {
@@ -23,7 +23,7 @@ fn difference(folder: &Path, generation: &Generation) -> Option<String> {
     }
 }
 
-/// Whether the kernel still holds a generation.
+/// Returns a warning if the kernel no longer holds a generation.
 fn loss(number: u64) -> Option<String> {
     match apply::nft::loaded() {
         Ok(Some(loaded)) if loaded == number => None,
@@ -35,7 +35,7 @@ fn loss(number: u64) -> Option<String> {
     }
 }
 
-/// Connections by their marks: final in this generation, and with a class that may still change.
+/// Counts connections by their marks: final in this generation, and with a class that may still change.
 fn connections_line(naming: &Naming) -> String {
     let marks = match apply::conntrack::marks() {
         Ok(marks) => marks,
@@ -53,7 +53,7 @@ fn connections_line(naming: &Naming) -> String {
     )
 }
 
-/// Whether a firewall names for a generation.
+/// Fails if no firewall reads names for a generation that needs one.
 fn is_named(folder: &Path, generation: &Generation, firewall: &HostFirewall) -> Result<(), String> {
     let Some(naming) = &generation.naming else {
         return Ok(());
@@ -97,8 +97,8 @@ fn generation_lines(folder: &Path, generation: &Generation, verb: &str) -> Vec<S
     lines
 }
 
-/// The lines about the applied policy, or about one that waits for its confirmation. None if nothing is applied, or the user
-/// may not read the state folder.
+/// Returns the lines about the applied policy, or about a policy that waits for its confirmation. None if nothing is
+/// applied, or the user may not read the state folder.
 pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
     let state: State = apply::store::read(folder).ok()??;
     let (generation, verb) = match state.waiting() {
@@ -117,7 +117,8 @@ pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Whether the kernel holds what the state says, and a firewall names for it. None if nothing is applied.
+/// Returns true if the kernel holds the policy in the state, and a firewall reads names for it. None if nothing is
+/// applied.
 pub fn is_held(folder: &Path, firewall: &HostFirewall) -> Option<bool> {
     let state: State = apply::store::read(folder).ok()??;
     let generation = state.waiting().or(state.applied())?;

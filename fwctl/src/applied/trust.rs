@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files and folders that root believes: root's, and nobody else can change them.
+//! Checks of files and folders that root relies on: they must belong to root, and nobody else may be able to change
+//! them.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::Write;
@@ -14,7 +15,7 @@ fn is_roots(data: &Metadata) -> bool {
     data.uid() == 0 && data.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// Fails if others than root can change a file that root goes by.
+/// Fails if others than root can change the file.
 pub fn check_file(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path).is_ok_and(|data| is_roots(&data)) {
         true => Ok(()),
@@ -28,7 +29,7 @@ pub fn check_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The failure of a file operation at a path.
+/// Returns a converter from errors of file operations at this path.
 pub fn at(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |error| {
         Failure::new(
@@ -38,7 +39,7 @@ pub fn at(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
     }
 }
 
-/// Makes a folder that everybody may read if it is not there. Fails if others than root can change it.
+/// Creates a folder that everybody can read, if it is missing. Fails if others than root can change it.
 pub fn folder(path: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
     made.map_err(at(path))?;
@@ -55,7 +56,7 @@ pub fn folder(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Replaces a file by one that everybody may read.
+/// Replaces a file by a new one that everybody can read.
 pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let part = path.with_extension("part");
     let write = || {

@@ -99,7 +99,7 @@ pub struct Engine {
     connections: Option<Box<Connections>>,
     /// Pending queries, if the policy learns.
     asked: Option<Asked>,
-    /// Whether the policy has limits or quotas, so that its rules are walked one by one to see whether a packet meets one.
+    /// True if the policy has limits or quotas: its rules are then evaluated one by one to find packets that meet one.
     has_limits: bool,
     /// Time of the latest packet.
     now_ns: u64,

@@ -79,7 +79,7 @@ struct Flip {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     packets: u64,
-    /// Whether one of the packets met a limit or quota.
+    /// True if one of the packets met a limit or quota.
     timed: bool,
 }
 

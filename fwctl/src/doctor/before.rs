@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that met a rule which leads to a queue, and that the kernel dropped before they had an id:
-//! the ledger of a firewall begins with the id. The rules' counters and the queues' are read twice.
+//! Finds packets that met a queue rule and were dropped by the kernel before they had an id: the firewall's ledger
+//! begins with the id. The counters of the rules and of the queues are read twice.
 
 use std::thread;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::tools;
 use super::Patient;
 use crate::units::{count, thousands};
 
-/// Between the two readings.
+/// Time between the two readings.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Packets that met the rules that lead to these queues. None if one of the rules has no counter.
+/// Returns the number of packets that met the rules for these queues. None if one of the rules has no counter.
 fn met(queue_rules: &[QueueRule], queues: &[u16]) -> Option<u64> {
     let ours = |rule: &&QueueRule| {
         let mut queues = queues.iter();
@@ -26,7 +26,8 @@ fn met(queue_rules: &[QueueRule], queues: &[u16]) -> Option<u64> {
     ours.map(|rule| rule.packets).sum()
 }
 
-/// Packets that the queues were offered, or had no room for. The kernel's counts wrap.
+/// Returns the number of packets that were sent to the queues, or that they had no room for. The kernel's counters
+/// wrap.
 fn offered(queues: &[u16]) -> Option<u32> {
     let mut sum = 0_u32;
     for queue in queues {
@@ -38,7 +39,8 @@ fn offered(queues: &[u16]) -> Option<u32> {
     Some(sum)
 }
 
-/// Reads twice, the queues around the rules: so what is on its way is no loss.
+/// Reads the counters twice, those of the queues before and after those of the rules: packets on their way are then not
+/// counted as lost.
 pub fn check(patient: &Patient, queue_rules: &[QueueRule], findings: &mut Findings) {
     let queues = &patient.queues;
     let before = (offered(queues), met(&tools::queue_rules(), queues));
@@ -55,7 +57,7 @@ pub fn check(patient: &Patient, queue_rules: &[QueueRule], findings: &mut Findin
     let (Some(met_after), Some(offered_after)) = after else {
         return;
     };
-    // Rules that are exchanged meanwhile begin anew.
+    // Counters of rules that were replaced in between start at 0.
     let met = met_after.saturating_sub(met_before);
     let offered = u64::from(offered_after.wrapping_sub(offered_before));
     if met > offered {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the next boot brings back of a firewall that systemd runs: its unit, and the rules that feed it.
+//! Checks what the next boot restores of a firewall that systemd runs: its unit, and its queue rules.
 
 use std::fs;
 
@@ -12,13 +12,13 @@ use crate::upgrade::unit;
 const CONF: &str = "/etc/nftables.conf";
 const SERVICE: &str = "nftables.service";
 
-/// Whether a unit is one that the boot does not start.
+/// Returns true if a unit is not started at boot.
 fn is_off(name: &str) -> bool {
     let shown = unit::show(name, "UnitFileState").unwrap_or_default();
     unit::property(&shown, "UnitFileState") == Some("disabled")
 }
 
-/// Whether the file leads packets to queues, itself or by a file that it includes.
+/// Returns true if the file has queue rules, itself or in a file that it includes.
 fn feeds(conf: &str) -> bool {
     let lines = conf.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.starts_with('#'));
@@ -28,7 +28,7 @@ fn feeds(conf: &str) -> bool {
     })
 }
 
-/// A command that has the boot load a table of nft's. table: "inet twinwall_queue".
+/// Returns a command that makes the boot load an nft table. table: "inet twinwall_queue".
 fn keep(table: &str) -> String {
     format!(
         "sudo sh -c 'nft --stateless list table {table} >/etc/twinwall/queue.nft && echo \"include \\\"/etc/twinwall/queue*.nft\\\"\" \

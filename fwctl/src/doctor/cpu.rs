@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The processors.
+//! Checks of the processors.
 
 use std::fs;
 

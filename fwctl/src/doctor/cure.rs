@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Commands that mend rules: those of nft where the host's rules are nft's, with table, chain and handle.
+//! Commands that repair rules: nft commands if the host's rules are nft's, with table, chain and handle.
 
 use super::ruleset::QueueRule;
 use super::tools;
@@ -9,7 +9,7 @@ use super::tools;
 pub struct Queues(pub u16, pub u16);
 
 impl Queues {
-    /// As messages name them: "queue 0", "queues 0 to 3".
+    /// Formats the queues for messages: "queue 0", "queues 0 to 3".
     pub fn words(self) -> String {
         match self.0 == self.1 {
             true => format!("queue {}", self.0),
@@ -17,7 +17,7 @@ impl Queues {
         }
     }
 
-    /// As --queue takes them.
+    /// Formats the queues for --queue.
     pub fn option(self) -> String {
         self.joined(":")
     }
@@ -37,7 +37,7 @@ impl Queues {
         format!("{option} {}", self.joined(":"))
     }
 
-    /// flags: "bypass" and "fanout", of which the latter is for several queues only.
+    /// Formats the queue statement of nft. flags: "bypass" and "fanout"; fanout is left out for a single queue.
     fn of_nft(self, flags: &[&str]) -> String {
         let several = self.0 != self.1;
         let flags = flags.iter().copied();
@@ -47,12 +47,12 @@ impl Queues {
     }
 }
 
-/// A command of nft's, for a shell.
+/// Formats an nft command for a shell.
 fn nft(words: &str) -> String {
     format!("sudo nft '{}'", words.replace('\'', r"'\''"))
 }
 
-/// A command that takes a rule away: what "iptables: -A CHAIN …" says, with -D.
+/// Returns a command that deletes a rule: "iptables: -A CHAIN …" becomes "iptables -D CHAIN …".
 pub fn delete(text: &str) -> String {
     match text.split_once(": ") {
         Some(("nft", place)) => format!("sudo nft delete rule {place}"),
@@ -61,7 +61,7 @@ pub fn delete(text: &str) -> String {
     }
 }
 
-/// Whether this is "N" or "N-M".
+/// Returns true for "N" and "N-M".
 fn is_numbers(word: &str) -> bool {
     let numbers = word.split_once('-').unwrap_or((word, word));
     [numbers.0, numbers.1]
@@ -69,12 +69,12 @@ fn is_numbers(word: &str) -> bool {
         .all(|number| number.parse::<u16>().is_ok())
 }
 
-/// A rule of nft's with another queue statement in place of its own. body: as `nft list` prints it. None if its queues are
-/// computed.
+/// Returns an nft rule with its queue statement replaced. body: the rule as `nft list` prints it. None if its queues
+/// are computed.
 fn nft_body(body: &str, queues: Queues, bypass: bool) -> Option<String> {
     let words: Vec<&str> = body.split(' ').collect();
     let at = words.iter().position(|word| *word == "queue")?;
-    // "queue flags bypass,fanout to 0-1", or "queue num 0-1 bypass,fanout" of older ones.
+    // "queue flags bypass,fanout to 0-1", or "queue num 0-1 bypass,fanout" of older versions.
     let (flags, numbers, behind) = match words.get(at + 1..)? {
         ["flags", flags, "to", numbers, behind @ ..] => (*flags, *numbers, behind),
         ["num", numbers, flags, behind @ ..] if *flags != "comment" => (*flags, *numbers, behind),
@@ -99,7 +99,8 @@ fn nft_body(body: &str, queues: Queues, bypass: bool) -> Option<String> {
     Some(parts.collect::<Vec<&str>>().join(" "))
 }
 
-/// A command that gives a rule other queues, or another bypass, in its place. listed: the rule's chain, as nft lists it.
+/// Returns a command that replaces a rule by one with other queues or another bypass. listed: the rule's chain, as nft
+/// lists it.
 fn replace_in_nft(rule: &QueueRule, listed: &str, queues: Queues, bypass: bool) -> String {
     let (_, place) = rule.text.split_once(": ").unwrap_or_default();
     let handle = place.rsplit(' ').next().unwrap_or_default();
@@ -116,7 +117,7 @@ fn replace_in_nft(rule: &QueueRule, listed: &str, queues: Queues, bypass: bool) 
     }
 }
 
-/// The same of iptables: the rule's number stands behind its chain.
+/// Returns the same command for iptables: the rule's number follows its chain.
 fn replace_in_iptables(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     let (tool, text) = rule.text.split_once(": ").unwrap_or_default();
     let words: Vec<&str> = text.split(' ').collect();
@@ -144,7 +145,7 @@ fn replace_in_iptables(rule: &QueueRule, queues: Queues, bypass: bool) -> String
     out.join(" ")
 }
 
-/// A command that gives a rule other queues, or another bypass, in its place.
+/// Returns a command that replaces a rule by one with other queues or another bypass.
 pub fn replace(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     if rule.tool != "nft" {
         return replace_in_iptables(rule, queues, bypass);
@@ -159,7 +160,7 @@ pub fn replace(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     replace_in_nft(rule, &listed, queues, bypass)
 }
 
-/// A command that gives all of these rules the same queues, each in its place.
+/// Returns a command that replaces the queues of all these rules.
 pub fn replace_all(rules: &[&QueueRule], queues: Queues) -> String {
     let commands: Vec<String> = rules
         .iter()
@@ -171,7 +172,7 @@ pub fn replace_all(rules: &[&QueueRule], queues: Queues) -> String {
     }
 }
 
-/// One command of several.
+/// Joins commands to a single one.
 fn all_of(commands: &[String]) -> String {
     let words = |command: &String| {
         let words = command.strip_prefix("sudo ").unwrap_or(command);
@@ -181,14 +182,14 @@ fn all_of(commands: &[String]) -> String {
     format!("sudo sh -c '{}'", words.join(" && "))
 }
 
-/// A chain of nft's that leads all packets of a hook to queues, but those of the host with itself.
+/// Returns an nft chain that queues all packets of a hook, except those of the host with itself.
 fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
     let test = match hook {
         "input" => "iifname != \"lo\" ",
         "output" => "oifname != \"lo\" ",
         _ => "",
     };
-    // The kernel follows connections only if a rule asks for their state.
+    // The kernel tracks connections only if a rule reads their state.
     format!(
         "chain {hook} {{ type filter hook {hook} priority 10; policy accept; ct state new counter; \
          {test}counter {}; }}",
@@ -196,7 +197,7 @@ fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
     )
 }
 
-/// A command of iptables' for a hook.
+/// Returns an iptables command for a hook.
 fn iptables_rule(tool: &str, hook: &str, queues: Queues, bypass: bool) -> String {
     let place = match hook {
         "input" => "-A INPUT ! -i lo".to_owned(),
@@ -208,7 +209,7 @@ fn iptables_rule(tool: &str, hook: &str, queues: Queues, bypass: bool) -> String
     format!("{tool} {place} -j NFQUEUE {}{bypass}", queues.of_iptables())
 }
 
-/// A command that leads all packets of these hooks to queues, of IPv4 and IPv6.
+/// Returns a command that queues all IPv4 and IPv6 packets of these hooks.
 pub fn add(nft_is_there: bool, queues: Queues, bypass: bool, hooks: &[&str]) -> String {
     if !nft_is_there {
         let tools = ["iptables", "ip6tables"].into_iter();
@@ -228,14 +229,14 @@ pub fn add(nft_is_there: bool, queues: Queues, bypass: bool, hooks: &[&str]) -> 
     ))
 }
 
-/// Whether rules of nft's can lead packets to queues here: the tool is there, and the kernel takes them.
+/// Returns true if nft rules can queue packets here: nft is installed, and the kernel accepts such a rule.
 pub fn has_nft_queue() -> bool {
     const RULE: &str =
         "table inet twinwall_check { chain c { type filter hook input priority 0; queue num 0; }; }";
     tools::printed("nft", &["--check", RULE]).is_some()
 }
 
-/// A command that has the kernel follow connections.
+/// Returns a command that makes the kernel track connections.
 pub fn track(nft_is_there: bool) -> String {
     match nft_is_there {
         true => nft(

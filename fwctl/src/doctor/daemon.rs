@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The running firewall: its ledger, its queues, and what it counted besides.
+//! Checks of the running firewall: its ledger, its queues, and its other counters.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -18,10 +18,10 @@ use crate::contract;
 use crate::running;
 use crate::units::{count, thousands};
 
-/// From this percentage of its length on, a queue is nearly full.
+/// Percentage of its length from which a queue counts as nearly full.
 const NEARLY_FULL: u64 = 80;
 
-/// Counts that tell of something amiss, what they mean, and what to do.
+/// Counters that indicate a problem, each with meaning and cure.
 const COUNTS: [(&str, &str, &str); 8] = [
     (
         "events_lost",
@@ -147,7 +147,7 @@ fn queue(queue: &StatusQueue, findings: &mut Findings) {
     }
 }
 
-/// Whether the policy gets the state of connections that it asks for.
+/// Checks whether the policy gets the connection states that it reads.
 fn connections(patient: &Patient, status: &Status, findings: &mut Findings) {
     let policy = status.policy.as_ref();
     let by_mark = patient
@@ -169,7 +169,7 @@ fn connections(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
 }
 
-/// The queue's socket out of the firewall. None if it may not be taken.
+/// Returns a duplicate of the firewall's socket for a queue. None if this process may not duplicate it.
 fn socket_of(pid: i32, queue: u16) -> Option<OwnedFd> {
     let figures = queue::proc::figures(queue).ok()?;
     let table = fs::read_to_string(queue::proc::NETLINK).ok()?;
@@ -184,7 +184,7 @@ fn socket_of(pid: i32, queue: u16) -> Option<OwnedFd> {
     pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()
 }
 
-/// The receive buffers that the kernel gave, against what was asked for.
+/// Compares the sizes of the receive buffers with the requested size.
 fn receive_buffers(patient: &Patient, status: &Status, findings: &mut Findings) {
     let asked = patient.receive_buffer() as usize;
     for queue in &patient.queues {
@@ -194,7 +194,7 @@ fn receive_buffers(patient: &Patient, status: &Status, findings: &mut Findings) 
             None => findings.unseen(format!(
                 "the receive buffer of queue {queue}: that needs root"
             )),
-            // The kernel doubles what it is asked for.
+            // The kernel doubles the requested size.
             Some(size) if size / 2 < asked => findings.warning(
                 format!(
                     "the receive buffer of queue {queue} has {} bytes, {} were asked for",
@@ -234,7 +234,7 @@ fn namespace(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Contract for a crash as of the firewall's start, against the present.
+/// Compares the contract for a crash, which dates from the firewall's start, with the current rules.
 fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     if status.guard == Some(false) {
         findings.warning(
@@ -254,7 +254,7 @@ fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Whether the program's file is still the one that runs.
+/// Checks whether the program's file is still the running one.
 fn program(status: &Status, findings: &mut Findings) {
     let Some(path) = &status.executable else {
         return;
@@ -270,7 +270,8 @@ fn program(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Whether the next reload can read the policy (it is the firewall's user who does), and what in it does less than it seems to.
+/// Checks whether the next reload can read the policy with the rights of the firewall's user, and reports rules that do
+/// less than they seem to.
 fn policy(patient: &Patient, status: &Status, findings: &mut Findings) {
     if status.policy.is_none() {
         return;

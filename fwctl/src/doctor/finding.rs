@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the doctor finds.
+//! Findings of the doctor.
 
 use serde::Serialize;
 use serde_json::json;
@@ -9,13 +9,13 @@ use crate::units::count;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Packets are lost, pass or stay out where they should not.
+    /// Packets are lost, accepted or dropped against the intention.
     Error,
-    /// They will, sooner or later.
+    /// This will happen sooner or later.
     Warning,
-    /// Good to know; no finding.
+    /// Useful information; not counted as a finding.
     Note,
-    /// Facts that could not be read, and why; no finding.
+    /// Facts that could not be read, with the reason; not counted as a finding.
     Unseen,
     Ok,
 }
@@ -28,7 +28,7 @@ pub struct Finding {
     pub cure: Option<String>,
 }
 
-/// All that was found, in the order in which it was looked for.
+/// All findings, in the order of the checks.
 #[derive(Debug, Default)]
 pub struct Findings(pub Vec<Finding>);
 
@@ -39,7 +39,7 @@ impl Findings {
             what,
             cure,
         };
-        // Two queues may meet the same rule.
+        // Two queues may have the same rule.
         if !self.0.contains(&finding) {
             self.0.push(finding);
         }
@@ -70,19 +70,19 @@ impl Findings {
         of_it.count()
     }
 
-    /// Whether anything is to be mended.
+    /// Returns true if there is an error or a warning.
     pub fn any(&self) -> bool {
         self.number(Severity::Error) + self.number(Severity::Warning) > 0
     }
 
-    /// The worst first.
+    /// Returns the findings, the most severe first.
     fn sorted(&self) -> Vec<&Finding> {
         let mut all: Vec<&Finding> = self.0.iter().collect();
         all.sort_by_key(|finding| finding.severity);
         all
     }
 
-    /// A line each, then the numbers.
+    /// Formats the findings for --json: a line each, then their numbers.
     pub fn json(&self) -> Vec<String> {
         let lines = self
             .sorted()
@@ -97,7 +97,7 @@ impl Findings {
         lines.chain([sums.to_string()]).collect()
     }
 
-    /// The findings as people read them.
+    /// Formats the findings for people.
     pub fn text(&self) -> Vec<String> {
         let mut out = Vec::new();
         for finding in self.sorted() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules that lead packets to queues: whether they are there, and what is in their way.
+//! Checks the queue rules: whether they exist, and which rules prevent packets from reaching them.
 
 use rust_firewall::queue;
 
@@ -9,7 +9,7 @@ use super::rights;
 use super::ruleset::{self, QueueRule, Table};
 use super::{before, boot, tools, Patient};
 
-/// A command that shows a rule's surroundings.
+/// Returns a command that lists the rules around a rule.
 fn show(rule: &QueueRule) -> String {
     match rule.tool {
         "nft" => "sudo nft --handle list ruleset".to_owned(),
@@ -67,12 +67,12 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
     }
 }
 
-/// Whether a process is bound to a queue; an unreadable queue counts as served.
+/// Returns true if a process is bound to a queue; an unreadable queue counts as served.
 fn is_served(queue: u16) -> bool {
     queue::proc::figures(queue) != Err(nix::errno::Errno::ENOENT)
 }
 
-/// Queues in ascending order, neighbours together.
+/// Groups queues in ascending order into ranges.
 fn ranges(queues: &[u16]) -> Vec<Queues> {
     let mut ranges: Vec<Queues> = Vec::new();
     for queue in queues {
@@ -84,13 +84,13 @@ fn ranges(queues: &[u16]) -> Vec<Queues> {
     ranges
 }
 
-/// Nobody is bound to queues that a rule leads to.
+/// Reports queues of a rule that no process is bound to.
 fn tell_unserved(rule: &QueueRule, queues: Queues, ours: bool, findings: &mut Findings) {
     let what = format!("nobody serves {} of \"{}\"", queues.words(), rule.text);
     let start = format!("rust-firewall --queue {}", queues.option());
     match (rule.bypass, ours) {
         (true, _) => findings.note(format!("{what}: its packets pass"), start),
-        // Nothing runs yet.
+        // No firewall runs yet.
         (false, true) => findings.note(
             format!("{what}: its packets are dropped until a firewall starts"),
             start,
@@ -119,7 +119,7 @@ fn check_backends(tables: &[Table], findings: &mut Findings) {
     }
 }
 
-/// The rules that lead to our queues.
+/// Returns the rules for the queues under examination.
 fn ours<'a>(patient: &Patient, queue_rules: &'a [QueueRule]) -> Vec<&'a QueueRule> {
     let leads = |rule: &&QueueRule| {
         let mut queues = patient.queues.iter();
@@ -128,14 +128,14 @@ fn ours<'a>(patient: &Patient, queue_rules: &'a [QueueRule]) -> Vec<&'a QueueRul
     queue_rules.iter().filter(leads).collect()
 }
 
-/// All queues.
+/// Returns the range of all queues.
 fn all_queues(patient: &Patient) -> Queues {
     let first = patient.queues.first().copied().unwrap_or(0);
     Queues(first, patient.queues.last().copied().unwrap_or(first))
 }
 
-/// Queues that no rule leads to. A second rule for them would never match what the first one takes: each rule is to lead to
-/// all queues, so that both directions of a connection come to the same.
+/// Reports queues without a rule. A second rule for them would never match packets that the first one takes: each rule
+/// must lead to all queues, so that both directions of a connection reach the same queue.
 fn tell_uncovered(
     uncovered: &[u16],
     queue_rules: &[QueueRule],
@@ -158,7 +158,7 @@ fn tell_uncovered(
     }
 }
 
-/// A policy that reads names has to see both directions of a connection, in one queue.
+/// Checks that a policy that reads names gets both directions of a connection, in one queue.
 fn check_directions(
     queue_rules: &[QueueRule],
     add: impl Fn(&[&str]) -> String,
@@ -189,7 +189,7 @@ fn check_directions(
         (false, true) => "input",
         _ => return,
     };
-    // Packets that are forwarded pass each of these hooks in both directions.
+    // Forwarded packets pass each of these hooks in both directions.
     if !["forward", "prerouting", "postrouting"]
         .iter()
         .any(|hook| has(hook))

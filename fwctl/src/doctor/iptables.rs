@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rules as iptables-save prints them.
+//! Parses rules in the format of iptables-save.
 
 use super::ruleset::{Chain, Rule, Table, Target};
 
-/// The number or numbers behind an option: "0", "0:3".
+/// Parses the number or range after an option: "0", "0:3".
 fn numbers(words: &[&str], option: &str) -> Option<(u16, u16)> {
     let at = words.iter().position(|word| *word == option)?;
     let value = words.get(at + 1)?;
@@ -33,10 +33,10 @@ fn target_of(words: &[&str], at: usize, chains: &[Chain]) -> Target {
     }
 }
 
-/// Whether a rule has a match besides its comment.
+/// Returns true if a rule has a match besides its comment.
 fn is_conditional(words: &[&str]) -> bool {
     let comment: [&str; 3] = ["-m", "comment", "--comment"];
-    // A comment of several words is in quotes, and holds as a match: better to say too little.
+    // A comment of several words is quoted and counts as a match: a missing finding is better than a false one.
     match words {
         [] => false,
         [first, second, third, _] => [*first, *second, *third] != comment,
@@ -44,7 +44,7 @@ fn is_conditional(words: &[&str]) -> bool {
     }
 }
 
-/// The packets of "[PACKETS:BYTES] -A …", which --counters puts before a rule, and the rule.
+/// Splits "[PACKETS:BYTES] -A …", the format of --counters, into the packets and the rule.
 fn split_counters(line: &str) -> (Option<u64>, &str) {
     let counted = line
         .strip_prefix('[')
@@ -56,7 +56,7 @@ fn split_counters(line: &str) -> (Option<u64>, &str) {
     (packets.and_then(Result::ok), rule)
 }
 
-/// A line "[PACKETS:BYTES] -A CHAIN … -j TARGET …".
+/// Parses a line "[PACKETS:BYTES] -A CHAIN … -j TARGET …".
 fn rule_of(line: &str, table: &Table) -> Option<(String, Rule)> {
     let (packets, line) = split_counters(line);
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -76,7 +76,7 @@ fn rule_of(line: &str, table: &Table) -> Option<(String, Rule)> {
     Some((chain.to_owned(), rule))
 }
 
-/// Reads what iptables-save printed, with --counters or without.
+/// Parses the output of iptables-save, with or without --counters.
 pub fn parse(tool: &'static str, text: &str) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     for line in text.lines() {
@@ -95,7 +95,7 @@ pub fn parse(tool: &'static str, text: &str) -> Vec<Table> {
             let mut words = chain.split_whitespace();
             table.chains.push(Chain {
                 name: words.next().unwrap_or_default().to_owned(),
-                // Those that users made have no policy.
+                // User-defined chains have no policy.
                 base: words.next().is_some_and(|policy| policy != "-"),
                 hook: None,
                 rules: Vec::new(),

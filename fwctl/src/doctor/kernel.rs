@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel can do.
+//! Checks of the kernel's features.
 
 use nix::errno::Errno;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Limits of the system that packets run into.
+//! Checks of system limits that cause packet losses.
 
 use std::fs;
 use std::str::FromStr;
@@ -17,14 +17,14 @@ use crate::units::thousands;
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
 
-/// Between two looks at what it drops.
+/// Time between two readings of the drop counter.
 const BACKLOG_LOOK: Duration = Duration::from_millis(200);
 
 fn read<T: FromStr>(path: &str) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Buffer that the firewall would get with net.core.rmem_max only.
+/// Checks the receive buffer that the firewall would get, limited by net.core.rmem_max.
 fn receive_buffer(patient: &Patient, findings: &mut Findings) {
     let asked = patient.receive_buffer();
     if asked == 0 || !rights::has_net_admin() {
@@ -55,8 +55,8 @@ fn receive_buffer(patient: &Patient, findings: &mut Findings) {
     }
 }
 
-/// Packets that found no room in the backlog of a CPU since the machine started: the second column
-/// of /proc/net/softnet_stat.
+/// Returns the number of packets dropped since boot because the backlog of a CPU was full: the second column of
+/// /proc/net/softnet_stat.
 fn backlog_drops(text: &str) -> u64 {
     let columns = text
         .lines()

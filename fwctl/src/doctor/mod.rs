@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `doctor`: what is wrong or amiss with this machine and its firewall, and what to do.
+//! `doctor`: finds problems of this machine and its firewall, and shows how to solve them.
 
 mod before;
 mod boot;
@@ -37,11 +37,11 @@ use finding::Findings;
 
 /// Host under examination.
 pub struct Patient {
-    /// None: no firewall answered.
+    /// None if no firewall answered.
     status: Option<Status>,
-    /// Process that answered, as the kernel reports it.
+    /// Process that answered, from the kernel.
     writer: Option<UnixCredentials>,
-    /// The options of the running firewall.
+    /// Options of the running firewall.
     options: Option<Options>,
     queues: Vec<u16>,
 }
@@ -73,7 +73,7 @@ impl Patient {
         policy.is_some_and(|policy| policy.requirement.names)
     }
 
-    /// The hooks of the running policy, as far as it can be read: input without one.
+    /// Returns the hooks of the running policy, as far as it can be read; input without a policy.
     fn hooks(&self) -> Vec<&'static str> {
         let read = self
             .status
@@ -93,7 +93,7 @@ impl Patient {
         }
     }
 
-    /// Bytes that are asked for, by default 64 MiB.
+    /// Returns the requested size of the receive buffer in bytes, 64 MiB by default.
     fn receive_buffer(&self) -> u32 {
         self.options
             .as_ref()
@@ -101,7 +101,7 @@ impl Patient {
     }
 }
 
-/// The queues that are named, as the firewall's --queue names them.
+/// Parses queues in the format of the firewall's --queue.
 fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
     let words = [options::PROGRAM, "--queue", given].map(OsString::from);
     match options::parse(&words)? {
@@ -110,7 +110,7 @@ fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
     }
 }
 
-/// The status, and who answered, by the kernel's word.
+/// Requests the status. Also returns the process that answered, from the kernel.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let status = client.status()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Questions to the kernel's netfilter by netlink, each with its acknowledgement.
+//! Netlink requests to netfilter, each with its acknowledgement.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -20,21 +20,21 @@ pub const FLAG_UID_GID: u32 = 1 << 3;
 /// linux/netfilter/nf_tables.h
 const MSG_GETGEN: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | 16;
 
-/// Bytes of struct nlmsghdr and struct nfgenmsg.
+/// Size of struct nlmsghdr and struct nfgenmsg.
 const HEAD_BYTES: usize = 16 + 4;
-/// Bytes in front of an attribute's value.
+/// Size of an attribute's header.
 const ATTRIBUTE_BYTES: u16 = 4;
 
 /// A netlink socket to netfilter.
 pub struct Netfilter(OwnedFd);
 
-/// A message with its head; the length is filled in by `ask`.
+/// Returns a message with its header; `ask` sets the length.
 fn message(kind: u16, resource: u16) -> Vec<u8> {
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
     let mut message = vec![0; 4];
     message.extend(kind.to_ne_bytes());
     message.extend(flags.to_ne_bytes());
-    message.extend([0; 8]); // sequence and port
+    message.extend([0; 8]); // sequence number and port
     message.extend([libc::AF_UNSPEC as u8, 0]);
     message.extend(resource.to_be_bytes());
     message
@@ -51,7 +51,7 @@ impl Netfilter {
         apply::netlink::open().map(Netfilter)
     }
 
-    /// Sends a request and waits for what the kernel makes of it.
+    /// Sends a request and waits for the kernel's acknowledgement.
     fn ask(&self, mut request: Vec<u8>) -> Result<(), Errno> {
         let length = (request.len() as u32).to_ne_bytes();
         request[..length.len()].copy_from_slice(&length);
@@ -64,7 +64,7 @@ impl Netfilter {
             return Err(Errno::EBADMSG);
         }
         if i32::from(kind) != libc::NLMSG_ERROR {
-            return Ok(()); // what was asked for
+            return Ok(()); // the acknowledgement of this request
         }
         let code = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
         match code {
@@ -79,7 +79,7 @@ impl Netfilter {
         self.ask(request)
     }
 
-    /// Binds a queue that is free, from the highest number down.
+    /// Binds an unused queue, searching from the highest number down.
     pub fn bind_any(&self) -> Result<u16, Errno> {
         for queue in (u16::MAX - 64..=u16::MAX).rev() {
             match self.command(queue, CMD_BIND) {
@@ -91,11 +91,11 @@ impl Netfilter {
     }
 
     pub fn unbind(&self, queue: u16) {
-        // The kernel does it with the socket's end, too.
+        // Closing the socket unbinds the queue as well.
         let _ = self.command(queue, CMD_UNBIND);
     }
 
-    /// Asks for a flag on a queue that was bound.
+    /// Sets a flag of the bound queue.
     pub fn set_flag(&self, queue: u16, flag: u32) -> Result<(), Errno> {
         let mut request = message(MSG_CONFIG, queue);
         put(&mut request, CFG_FLAGS, flag.to_be_bytes());
@@ -103,12 +103,12 @@ impl Netfilter {
         self.ask(request)
     }
 
-    /// Whether nf_tables answers.
+    /// Fails if nf_tables does not answer.
     pub fn nf_tables(&self) -> Result<(), Errno> {
         self.ask(message(MSG_GETGEN, 0))
     }
 
-    /// Whether a receive buffer of any size may be asked for.
+    /// Fails if this process may not set a receive buffer beyond net.core.rmem_max.
     pub fn force_receive_buffer(&self, bytes: usize) -> Result<(), Errno> {
         setsockopt(&self.0, sockopt::RcvBufForce, &bytes)
     }

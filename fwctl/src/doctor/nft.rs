@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rules as `nft --json list ruleset` prints them. Those of iptables' are left to iptables-save, which
-//! knows what they say.
+//! Parses rules in the format of `nft --json list ruleset`. Tables of iptables are left to iptables-save, which prints
+//! their matches.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// The table that an object belongs to: "inet filter".
+/// Returns the table of an object: "inet filter".
 fn table_name(object: &Value) -> String {
     format!("{} {}", text(object, "family"), text(object, "table"))
 }
@@ -49,7 +49,7 @@ fn target_of(statement: &Value) -> Option<Target> {
     })
 }
 
-/// Whether a statement tests a packet.
+/// Returns true if a statement tests the packet.
 fn is_test(statement: &Value) -> bool {
     [
         "match",
@@ -64,7 +64,7 @@ fn is_test(statement: &Value) -> bool {
     .any(|name| statement.get(name).is_some())
 }
 
-/// The packets of a counter behind which nothing is tested any more.
+/// Returns the packets of the last counter that is not followed by a test.
 fn packets_of(statements: &[Value]) -> Option<u64> {
     let untested = statements.iter().rev().take_while(|one| !is_test(one));
     let mut counters = untested.filter_map(|one| one["counter"]["packets"].as_u64());
@@ -93,7 +93,7 @@ fn is_xt(object: &Value) -> bool {
     statements.is_some_and(|all| all.iter().any(|statement| statement.get("xt").is_some()))
 }
 
-/// Reads what nft printed.
+/// Parses the output of nft.
 pub fn parse(printed: &str) -> Option<Vec<Table>> {
     let value: Value = serde_json::from_str(printed).ok()?;
     let mut tables: Vec<Table> = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who holds the queues.
+//! Checks of the owners of the queues.
 
 use nix::errno::Errno;
 use rust_firewall::queue;
@@ -8,7 +8,7 @@ use rust_firewall::queue::proc::QueueOwner;
 use super::finding::Findings;
 use super::Patient;
 
-/// Names of the twins as /proc/PID/comm has them.
+/// Names of the twins in /proc/PID/comm.
 const TWINS: [&str; 2] = ["rust-firewall", "c-firewall"];
 
 fn check_owner(patient: &Patient, queue: u16, owner: &QueueOwner, findings: &mut Findings) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who may start a firewall: capabilities of this process, and of the programs' files.
+//! Checks who may start a firewall: capabilities of this process, and of the programs' files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ const CAP_NET_ADMIN: u32 = 12;
 /// The offset of the permitted set in the xattr security.capability (struct vfs_cap_data).
 const PERMITTED_AT: usize = 4;
 
-/// The effective capabilities of this process.
+/// Returns the effective capabilities of this process.
 fn effective() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -22,7 +22,7 @@ pub fn has_net_admin() -> bool {
     effective() & 1 << CAP_NET_ADMIN != 0
 }
 
-/// Whether a file gives CAP_NET_ADMIN to its user.
+/// Returns true if a file grants CAP_NET_ADMIN to its user.
 fn gives_net_admin(path: &Path) -> bool {
     let mut value = [0; 64];
     let read = rustix::fs::getxattr(path, "security.capability", &mut value[..]);
@@ -32,7 +32,7 @@ fn gives_net_admin(path: &Path) -> bool {
         && permitted.is_some_and(|set| u32::from_le_bytes(set) & 1 << CAP_NET_ADMIN != 0)
 }
 
-/// The firewalls that lie beside this program, or else in PATH.
+/// Returns the firewalls next to this program, otherwise those in PATH.
 fn programs() -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|own| Some(own.parent()?.to_owned()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machine's packet rules, as far as they lead packets to queues or past them.
+//! The machine's packet rules, as far as they queue packets or prevent it.
 
 /// Target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,10 +10,10 @@ pub enum Target {
         last: u16,
         bypass: bool,
     },
-    /// A chain, and whether it comes back.
+    /// Jumps to a chain and returns.
     Jump(String),
     Goto(String),
-    /// Out of the chain, for what it holds.
+    /// Leaves the chain for the packets that match.
     End,
     Other,
 }
@@ -21,19 +21,19 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub text: String,
-    /// It holds for some packets only.
+    /// True if it matches only some packets.
     pub conditional: bool,
     pub target: Target,
-    /// That met it, if it counts.
+    /// Packets that met it; None without a counter.
     pub packets: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     pub name: String,
-    /// Packets begin here.
+    /// True if packets enter here from a hook.
     pub base: bool,
-    /// "input", …: where they come from, if nft tells.
+    /// Hook, such as "input"; None if the tool does not report it.
     pub hook: Option<String>,
     pub rules: Vec<Rule>,
 }
@@ -41,37 +41,37 @@ pub struct Chain {
 /// A table of one tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// "iptables", "ip6tables-legacy", "nft", …
+    /// Tool: "iptables", "ip6tables-legacy", "nft", …
     pub tool: &'static str,
-    /// "filter", "inet filter"
+    /// Name: "filter", "inet filter".
     pub name: String,
     pub chains: Vec<Chain>,
 }
 
-/// A rule that leads to queues, and what takes packets away before it.
+/// A rule that queues packets, and the rules before it that accept packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRule {
     pub tool: &'static str,
-    /// "input", …: where its packets come from; empty if the tool does not tell.
+    /// Hook of its packets, such as "input"; empty if the tool does not report it.
     pub hook: String,
-    /// "iptables: -A OUTPUT -j NFQUEUE …"
+    /// Text: "iptables: -A OUTPUT -j NFQUEUE …".
     pub text: String,
-    /// The number of the rule in its chain, from 1 on.
+    /// Number of the rule in its chain, from 1.
     pub number: usize,
     pub first: u16,
     pub last: u16,
     pub bypass: bool,
-    /// That met it, if it counts.
+    /// Packets that met it; None without a counter.
     pub packets: Option<u64>,
-    /// Accepts all packets before.
+    /// Rule before it that accepts all packets.
     pub blocked: Option<String>,
-    /// Accept some.
+    /// Rules before it that accept some packets.
     pub skipped: Vec<String>,
 }
 
 const DEPTH_MAX: usize = 16;
 
-/// A way through a table.
+/// Evaluation of a table.
 struct Walk<'a> {
     table: &'a Table,
     hook: String,
@@ -94,7 +94,7 @@ impl Walk<'_> {
         }
     }
 
-    /// conditional: it is entered by some packets only.
+    /// Evaluates a chain. conditional: only some packets enter it.
     fn chain(&mut self, name: &str, conditional: bool, depth: usize) {
         let table = self.table;
         let Some(chain) = table.chains.iter().find(|chain| chain.name == name) else {
@@ -131,13 +131,13 @@ impl Walk<'_> {
     }
 }
 
-/// The rules of a table that lead to queues.
+/// Returns the queue rules of a table.
 pub fn queue_rules(table: &Table) -> Vec<QueueRule> {
     let mut queue_rules = Vec::new();
     for chain in table.chains.iter().filter(|chain| chain.base) {
         let mut walk = Walk {
             table,
-            // The chains that iptables begins with are named after their hooks.
+            // The built-in chains of iptables are named after their hooks.
             hook: chain
                 .hook
                 .clone()
@@ -152,7 +152,7 @@ pub fn queue_rules(table: &Table) -> Vec<QueueRule> {
     queue_rules
 }
 
-/// Whether a table has any rule.
+/// Returns true if a table has a rule.
 pub fn has_rules(table: &Table) -> bool {
     table.chains.iter().any(|chain| !chain.rules.is_empty())
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interfaces by which packets with false source addresses come in: such a packet can be the first of a connection, which binds the
-//! connection's ends to interfaces.
+//! Checks for interfaces that accept packets with false source addresses: such a packet can open a connection, which
+//! binds the addresses of the connection to interfaces.
 
 use rust_firewall::state::reverse_path;
 
 use super::finding::Findings;
 use super::Patient;
 
-/// The command that makes the filter strict.
+/// Returns the command that makes the filter strict.
 fn cure(interfaces: &[String]) -> String {
     let all = ["all".to_owned()];
     let words = all.iter().chain(interfaces).map(|name| {
-        // sysctl takes a slash for a dot in a name.
+        // sysctl uses a slash in place of a dot in a name.
         format!(" net.ipv4.conf.{}.rp_filter=1", name.replace('.', "/"))
     });
     format!("sudo sysctl -w{}", words.collect::<String>())

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the tools print of the rules that there are.
+//! Reads the machine's rules from the output of the tools.
 
 use std::process::{Command, Stdio};
 
 use super::ruleset::{self, QueueRule, Table};
 use super::{iptables, nft};
 
-/// The tools, and where the kernel lists the tables that the old ones have made: asking them where
-/// there is none would load their modules.
+/// The tools, and the file in which the kernel lists the tables of the legacy tools: running these without such tables
+/// would load their modules.
 const SAVES: [(&str, &str, Option<&str>); 4] = [
     ("iptables", "iptables-nft-save", None),
     ("ip6tables", "ip6tables-nft-save", None),
@@ -22,15 +22,15 @@ const SAVES: [(&str, &str, Option<&str>); 4] = [
         Some("/proc/net/ip6_tables_names"),
     ),
 ];
-/// Tables that iptables makes in nf_tables.
+/// Tables that iptables creates in nf_tables.
 const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
 
-/// Output of a program; empty if it is missing or fails.
+/// Returns the output of a program; None if it is missing or fails.
 pub fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new(program)
         .args(arguments)
-        // A plain user's lacks their folders.
+        // The PATH of other users lacks these folders.
         .env("PATH", format!("{path}:/usr/sbin:/sbin"))
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -53,7 +53,7 @@ fn is_of_iptables(table: &Table, others: &[Table]) -> bool {
     OF_IPTABLES.contains(&name) && same.any(|other| other.name == name)
 }
 
-/// All rules, and the tools that could not be asked.
+/// Returns all rules, and the tools that could not be run.
 pub fn gather() -> (Vec<Table>, Vec<&'static str>) {
     let mut tables = Vec::new();
     let mut missing = Vec::new();
@@ -77,7 +77,7 @@ pub fn gather() -> (Vec<Table>, Vec<&'static str>) {
     (tables, missing)
 }
 
-/// The rules that lead to queues, as they are now.
+/// Returns the current queue rules.
 pub fn queue_rules() -> Vec<QueueRule> {
     gather().0.iter().flat_map(ruleset::queue_rules).collect()
 }

@@ -74,7 +74,7 @@ impl Drop {
     }
 }
 
-/// Whether a protocol number of the link layer is IP's: losses between local sockets are no packets.
+/// Returns true for the protocol numbers of IPv4 and IPv6 in the link layer: losses of local sockets are not packets.
 pub fn is_ip(protocol: u64) -> bool {
     [0x0800, 0x86dd].contains(&protocol)
 }

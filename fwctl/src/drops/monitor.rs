@@ -257,7 +257,7 @@ fn family(fd: &OwnedFd) -> Result<u16, Errno> {
     Ok(u16::from_ne_bytes(number))
 }
 
-/// Whether the kernel has the monitor now; the query makes the kernel load the module.
+/// Returns true if the kernel has the monitor; the query makes the kernel load the module.
 pub fn exists() -> bool {
     open(0).is_ok_and(|fd| family(&fd).is_ok())
 }

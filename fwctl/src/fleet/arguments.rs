@@ -10,37 +10,36 @@ use fleet::question::TRY_SECONDS_MAX;
 
 #[derive(Subcommand)]
 pub enum Fleet {
-    /// Make users and roles in etcd, and the configuration of hosts
+    /// Create users and roles in etcd, and the configuration of hosts
     ///
-    /// Writes into a new folder: the operator's login, a key pair for
-    /// signatures, and for each host its configuration and its login.
+    /// Writes into a new folder: the operator's login, a key pair for signatures, and for each host its configuration
+    /// and its login.
     Init(Init),
     /// Sign a policy and have the hosts of a channel apply it, wave by wave
     ///
-    /// Each host goes back by itself unless it reaches etcd through the new
-    /// policy, its ledger is green and its drops stay within bounds. The exit
-    /// status is 1 if the rollout stopped.
+    /// A host reverts by itself unless it reaches etcd through the new policy, its ledger is green and its drops stay
+    /// within bounds. The exit status is 1 if the rollout stopped.
     Push(Push),
-    /// Go on with a rollout that was left
+    /// Continue an interrupted rollout
     Advance(Advance),
     /// Show the hosts: confirmed, applying, reverted, behind, waiting, silent
     ///
     /// The exit status is 1 if a host is reverted, behind or silent, or its
     /// ledger is red.
     Status(Status),
-    /// Show what a policy would newly drop on each host, before anything is enforced
+    /// Show what a policy would newly drop on each host, before it is applied
     ///
-    /// Each host counts for a minute of its traffic what the rules of the policy
-    /// would drop of the packets that pass now. Nothing is dropped or changed. The
-    /// exit status is 1 if a host would drop more, or gave no answer.
+    /// Each host evaluates the policy for a minute of its traffic, and counts which of the packets that pass now its
+    /// rules would drop. Nothing is dropped or changed. The exit status is 1 if a host would drop more, or did not
+    /// answer.
     Diff(Diff),
     /// Have the hosts apply an earlier generation again, all at once
     Rollback(Rollback),
-    /// Replace the keys that hosts believe; the old ones sign the new ones
+    /// Replace the keys that hosts trust; the old keys sign the new ones
     Rotate(Rotate),
     /// Print a service-discovery file for Prometheus (file_sd_configs)
     Targets(Channel),
-    /// Remove a host that is gone from etcd
+    /// Remove a host that no longer exists from etcd
     Forget {
         #[arg(value_name = "HOST", value_parser = name)]
         host: String,
@@ -72,26 +71,24 @@ pub struct Servers {
 /// The keys that sign.
 #[derive(Args)]
 pub struct Signing {
-    /// A secret key of minisign; may be repeated. Its password, if it has one, is
-    /// in TWINWALL_KEY_PASSWORD
+    /// A secret key of minisign; may be repeated. Its password, if it has one, is in TWINWALL_KEY_PASSWORD
     #[arg(long, value_name = "KEY", required = true)]
     pub sign: Vec<PathBuf>,
-    /// The hosts' keys file, by which what is in the store is verified (default:
-    /// the keys that sign)
+    /// The hosts' keys file, for verifying the content of the store (default: the keys that sign)
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
 }
 
-/// The rules of a rollout.
+/// Rules of a rollout.
 #[derive(Args)]
 pub struct Waiting {
     /// Publish, and leave the waves to `fwctl fleet advance`
     #[arg(long)]
     pub no_wait: bool,
-    /// Hosts that may go back before the rollout stops
+    /// Number of hosts that may revert before the rollout stops
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_reverted: usize,
-    /// Percent of the reached hosts that must have confirmed before the next wave
+    /// Percentage of the reached hosts that must have confirmed before the next wave
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = percent)]
     pub enough: usize,
     /// Seconds without progress after which the command ends
@@ -102,15 +99,15 @@ pub struct Waiting {
 /// Conditions for keeping a policy on a host.
 #[derive(Args)]
 pub struct Careful {
-    /// Seconds after which a host goes back unless it has confirmed itself
+    /// Seconds after which a host reverts unless it has confirmed itself
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=86400))]
     pub confirm: u32,
     /// Seconds that a host watches the policy before it confirms itself
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub observe: u32,
-    /// Seconds of its traffic that a host decides by the policy before it applies it,
-    /// with --max-drops as the bound for what a rule may newly drop
+    /// Seconds for which a host evaluates the policy on its traffic before it applies it; --max-drops limits what a
+    /// rule may newly drop
     #[arg(
         long = "try",
         value_name = "SECONDS",
@@ -119,16 +116,16 @@ pub struct Careful {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(TRY_SECONDS_MAX)))]
     pub try_seconds: u32,
-    /// Packets a second that any rule with a counter may drop meanwhile
+    /// Packets per second that any rule with a counter may drop during this time
     #[arg(long, value_name = "N")]
     pub max_drops: Option<u64>,
-    /// When hosts may take it: seconds since 1970, or 2026-11-24T18:00:00Z
+    /// Earliest time for hosts to apply it: seconds since 1970, or 2026-11-24T18:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub not_before: Option<u64>,
-    /// When hosts take it no more; those that have it keep it
+    /// Time after which hosts no longer apply it; hosts that have it keep it
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub expires: Option<u64>,
-    /// The version that a host needs
+    /// Minimum version of a host
     #[arg(long, value_name = "VERSION", default_value = VERSION)]
     pub least_version: String,
 }
@@ -140,10 +137,10 @@ pub struct Init {
     /// A host; may be repeated
     #[arg(long, value_name = "HOST", value_parser = name)]
     pub host: Vec<String>,
-    /// The folder to write, which must not be there
+    /// The folder to write, which must not exist yet
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Have etcd ask everybody for passwords from now on; root's is written too
+    /// Make etcd require passwords from now on; root's password is written too
     #[arg(long)]
     pub enable_auth: bool,
     #[command(flatten)]
@@ -165,11 +162,10 @@ pub struct Push {
     )]
     #[arg(value_parser = share)]
     pub waves: Vec<u16>,
-    /// Write into a folder that is served by https or is mounted, in place of
-    /// etcd; there are no waves then
+    /// Write into a folder that is served over https or mounted, in place of etcd; there are no waves then
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["waves", "bundle"])]
     pub into: Option<PathBuf>,
-    /// Write the bundle, too large for etcd, into this file, to be served at --url
+    /// Write a bundle that is too large for etcd into this file, to be served at --url
     #[arg(long, value_name = "FILE", requires = "url")]
     pub bundle: Option<PathBuf>,
     /// Address of the bundle, for the hosts
@@ -201,7 +197,7 @@ pub struct Advance {
 pub struct Status {
     #[arg(value_name = "CHANNEL", value_parser = name)]
     pub channel: String,
-    /// Show it again whenever it changes, until Ctrl-C
+    /// Show it again after each change, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
     #[command(flatten)]
@@ -228,7 +224,7 @@ pub struct Diff {
 pub struct Rollback {
     #[arg(value_name = "CHANNEL", value_parser = name)]
     pub channel: String,
-    /// Default: the one before the present one
+    /// Default: the previous generation
     #[arg(value_name = "GENERATION")]
     pub generation: Option<u64>,
     #[command(flatten)]
@@ -248,7 +244,7 @@ pub struct Rotate {
     /// The new keys file
     #[arg(value_name = "KEYS")]
     pub new: PathBuf,
-    /// Larger than that of the rotation before (default: the time)
+    /// Serial number, larger than that of the previous rotation (default: the time)
     #[arg(long, value_name = "N")]
     pub serial: Option<u64>,
     #[command(flatten)]
@@ -278,7 +274,7 @@ fn percent(text: &str) -> Result<usize, String> {
     read.ok_or_else(|| "expected 1 to 100".to_owned())
 }
 
-/// A share in thousandths.
+/// Parses a share of hosts, in thousandths.
 fn share(text: &str) -> Result<u16, String> {
     let read: Option<f64> = text.strip_suffix('%').and_then(|text| text.parse().ok());
     match read.map(|percent| percent * 10.0) {

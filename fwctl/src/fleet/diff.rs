@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fleet diff`: what a policy would newly drop on each host of a channel.
+//! `fleet diff`: shows what a policy would newly drop on each host of a channel.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,13 +17,13 @@ use crate::failure::Exit;
 use crate::output;
 use crate::table::{self, Side};
 
-/// The answer of a host to a question.
+/// Returns a host's answer to a question.
 fn answer(host: &Host, question: u64) -> Option<&Trial> {
     let trial = host.report.local.trial.as_ref();
     trial.filter(|one| one.question == question)
 }
 
-/// Waits until all hosts that are there have answered, or their time is over.
+/// Waits until all reachable hosts have answered, or the time is over.
 fn hosts(etcd: &mut Etcd, asked: &Diff, question: u64) -> Result<Vec<Host>> {
     let end = Duration::from_secs(u64::from(asked.seconds) + ANSWER_SECONDS);
     let begun = Instant::now();
@@ -38,7 +38,7 @@ fn hosts(etcd: &mut Etcd, asked: &Diff, question: u64) -> Result<Vec<Host>> {
     }
 }
 
-/// Rows of a table: a host, packets, a rule.
+/// Returns the rows of a table: host, packets, rule.
 fn rows(hosts: &[Host], question: u64) -> Vec<[String; 3]> {
     let mut rows = Vec::new();
     for host in hosts {

@@ -14,7 +14,7 @@ use super::arguments::Init;
 use crate::failure::Exit;
 use crate::output;
 
-/// A password of 128 random bits.
+/// Returns a password of 128 random bits.
 fn password() -> Result<String> {
     let source = Path::new("/dev/urandom");
     let mut bytes = [0; 16];
@@ -27,7 +27,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     file::replace(&folder.join(name), text.as_bytes())
 }
 
-/// The configuration of a host, which both its units read.
+/// Returns the configuration of a host, which both its units read.
 fn configuration(asked: &Init, host: &str) -> String {
     format!(
         "# /etc/twinwall/fleet.conf\nTWINWALL_FLEET_ETCD={}\nTWINWALL_FLEET_CHANNEL={}\nTWINWALL_FLEET_HOST={host}\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fleet`: one policy for many hosts, as crate `fleet` brings it to them (docs/FLEET.md).
+//! `fleet`: distributes a policy to many hosts by crate `fleet` (docs/FLEET.md).
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ use arguments::{
     Advance, Careful, Channel, Fleet, Push, Rollback, Rotate, Servers, Signing, Waiting,
 };
 
-/// The pause between two looks at a rollout.
+/// Pause between two reads of a rollout's state.
 const LOOK: Duration = Duration::from_millis(300);
 
 impl From<fleet::failure::Failure> for Failure {
@@ -96,7 +96,7 @@ fn follow(
     let (mut last, mut since) = (None, Instant::now());
     loop {
         let step = match rollout::advance(etcd, channel, generation, bounds, signer) {
-            // A store that is away for a while changes nothing.
+            // An outage of the store is ignored until the patience ends.
             Err(failure) if failure.kind == Kind::Unreachable && since.elapsed() < patience => {
                 sleep(LOOK);
                 continue;

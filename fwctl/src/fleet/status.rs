@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fleet status`: how many hosts have come how far, and which have not, and why.
+//! `fleet status`: counts the hosts by their progress, and lists the others with the reason.
 
 use std::thread::sleep;
 use std::time::Duration;

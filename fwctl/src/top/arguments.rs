@@ -5,13 +5,13 @@ use clap::Args;
 
 #[derive(Args)]
 pub struct Top {
-    /// Seconds between looks, 0.1 to 60
+    /// Seconds between samples, 0.1 to 60
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
-    /// Leave the top talkers out, which spares the firewall a line for each packet
+    /// Leave out the top talkers; the firewall then writes no line for each packet
     #[arg(long)]
     pub no_talkers: bool,
-    /// With --json: end after so many lines
+    /// With --json: end after this number of lines
     #[arg(long, value_name = "N", requires = "json")]
     pub count: Option<u64>,
 }

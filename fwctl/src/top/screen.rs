@@ -90,7 +90,7 @@ impl Screen {
     }
 }
 
-/// Waits for a key, for at most `limit`, and returns whether the terminal's other end is closed. This is checked before
+/// Waits for a key, for at most `limit`. Returns true if the terminal's other end is closed. This is checked before
 /// crossterm reads, since crossterm would read the end of file forever.
 fn has_gone(limit: PollTimeout) -> bool {
     let stdin = io::stdin();

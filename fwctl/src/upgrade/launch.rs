@@ -144,6 +144,6 @@ pub fn run(orphan: Option<i32>, is_to_detach: bool) -> Result<Exit, Failure> {
     writeln!(stream, "{}", std::process::id()).map_err(failed)?;
     let (orders, descriptors) = orders::receive(&stream).map_err(failed)?;
     let Err(text) = become_firewall(orders, &descriptors);
-    let _ = stream.write_all(text.as_bytes()); // who ordered it may be gone
+    let _ = stream.write_all(text.as_bytes()); // the sender of the orders may be gone
     Ok(Exit::Refused)
 }

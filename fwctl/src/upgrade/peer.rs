@@ -42,7 +42,7 @@ pub fn open_process(pid: i32) -> Result<OwnedFd, Failure> {
         .map_err(|error| refused(format_args!("pid {pid}: {}", words(&error.into()))))
 }
 
-/// Whether a pidfd's process has ended.
+/// Returns true if a pidfd's process has ended.
 pub fn has_ended(process: BorrowedFd) -> bool {
     let mut polled = [PollFd::new(process, PollFlags::POLLIN)];
     !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))

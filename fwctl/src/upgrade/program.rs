@@ -116,7 +116,7 @@ impl Program {
         Program { file, path, id }
     }
 
-    /// Whether a process runs it.
+    /// Returns true if a process runs it.
     pub fn runs_as(&self, peer: &Peer) -> bool {
         let data = fs::metadata(peer.file("exe"));
         peer.check().is_ok() && data.is_ok_and(|data| (data.dev(), data.ino()) == self.id)

@@ -69,7 +69,7 @@ impl Drop for Stage {
     }
 }
 
-/// Whether a client requests to take over. The request is refused.
+/// Returns true if a client requests to take over. The request is refused.
 fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -84,7 +84,7 @@ fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     Ok(request["command"] == "proof")
 }
 
-/// Waits for its end; returns whether it requested to take over.
+/// Waits for its end. Returns true if it requested to take over.
 fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     let mut asked = false;

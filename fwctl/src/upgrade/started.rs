@@ -146,7 +146,7 @@ impl Started {
             command.arg("--detach");
         }
         let mut child = command.spawn().map_err(fail)?;
-        drop(command); // and with it our copy of the child's socket
+        drop(command); // this closes the copy of the child's socket as well
         if is_orphan {
             child.wait().map_err(fail)?;
         }

@@ -131,7 +131,7 @@ impl Unit {
         }))
     }
 
-    /// Whether systemd has started the process for the reload.
+    /// Returns true if systemd has started the process for the reload.
     fn is_control_process(&self, pid: i32) -> bool {
         let shown = show(&self.name, "ControlPID").unwrap_or_default();
         property(&shown, "ControlPID") == Some(&pid.to_string())
@@ -227,7 +227,7 @@ impl Stage {
             ));
         }
         let path = Path::new(FOLDER).join(unit);
-        let _ = fs::remove_file(&path); // what an upgrade left that was killed
+        let _ = fs::remove_file(&path); // left by an upgrade that was killed
         let listener = UnixListener::bind(&path)?;
         let stage = Stage { path, listener };
         stage.listener.set_nonblocking(true)?;
@@ -282,7 +282,7 @@ pub fn run(arguments: &Arguments, unit: &str, command: &[String]) -> Result<Exit
     };
     let done = take_over(arguments, &stream, command.get(1..).unwrap_or_default());
     let said = done.as_ref().err().map_or(DONE, |failure| &failure.text);
-    let _ = stream.write_all(said.as_bytes()); // who asked may be gone
+    let _ = stream.write_all(said.as_bytes()); // the sender of the request may be gone
     done.map(|()| Exit::Fine)
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall that names for the applied policy: started, reloaded and ended as its generations need it. systemd runs it as the
-//! instance `twinwall` of its units; elsewhere it is a process of its own.
+//! The firewall that reads names for the applied policy: started, reloaded and ended as its generations need it.
+//! systemd runs it as the instance `twinwall` of its units; elsewhere it is a separate process.
 //!
-//! The folder /run/twinwall/stage is root's, and everybody may read it:
+//! The folder /run/twinwall/stage belongs to root and is readable for everybody:
 //!   names.nft      the firewall's policy
-//!   orders.json    how the firewall was started
+//!   orders.json    program and options of the firewall
 //!   twinwall.conf  the same for the unit
 //!   pid, log       of a firewall that systemd doesn't run
 
@@ -25,7 +25,7 @@ pub mod process;
 pub mod program;
 mod unit;
 
-/// The name of the instance.
+/// Name of the instance.
 const INSTANCE: &str = "twinwall";
 /// Parent of the runtime folders; systemd's units know no other one.
 pub const RUN: &str = "/run/twinwall";
@@ -45,7 +45,7 @@ pub fn twin_name(twin: Twin) -> &'static str {
 
 /// The firewall of a host.
 pub struct HostFirewall {
-    /// The folder of runtime folders.
+    /// Parent of the runtime folders.
     run: PathBuf,
 }
 
@@ -63,24 +63,24 @@ impl HostFirewall {
         self.file("names.nft")
     }
 
-    /// The control socket.
+    /// Returns the path of the control socket.
     pub fn control(&self, twin: Twin) -> PathBuf {
         let folder = format!("{}-{INSTANCE}", twin_name(twin));
         self.run.join(folder).join("control")
     }
 
-    /// Whether systemd runs it.
+    /// Returns true if systemd runs it.
     fn is_unit(&self, twin: Twin) -> bool {
         self.run == Path::new(RUN) && unit::is_there(twin)
     }
 
-    /// How it was started, if it was.
+    /// Returns the program and options of the last start; None if it was not started.
     fn orders(&self) -> Option<Orders> {
         let text = fs::read_to_string(self.file("orders.json")).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// All of its options but for the control socket's.
+    /// Returns all of its options except those of the control socket.
     fn options(&self, orders: &Orders) -> Vec<String> {
         let names = self.names().to_string_lossy().into_owned();
         let mask = format!("{:#010x}", orders.mask);
@@ -88,13 +88,13 @@ impl HostFirewall {
         [&orders.options[..], &own].concat()
     }
 
-    /// Has the running firewall read its policy anew.
+    /// Makes the running firewall reload its policy.
     fn reload(&self, orders: &Orders) -> Result<(), Failure> {
         let mut client = client::connect(&self.control(orders.twin))?;
         client.ask(&json!({"command": "reload"})).map(drop)
     }
 
-    /// Starts it, and waits until it decides.
+    /// Starts it, and waits until it decides packets.
     fn start(&self, orders: &Orders, lock: File) -> Result<(), Failure> {
         let options = self.options(orders);
         match self.is_unit(orders.twin) {
@@ -143,7 +143,7 @@ impl HostFirewall {
         self.start(orders, lock)
     }
 
-    /// Fails if no firewall runs by these orders and names by this text.
+    /// Fails if no firewall runs with these orders and this policy of names.
     fn examine(&self, orders: &Orders, names: &str) -> Result<(), Failed> {
         let is_known = self.orders().as_ref() == Some(orders);
         let path = self.names();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall as a process of its own, where systemd does not run it.
+//! The firewall as a separate process, where systemd does not run it.
 //!
-//! It begins as this program (`fwctl start-firewall`), which writes its pid file and then becomes the firewall. Until then it holds
-//! the lock of the state folder as its stdin: who takes the lock next finds the process.
+//! It begins as this program (`fwctl start-firewall`), which writes its pid file and then executes the firewall. Until
+//! then its stdin holds the lock of the state folder: the next holder of the lock finds the process by the pid file.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,9 +25,9 @@ use crate::upgrade::program::Program;
 
 /// Search path of the firewall for nft and iptables-save.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long a start may take: a policy with millions of names is read.
+/// Time limit for a start: a policy with millions of names may have to be read.
 const STARTED: Duration = Duration::from_secs(120);
-/// How long an end may take before the process is killed.
+/// Time limit for an end before the process is killed.
 const ENDED_MS: u16 = 10_000;
 const STEP: Duration = Duration::from_millis(10);
 
@@ -35,15 +35,15 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// When a process started, in ticks since the boot: with its number it tells it from any other.
+/// Returns the start time of a process, in ticks since boot: process id and start time together are unique.
 fn start_time(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Field 22 of proc(5); the second one may have blanks and ends with the last bracket.
+    // Field 22 of proc(5); field 2 may contain blanks and ends with the last bracket.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// `fwctl start-firewall`: becomes the firewall once its pid is written.
+/// `fwctl start-firewall`: writes the pid file and executes the firewall.
 pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Failure> {
     let failed = |error: io::Error| refused(format_args!("start-firewall: {}", words(&error)));
     setsid().map_err(|error| failed(error.into()))?;
@@ -62,7 +62,7 @@ pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Fail
     Err(failed(command.exec()))
 }
 
-/// The last line of a log, without its kind.
+/// Returns the last error line of a log, without "error: ".
 fn last_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().rfind(|line| line.starts_with("error: "));
@@ -122,12 +122,12 @@ pub fn start(
     wait(&mut child, &control, &log)
 }
 
-/// Ends a process, by force if it does not end by itself.
+/// Ends a process, by force if it does not end in time.
 fn end(process: BorrowedFd) -> Result<(), Failure> {
     let mut polled = [PollFd::new(process, PollFlags::POLLIN)];
     for signal in [Signal::TERM, Signal::KILL] {
         let _ = pidfd_send_signal(process, signal);
-        // One that was stopped would never see it.
+        // A stopped process would not handle the signal.
         let _ = pidfd_send_signal(process, Signal::CONT);
         if poll(&mut polled, PollTimeout::from(ENDED_MS)).is_ok_and(|ended| ended > 0) {
             return Ok(());
@@ -136,7 +136,7 @@ fn end(process: BorrowedFd) -> Result<(), Failure> {
     Err(refused("the firewall can't be ended: see ps for its state"))
 }
 
-/// Ends what the pid file names.
+/// Ends the process in the pid file.
 fn end_started(pid_file: &Path) -> Result<(), Failure> {
     let text = fs::read_to_string(pid_file).unwrap_or_default();
     let Some((pid, started)) = text.trim().split_once(' ') else {
@@ -150,7 +150,7 @@ fn end_started(pid_file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Ends a firewall that has taken over from what the pid file names (`fwctl upgrade`).
+/// Ends a firewall that has taken over from the process in the pid file (`fwctl upgrade`).
 fn end_successor(control: &Path) -> Result<(), Failure> {
     let Ok(peer) = Peer::find(control) else {
         return Ok(());

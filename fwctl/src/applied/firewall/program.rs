@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall's program: beside fwctl, or in the folder sbin beside its folder.
+//! Finds the firewall's program: next to fwctl, or in the folder sbin next to fwctl's folder.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ fn found(twin: Twin) -> Option<PathBuf> {
     places.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The twin whose program is there; the Rust twin if both are, or none.
+/// Returns the twin whose program is installed; the Rust twin if both are, or none.
 pub fn installed() -> Twin {
     match (found(Twin::Rust), found(Twin::C)) {
         (None, Some(_)) => Twin::C,
@@ -30,7 +30,7 @@ pub fn installed() -> Twin {
     }
 }
 
-/// The program of a twin, which only root can change.
+/// Returns the program of a twin. Fails if others than root can change it.
 pub fn find(twin: Twin) -> Result<Program, Failure> {
     let path = found(twin).ok_or_else(|| {
         let name = twin_name(twin);
