@@ -68,7 +68,7 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     }
     serde_json::from_slice(line).map_err(|error| {
         serde_json::from_slice::<Refusal>(line).map_or_else(
-            |_| format!("its answer is not understood: {error}"),
+            |_| format!("unsupported reply: {error}"),
             |refusal| refusal.error,
         )
     })

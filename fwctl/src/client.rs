@@ -170,7 +170,7 @@ impl Client {
         Failure::new(
             Exit::Unreachable,
             format_args!(
-                "{}: {why}: does the firewall still run? Its stderr may tell why",
+                "{}: {why}: check that the firewall still runs; its stderr may show the reason",
                 self.path.display()
             ),
         )

@@ -73,7 +73,7 @@ fn print(arguments: &Arguments, connections: Vec<Value>) -> Result<bool, Failure
     let read: Result<Vec<Connection>, _> = read.collect();
     let read = read.map_err(|error| {
         let text = format!(
-            "a connection is not understood ({error}): are fwctl and the firewall of one version?"
+            "unsupported entry of a connection ({error}): use fwctl and firewall of the same version"
         );
         Failure::new(Exit::Refused, text)
     })?;

@@ -116,7 +116,7 @@ fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
         lines.push(format!("addresses learnt from answers of DNS: {learned}"));
     }
     if policy.ct_state.as_deref() == Some("missing") {
-        lines.push("NO PACKET HAS A CONNECTION STATE: fwctl doctor tells the cure".to_owned());
+        lines.push("NO PACKET HAS A CONNECTION STATE: fwctl doctor shows the cure".to_owned());
     }
     lines
 }
@@ -249,7 +249,7 @@ fn text(status: &Status, changed: Option<&Contract>, staged: Option<String>) -> 
     out.extend(block("stage", staged.as_slice()));
     out.extend(block("contract", &contract_lines(status, changed)));
     if let Some(error) = &status.reload_error {
-        let error = format!("failed, the old policy goes on: {error}");
+        let error = format!("failed, the old policy stays: {error}");
         out.extend(block("reload", &[error]));
     }
     out.extend(block("counts", &counts_lines(status)));

@@ -74,7 +74,7 @@ fn ledger(status: &Status, findings: &mut Findings) {
                 queue::proc::QUEUES
             ),
             format!(
-                "sudo cat {}  # is /proc as it should be?",
+                "sudo cat {}  # check the mount of /proc",
                 queue::proc::QUEUES
             ),
         );
@@ -197,7 +197,7 @@ fn receive_buffers(patient: &Patient, status: &Status, findings: &mut Findings) 
             // The kernel doubles the requested size.
             Some(size) if size / 2 < asked => findings.warning(
                 format!(
-                    "the receive buffer of queue {queue} has {} bytes, {} were asked for",
+                    "the receive buffer of queue {queue} has {} bytes, {} were requested",
                     thousands(size as u64 / 2),
                     thousands(asked as u64)
                 ),
@@ -278,7 +278,7 @@ fn policy(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
     match running::read(status, patient.writer) {
         Ok(read) => {
-            findings.ok(format!("{} can be loaded anew", read.path.display()));
+            findings.ok(format!("{} can be reloaded", read.path.display()));
             advice::advise(&read.policy, &mut |text| {
                 findings.warning(text, "fwctl reload  # when mended");
             });

@@ -26,7 +26,7 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
         if let Some(before) = &rule.blocked {
             findings.error(
                 format!(
-                    "no packet reaches \"{}\": before it stands \"{before}\"",
+                    "no packet reaches \"{}\": \"{before}\" comes before it",
                     rule.text
                 ),
                 cure::delete(before),
@@ -86,7 +86,7 @@ fn ranges(queues: &[u16]) -> Vec<Queues> {
 
 /// Reports queues of a rule that no process is bound to.
 fn tell_unserved(rule: &QueueRule, queues: Queues, ours: bool, findings: &mut Findings) {
-    let what = format!("nobody serves {} of \"{}\"", queues.words(), rule.text);
+    let what = format!("no process serves {} of \"{}\"", queues.words(), rule.text);
     let start = format!("rust-firewall --queue {}", queues.option());
     match (rule.bypass, ours) {
         (true, _) => findings.note(format!("{what}: its packets pass"), start),
@@ -212,7 +212,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     let (tables, missing) = tools::gather();
     if !missing.is_empty() {
         findings.unseen(format!(
-            "what {} would tell: not installed, or it fails",
+            "rules of {}: it is not installed, or it fails",
             missing.join(", ")
         ));
     }

@@ -29,7 +29,7 @@ fn flags(netfilter: &Netfilter, queue: u16, patient: &Patient, findings: &mut Fi
         has.push("fail-open");
     } else if patient.overload_open() {
         findings.error(
-            "--fail overload=open is asked for, and the kernel can't (no NFQA_CFG_F_FAIL_OPEN)",
+            "--fail overload=open is set, but the kernel can't do it (no NFQA_CFG_F_FAIL_OPEN)",
             "uname -r  # Linux 3.6 or newer has it",
         );
     } else {
@@ -43,7 +43,7 @@ fn flags(netfilter: &Netfilter, queue: u16, patient: &Patient, findings: &mut Fi
     }
     if lacks(netlink::FLAG_CONNTRACK) {
         findings.note(
-            "the kernel tells no state of connections with packets: ct state comes by marks only",
+            "the kernel reports no connection state with packets: ct state can come from marks only",
             "sudo modprobe nf_conntrack_netlink  # or: /usr/share/twinwall/load conntrack-host, and \
              --conntrack mark",
         );
@@ -105,10 +105,10 @@ fn sandbox(findings: &mut Findings) {
 fn drops(findings: &mut Findings) {
     match crate::drops::source() {
         Some(source) => findings.ok(format!(
-            "the kernel tells of dropped packets ({source}): fwctl drops"
+            "the kernel reports dropped packets ({source}): fwctl drops shows them"
         )),
         None => findings.note(
-            "the kernel tells of no dropped packets: fwctl drops can't either",
+            "the kernel does not report dropped packets: fwctl drops can't show them",
             "sudo modprobe drop_monitor",
         ),
     }

@@ -38,7 +38,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
                 }
             },
             Err(Errno::ENOENT) if patient.is_running() => findings.error(
-                format!("nobody is bound to queue {queue}, which the firewall should be"),
+                format!("no process is bound to queue {queue}, but the firewall should be"),
                 "fwctl status  # is this its network namespace?",
             ),
             Err(Errno::ENOENT) => findings.ok(format!("queue {queue} is free")),

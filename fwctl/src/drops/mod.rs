@@ -159,7 +159,7 @@ fn text(drops: &Drops) -> Vec<String> {
     };
     if drops.untold > 0 {
         lines.push(format!(
-            "more were dropped than could be told of: {} times",
+            "an unknown number of drops was not reported: {} times",
             units::thousands(drops.untold)
         ));
     }

@@ -267,10 +267,7 @@ fn draw_talkers(frame: &mut Frame, area: Rect, view: &View) {
     }
     let missed = match view.talk_missed {
         0 => String::new(),
-        missed => format!(
-            "({} packets came too fast to be told) ",
-            short(missed as f64)
-        ),
+        missed => format!("({} packets missed) ", short(missed as f64)),
     };
     let talkers = &view.talkers_lately;
     let with_name = talkers.iter().any(|talker| talker.name.is_some());

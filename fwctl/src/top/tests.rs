@@ -89,7 +89,7 @@ fn a_screen_of_80_by_24_has_everything() {
         " packets ",
         " queues ",
         " rules (1 to 5 of 5, by rate) ",
-        " top talkers (1.23k packets came too fast to be told) ",
+        " top talkers (1.23k packets missed) ",
         "2001:db8::17",
         " q quit  p pause  s sort  ↑↓ scroll",
     ] {

@@ -181,7 +181,7 @@ pub fn run(
     let new = match Unit::of(&old)? {
         Some(unit) if !given.is_empty() => {
             let text = format!(
-                "the arguments of {} stand in its unit: change them there",
+                "the arguments of {} are in its unit: change them there",
                 unit.name
             );
             return Err(Failure::new(Exit::Usage, text));

@@ -133,6 +133,6 @@ pub fn run(program: &Program, orders: &mut Orders, socket: &Path) -> Result<(), 
     let last = said.lines().last().unwrap_or("it said nothing");
     let said = last_error(&said).unwrap_or(last);
     Err(refused(format!(
-        "{shown} does not start, the old firewall goes on: {said}"
+        "{shown} does not start, the old firewall stays: {said}"
     )))
 }

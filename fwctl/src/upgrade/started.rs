@@ -207,7 +207,7 @@ impl Started {
         while Instant::now() < end {
             if let Some(ended) = self.ended() {
                 return Err(refused(format_args!(
-                    "the new firewall {ended}, the old one (pid {old}) goes on: {}",
+                    "the new firewall {ended}, the old one (pid {old}) stays: {}",
                     self.words()
                 )));
             }

@@ -159,7 +159,7 @@ impl Unit {
             Some(text) if !text.is_empty() => return Err(refused(text)),
             _ => {
                 return Err(refused(format_args!(
-                    "{}: {line}: journalctl --unit {} may tell why",
+                    "{}: {line}: journalctl --unit {} may show the reason",
                     self.name, self.name
                 )))
             }
@@ -170,7 +170,8 @@ impl Unit {
         match is_main && program.runs_as(&new) {
             true => Ok(new),
             false => Err(refused(format_args!(
-                "{}: pid {} is not what systemd was to start: journalctl --unit {} may tell why",
+                "{}: pid {} is not the process that systemd started for the upgrade: journalctl \
+                 --unit {} may show the reason",
                 self.name, new.pid, self.name
             ))),
         }

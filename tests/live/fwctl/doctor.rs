@@ -105,7 +105,7 @@ fn not_served() -> anyhow::Result<()> {
         "-A OUTPUT -p udp -j NFQUEUE --queue-num 7",
     )?;
     let found = Found::of(&doctor(&namespace, &[])?, 1)?;
-    let cure = found.cure("warning", "nobody serves queue 7 of")?;
+    let cure = found.cure("warning", "no process serves queue 7 of")?;
     // The cure is one: it is run here.
     let command = cure.strip_prefix("sudo ").context(cure.clone())?;
     let words: Vec<&str> = command.split_whitespace().collect();
@@ -335,7 +335,7 @@ fn two_queues() -> anyhow::Result<()> {
     found.cure("ok", &format!("queue 0 has a rule: \"iptables: {whole}"))?;
     found.cure("ok", &format!("queue 1 has a rule: \"iptables: {whole}"))?;
     found
-        .cure("note", "nobody serves queues 0 to 1 of ")
+        .cure("note", "no process serves queues 0 to 1 of ")
         .map(drop)
 }
 

@@ -119,7 +119,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     let place_of_it = format!("{}:3:3: ", place.policy);
     place.fwctl(&["reload"])?.error(4, &place_of_it)?;
     let said = place.fwctl(&["status"])?;
-    check_has(said.code(0)?, "failed, the old policy goes on: ")?;
+    check_has(said.code(0)?, "failed, the old policy stays: ")?;
     let object = place.fwctl(&["status", "--json"])?.object()?;
     ensure!(object["policy"]["generation"] == 2, "{object}");
     broken_expectation(&place)

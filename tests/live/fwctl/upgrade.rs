@@ -283,7 +283,7 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     let upgrade = |binary: &str| place.fwctl(&["upgrade", binary]);
     upgrade("/no/such/binary")?.error(2, "No such file or directory")?;
     upgrade(&place.policy)?.error(2, "is no program")?;
-    upgrade("/bin/true")?.error(4, "the old firewall goes on")?;
+    upgrade("/bin/true")?.error(4, "the old firewall stays")?;
     let script = place.folder.write("script", "#!/bin/sh\n")?;
     fs::set_permissions(&script, Permissions::from_mode(0o755))?;
     upgrade(&script)?.error(4, "is it a firewall for this machine?")?;
@@ -291,7 +291,7 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     // The new one's message about the policy is passed on.
     let binary = installed(&place.folder, twin)?;
     fs::write(&place.policy, "nonsense")?;
-    upgrade(&binary)?.error(4, &format!("goes on: {}:1:1: ", place.policy))?;
+    upgrade(&binary)?.error(4, &format!("stays: {}:1:1: ", place.policy))?;
     let status = place.fwctl(&["status", "--json"])?.object()?;
     ensure!(status["pid"] == place.firewall.pid, "{status}");
     let left = fs::read_dir(place.folder.file(""))?.flatten();

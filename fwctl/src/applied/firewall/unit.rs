@@ -33,7 +33,7 @@ pub fn start(twin: Twin) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::new(
             Exit::Refused,
-            format_args!("{name} did not start: journalctl --unit {name} tells why"),
+            format_args!("{name} did not start: journalctl --unit {name} shows the reason"),
         )),
     }
 }
@@ -44,7 +44,7 @@ pub fn stop(twin: Twin) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::new(
             Exit::Refused,
-            format_args!("{name} can't be stopped: systemctl status {name} tells why"),
+            format_args!("{name} can't be stopped: systemctl status {name} shows the reason"),
         )),
     }
 }
