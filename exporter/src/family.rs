@@ -28,7 +28,7 @@ pub struct Count {
     pub exporter: bool,
 }
 
-/// The metrics but for the counts, in the order in which they are served.
+/// The metrics except the counts, in the order of the output.
 pub static FAMILIES: [Family; 39] = [
     Family {
         name: "build",
@@ -413,7 +413,7 @@ pub static FAMILIES: [Family; 39] = [
     },
 ];
 
-/// The counts, in the order in which they are served after the metrics.
+/// The counts, in the order of the output, after the metrics.
 pub static COUNTS: [Count; 22] = [
     Count {
         name: "reloads",

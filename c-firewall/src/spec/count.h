@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Made by spec/generate from spec/metrics.toml: what is counted for the whole process.
+// Made by spec/generate from spec/metrics.toml: counts of the whole process.
 #ifndef SPEC_COUNT_H
 #define SPEC_COUNT_H
 
@@ -27,7 +27,7 @@ enum count {
     COUNT_COUNT
 };
 
-/// The name of a count: that of the enum, as "reloads_failed".
+/// Returns the name of a count: that of the enum, as "reloads_failed".
 const char *counts_name(enum count count);
 
 #endif

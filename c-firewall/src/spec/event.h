@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Made by spec/generate from spec/events.toml: the objects of events' lines, and the program's own
-// events.
+// Made by spec/generate from spec/events.toml: the objects in lines of events, and the program's
+// own events.
 #ifndef SPEC_EVENT_H
 #define SPEC_EVENT_H
 
@@ -31,33 +31,33 @@ struct events_names {
     const char *figures[EVENTS_FIGURES_MAX + 1]; // ends with NULL
 };
 
-/// By enum events_kind.
+/// Indexed by enum events_kind.
 extern const struct events_names events_names[EVENTS_KIND_COUNT];
 
-/// A string. Where both are NULL there is none.
+/// A string; absent if both are NULL.
 struct event_string {
     const char *text;
     char *made; // in place of text: freed when it is written
 };
 
-/// A number, or a boolean. Zeroed there is none.
+/// A number, or a boolean; absent if zeroed.
 struct event_number {
     bool known;
     uint64_t value;
 };
 
-/// A number that is known.
+/// Returns a number that is present.
 static inline struct event_number event_number(uint64_t value) {
     return (struct event_number){true, value};
 }
 
-/// The figures of an event. Where values is NULL there are none.
+/// The figures of an event; values is NULL if there are none.
 struct event_figures {
     const char *const *names; // ends with NULL
     const uint64_t *values;
 };
 
-// docs/EVENTS.md describes the members. A pointer to another object is NULL where there is none.
+// docs/EVENTS.md describes the members. A pointer to a missing object is NULL.
 
 /// Each line.
 struct event_line {
@@ -232,7 +232,7 @@ enum event_type {
     EVENT_TYPE_MEMBERS, // that struct: its members stand in place of it
 };
 
-/// A member of an object, and where its struct has it.
+/// A member of an object, and its place in the object's struct.
 struct event_member {
     const char *name; // NULL = there are no more
     enum event_type type;

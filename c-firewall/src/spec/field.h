@@ -160,10 +160,10 @@ struct policy_field_facts {
      UINT64_C(1) << POLICY_DNS_NAME | UINT64_C(1) << POLICY_DNS_NAME_EXISTS |                      \
      UINT64_C(1) << POLICY_DNS_TYPE_FIELD)
 
-/// The facts of a field; a constant table.
+/// Returns the properties of a field; a constant table.
 const struct policy_field_facts *policy_field_facts(enum policy_field field);
 
-/// The name of a type in the language, e.g. "ipv4_addr".
+/// Returns the name of a type in the language, e.g. "ipv4_addr".
 const char *policy_type_name(enum policy_type type);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Made by spec/generate from spec/fields.toml: how fields are written.
+// Made by spec/generate from spec/fields.toml: syntax of the fields.
 #ifndef SPEC_GROUP_H
 #define SPEC_GROUP_H
 
 #include "spec/refused.h"
 
-/// A word that fields begin with, and what follows it.
+/// First word of fields, and the words that follow it.
 struct group {
     const char *word;
     enum parse_where at;
@@ -20,7 +20,7 @@ enum {
 
 extern const struct group group_words[GROUP_COUNT];
 
-/// Fields that are written without a group, too.
+/// Fields that may be written without a group.
 extern const char *const group_alone[GROUP_ALONE_COUNT];
 
 #endif

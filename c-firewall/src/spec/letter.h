@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Made by spec/generate from Unicode's data: the letters beside ASCII's that names are written
-// with.
+// Made by spec/generate from Unicode's data: letters beyond ASCII that names may contain.
 #ifndef SPEC_LETTER_H
 #define SPEC_LETTER_H
 
 #include <stdint.h>
 
-/// Letters in a row, of one canonical combining class (UAX 44).
+/// Consecutive letters of one canonical combining class (UAX 44).
 struct letter_run {
     uint32_t first, last;
     uint8_t class;
 };
 
-/// Capitals, each `step` after the previous one; `offset` makes small letters of them.
+/// Capitals, each `step` after the previous one; `offset` leads to the small letters.
 struct letter_capitals {
     uint32_t first, last, step;
     int32_t offset;
 };
 
-/// Two letters that don't stand together, since a third one stands for them.
+/// Two letters that must not follow one another, since a composed letter exists for them.
 struct letter_pair {
     uint32_t first, second;
 };
@@ -29,10 +28,10 @@ enum {
     LETTER_PAIR_COUNT = 59,
 };
 
-/// By code point.
+/// Sorted by code point.
 extern const struct letter_run letter_runs[LETTER_RUN_COUNT];
 
-/// By code point.
+/// Sorted by code point.
 extern const struct letter_capitals letter_capitals[LETTER_CAPITALS_COUNT];
 
 extern const struct letter_pair letter_pairs[LETTER_PAIR_COUNT];

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Numbers that hold for several options, or beyond them.
+/// Limits that several options share, or that other modules use.
 enum {
     OPTION_BATCH_MAX = 1024,
     OPTION_COPY_BYTES_FAST = 128,
@@ -15,7 +15,7 @@ enum {
     OPTION_SOCKET_BYTES_MAX = 107,
 };
 
-/// The command: the first argument, if it is one of their words.
+/// The command: the first argument, if it is a command's name.
 enum arguments_command {
     ARGUMENTS_RUN,
     ARGUMENTS_CHECK,
@@ -32,7 +32,7 @@ struct command_facts {
     const char *needs; // what they are
 };
 
-/// By enum arguments_command.
+/// Indexed by enum arguments_command.
 extern const struct command_facts command_facts[ARGUMENTS_COMMAND_COUNT];
 
 /// A backend.
@@ -73,8 +73,8 @@ enum options_conntrack {
 /// Log level: messages of this level and of those before it are written.
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG, LOG_LEVEL_COUNT };
 
-/// The options with a meaning of their own, in the order in which their values are looked at: that
-/// of the help text.
+/// The options with a meaning of their own, in the order in which their values are checked, which
+/// is that of the help text.
 enum arguments_option {
     OPTION_QUEUE,
     OPTION_PIN,
@@ -146,25 +146,25 @@ struct option_gone {
 enum { OPTION_GONE_COUNT = 1 };
 extern const struct option_gone option_gone[OPTION_GONE_COUNT];
 
-/// By enum arguments_option.
+/// Indexed by enum arguments_option.
 extern const struct option_facts option_facts[OPTION_COUNT];
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 const char *options_backend_name(enum queue_kind backend);
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 const char *options_profile_name(enum options_profile profile);
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 const char *options_situation_name(enum options_situation situation);
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 const char *options_conntrack_name(enum options_conntrack conntrack);
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 const char *options_log_level_name(enum log_level log_level);
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 const char *options_mode_name(bool mode);
 
 #endif

@@ -37,7 +37,7 @@ enum parse_where {
     PARSE_AT_ASSIGNED,
 };
 
-/// The words of a place, between blanks, and what to do instead.
+/// The words of a place, between blanks, and the advice.
 struct refused {
     enum parse_where at;
     const char *words, *hint;

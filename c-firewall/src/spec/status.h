@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Made by spec/generate from spec/statuses.toml: what reading a packet's headers comes to.
+// Made by spec/generate from spec/statuses.toml: results of decoding a packet's headers.
 #ifndef SPEC_STATUS_H
 #define SPEC_STATUS_H
 
@@ -32,10 +32,10 @@ enum packet_status {
     PACKET_STATUS_COUNT
 };
 
-/// Whether a status stands for a malformed packet.
+/// Returns true if a status means a malformed packet.
 bool packet_is_malformed(enum packet_status status);
 
-/// The status' name in reports, e.g. "tcp-data-offset".
+/// Returns the status' name in reports, e.g. "tcp-data-offset".
 const char *packet_status_name(enum packet_status status);
 
 #endif

@@ -10,7 +10,7 @@ const struct symbol symbols_protocols[] = {
     {"ospf", 89}, {"pim", 103}, {"sctp", 132},  {"udplite", 136}, {NULL, 0},
 };
 
-/// Those that are printed.
+/// Names for printing.
 static const struct symbol protocols_printed[] = {
     {"tcp", 6},  {"udp", 17},       {"udplite", 136}, {"esp", 50},   {"ah", 51},
     {"icmp", 1}, {"ipv6-icmp", 58}, {"dccp", 33},     {"sctp", 132}, {NULL, 0},

@@ -49,10 +49,10 @@ extern const struct symbol symbols_units[];
 /// A table without names.
 extern const struct symbol symbols_none[];
 
-/// The names that a type's values may be written with; a table without names where there are none.
+/// Returns the names for values of a type in the language; an empty table if there are none.
 const struct symbol *symbols_of(enum policy_type type);
 
-/// The names that a type's values are printed with.
+/// Returns the names for printing values of a type.
 const struct symbol *symbols_printed(enum policy_type type);
 
 #endif

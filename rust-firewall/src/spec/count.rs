@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Made by spec/generate from spec/metrics.toml.
-//! What is counted for the whole process.
+//! Counts of the whole process.
 
 /// Counters of events in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub const ALL: [(Count, &str); 19] = [
     (Count::LearnedEvicted, "learned_evicted"),
 ];
 
-/// The name of a count: that of the C twin's enum, as "reloads_failed".
+/// Returns the name of a count: that of the C twin's enum, as "reloads_failed".
 pub fn name(count: Count) -> &'static str {
     ALL.get(count as usize).map_or("", |(_, name)| name)
 }

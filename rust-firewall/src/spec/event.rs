@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Made by spec/generate from spec/events.toml.
-//! The objects of events' lines, and the program's own events.
+//! The objects in lines of events, and the program's own events.
 
 use std::borrow::Cow;
 

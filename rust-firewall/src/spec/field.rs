@@ -321,7 +321,7 @@ pub const TYPES: [(Type, &str); TYPE_COUNT] = [
     (Type::DnsType, "dns_type"),
 ];
 
-/// The facts of a field.
+/// Returns the properties of a field.
 pub fn field_facts(field: Field) -> &'static FieldFacts {
     &FIELDS[field as usize]
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Made by spec/generate from spec/fields.toml.
-//! How fields are written.
+//! Syntax of the fields.
 
 use crate::spec::refused::Where;
 
-/// A word that fields begin with, and what follows it.
+/// First word of fields, and the words that follow it.
 pub struct Group {
     pub word: &'static str,
     pub at: Where,
@@ -29,8 +29,8 @@ pub static GROUPS: [Group; 14] = [
     Group { word: "meta", at: Where::Meta, expected: "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid" },
 ];
 
-/// The group of fields that are written without one, too.
+/// The group of fields that may be written without it.
 pub static META: &Group = &GROUPS[13];
 
-/// Fields that are written without a group, too.
+/// Fields that may be written without a group.
 pub const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Made by spec/generate from Unicode's data.
-//! The letters beside ASCII's that names are written with.
+//! Letters beyond ASCII that names may contain.
 
-/// Letters in a row, of one canonical combining class (UAX 44).
+/// Consecutive letters of one canonical combining class (UAX 44).
 pub struct LetterRun {
     pub first: u32,
     pub last: u32,
     pub class: u8,
 }
 
-/// Capitals, each `step` after the previous one; `offset` makes small letters of them.
+/// Capitals, each `step` after the previous one; `offset` leads to the small letters.
 pub struct LetterCapitals {
     pub first: u32,
     pub last: u32,
@@ -17,7 +17,7 @@ pub struct LetterCapitals {
     pub offset: i32,
 }
 
-/// Two letters that don't stand together, since a third one stands for them.
+/// Two letters that must not follow one another, since a composed letter exists for them.
 pub struct LetterPair {
     pub first: u32,
     pub second: u32,
@@ -40,7 +40,7 @@ const fn pair(first: u32, second: u32) -> LetterPair {
     LetterPair { first, second }
 }
 
-/// By code point.
+/// Sorted by code point.
 #[rustfmt::skip]
 pub const LETTER_RUNS: &[LetterRun] = &[
     run(161, 167, 0), run(169, 169, 0), run(171, 172, 0), run(174, 174, 0), run(176, 177, 0),
@@ -309,7 +309,7 @@ pub const LETTER_RUNS: &[LetterRun] = &[
     run(201552, 210041, 0), run(249856, 261183, 0),
 ];
 
-/// By code point.
+/// Sorted by code point.
 #[rustfmt::skip]
 pub const LETTER_CAPITALS: &[LetterCapitals] = &[
     capitals(192, 214, 1, 32), capitals(216, 222, 1, 32), capitals(256, 302, 2, 1),

@@ -8,7 +8,7 @@ pub const INTERFACE_BYTES_MAX: u32 = 15;
 pub const QUEUES_MAX: u32 = 256;
 pub const SOCKET_BYTES_MAX: u32 = 107;
 
-/// The command: the first argument, if it is one of their words.
+/// The command: the first argument, if it is a command's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsCommand {
     Run,
@@ -173,8 +173,8 @@ pub const SWITCH_COUNT: usize = 2;
 /// All of them in order, with their names as on the command line.
 pub const SWITCH_NAMES: [(bool, &str); SWITCH_COUNT] = [(false, "off"), (true, "on")];
 
-/// The options with a meaning of their own, in the order in which their values are looked at: that
-/// of the help text.
+/// The options with a meaning of their own, in the order in which their values are checked, which
+/// is that of the help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsOption {
     Queue,
@@ -477,7 +477,7 @@ pub const OPTIONS: [OptionFacts; OPTION_COUNT] = [
     },
 ];
 
-/// Options of older releases, with their hyphens: program or option that takes their place, as an order to the user.
+/// Options of older releases, with their hyphens, and the advice which program or option replaces them.
 pub static GONE: [(&str, &str); 1] = [(
     "--metrics",
     "twinwall-exporter --control SOCKET --listen ADDR:PORT serves the metrics",
@@ -488,32 +488,32 @@ pub fn facts(option: ArgumentsOption) -> &'static OptionFacts {
     &OPTIONS[option as usize]
 }
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 pub fn backend_name(backend: QueueKind) -> &'static str {
     BACKEND_NAMES[backend as usize].1
 }
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 pub fn profile_name(profile: OptionsProfile) -> &'static str {
     PROFILE_NAMES[profile as usize].1
 }
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 pub fn situation_name(situation: OptionsSituation) -> &'static str {
     SITUATION_NAMES[situation as usize].1
 }
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 pub fn conntrack_name(conntrack: OptionsConntrack) -> &'static str {
     CONNTRACK_NAMES[conntrack as usize].1
 }
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 pub fn log_level_name(log_level: LogLevel) -> &'static str {
     LOG_LEVEL_NAMES[log_level as usize].1
 }
 
-/// The name of a value, as on the command line.
+/// Returns the name of a value on the command line.
 pub fn mode_name(mode: bool) -> &'static str {
     MODE_NAMES[usize::from(mode)].1
 }

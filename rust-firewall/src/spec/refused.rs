@@ -35,7 +35,7 @@ pub enum Where {
     Assigned,
 }
 
-/// The words of each place, between blanks, and what to do instead.
+/// The words of each place, between blanks, and the advice.
 #[rustfmt::skip]
 pub const REFUSED_WORDS: &[(Where, &str, &str)] = &[
     (Where::File, "delete insert replace reset rename destroy list create update get export import monitor describe", "a policy is loaded whole"),

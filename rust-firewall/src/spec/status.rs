@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Made by spec/generate from spec/statuses.toml.
-//! What reading a packet's headers comes to.
+//! Results of decoding a packet's headers.
 
 /// Result of parsing. All from `Empty` on are malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,12 +70,12 @@ pub const STATUSES: [(PacketStatus, &str); STATUS_COUNT] = [
     (PacketStatus::Icmpv6Short, "icmpv6-short"),
 ];
 
-/// Whether a status stands for a malformed packet.
+/// Returns true if a status means a malformed packet.
 pub fn is_malformed(status: PacketStatus) -> bool {
     status >= PacketStatus::Empty
 }
 
-/// The status' name in reports, e.g. "tcp-data-offset".
+/// Returns the status' name in reports, e.g. "tcp-data-offset".
 pub fn status_name(status: PacketStatus) -> &'static str {
     STATUSES[status as usize].1
 }

@@ -27,7 +27,7 @@ pub const PROTOCOLS: &[Symbol] = &[
     ("udplite", 136),
 ];
 
-/// Those that are printed.
+/// Names for printing.
 const PROTOCOLS_PRINTED: &[Symbol] = &[
     ("tcp", 6),
     ("udp", 17),
@@ -267,7 +267,7 @@ pub const UNITS: &[Symbol] = &[
     ("week", 604800),
 ];
 
-/// The names that a type's values may be written with; none where there are none.
+/// Returns the names for values of a type in the language; empty if there are none.
 pub fn symbols_of(kind: Type) -> &'static [Symbol] {
     match kind {
         Type::InetProto => PROTOCOLS,
@@ -287,7 +287,7 @@ pub fn symbols_of(kind: Type) -> &'static [Symbol] {
     }
 }
 
-/// The names that a type's values are printed with.
+/// Returns the names for printing values of a type.
 pub fn symbols_printed(kind: Type) -> &'static [Symbol] {
     match kind {
         Type::InetProto => PROTOCOLS_PRINTED,
