@@ -10,9 +10,9 @@ use crate::pages::Pages;
 use crate::size::{self, Rotation};
 use crate::twinring;
 
-/// Records packets as pcapng and loses none silently: at the end, and on SIGUSR1, a ledger tells where each went. `capture
-/// pages` says in which pages a ring lies, `capture cost` what a packet costs, `capture bench` reads as a published experiment
-/// did; each has a --help.
+/// Records packets as pcapng, and reports every loss: at the end, and on SIGUSR1, a ledger shows the fate of all
+/// packets. `capture pages` shows the pages of a ring, `capture cost` the cost of a packet, `capture bench` reads like
+/// a published experiment; each has a --help.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(
@@ -24,7 +24,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "NAME", required_unless_present = "nflog", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Vec<String>,
 
-    /// In place of interfaces: what rules log to a group (nft: log group 5), with their prefix as a comment
+    /// In place of interfaces: packets that rules log to a group (nft: log group 5), with their prefix as a comment
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["interface", "backend", "pages", "threads", "follow", "filter", "no_promiscuous"])]
     pub nflog: Option<u16>,
 
@@ -32,11 +32,11 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub write: String,
 
-    /// Begin another file after so many bytes, so long (s, min, h), or both: 1GB,10min
+    /// Begin another file after this size, this time (s, min, h), or both: 1GB,10min
     #[arg(long, value_name = "SIZE,TIME", value_parser = size::rotation)]
     pub rotate: Option<Rotation>,
 
-    /// Keep the last so many of this run's files, remove the others
+    /// Keep this number of the latest files of this run, remove the others
     #[arg(long, value_name = "N", requires = "rotate", value_parser = value_parser!(u32).range(1..))]
     pub keep: Option<u32>,
 
@@ -48,11 +48,11 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT", default_value = "go-on")]
     pub on_full: OnFull,
 
-    /// How packets come
+    /// Source of the packets
     #[arg(long, value_name = "NAME", default_value = "tpacket3")]
     pub backend: Kind,
 
-    /// With --backend afxdp: the host does not get what comes in
+    /// With --backend afxdp: the host does not get the received packets
     #[arg(long)]
     pub take: bool,
 
@@ -68,7 +68,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub threads: u16,
 
-    /// Keep so many bytes of each packet
+    /// Keep this number of bytes of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 
@@ -80,7 +80,7 @@ pub struct Arguments {
     #[arg(long)]
     pub follow: bool,
 
-    /// The user that root becomes once all is open (default: who called sudo, else twinwall, else nobody)
+    /// The user for root to change to once everything is open (default: the user of sudo, else twinwall, else nobody)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 

@@ -22,7 +22,7 @@ pub struct Out {
     file: File,
     /// Bytes written and kept.
     pub bytes: u64,
-    /// Whether it is a regular file; other files can't be truncated.
+    /// True if it is a regular file; other files can't be truncated.
     is_regular: bool,
     /// None: stdout.
     pub path: Option<PathBuf>,

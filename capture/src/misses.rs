@@ -53,7 +53,7 @@ fn processors(text: &str) -> Vec<usize> {
     numbers
 }
 
-/// Whether the error means that the processor lacks the event.
+/// Returns true if the error means that the processor lacks the event.
 fn is_missing(error: &io::Error) -> bool {
     let missing = [libc::ENOENT, libc::ENODEV, libc::EOPNOTSUPP, libc::EINVAL];
     error

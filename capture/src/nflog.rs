@@ -179,7 +179,7 @@ impl Nflog {
         }
     }
 
-    /// Whether sequence numbers are missing before the waiting packet.
+    /// Returns true if sequence numbers are missing before the waiting packet.
     fn is_behind_gap(&mut self) -> bool {
         let sequence = attributes(self.packet()).find(|(kind, _)| *kind == SEQUENCE);
         let Some(number) = sequence.and_then(|(_, value)| word(value)) else {

@@ -69,14 +69,14 @@ pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     })
 }
 
-/// Whether the process may configure the network; false if the network belongs to another user namespace.
+/// Returns true if the process may configure the network; false if the network belongs to another user namespace.
 pub fn has_net_admin() -> bool {
     caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false)
 }
 
-/// Whether only root can change the folder's contents and its path, so that no other user can redirect root: the path has no
-/// links, and root owns each folder. In a parent folder with the sticky bit, such as /tmp, other users can't replace root's
-/// entries.
+/// Returns true if only root can change the folder's contents and its path, so that no other user can redirect root:
+/// the path has no links, and root owns each folder. In a parent folder with the sticky bit, such as /tmp, other users
+/// can't replace root's entries.
 pub fn is_roots(folder: &Path) -> bool {
     let Ok(whole) = std::path::absolute(folder) else {
         return false;

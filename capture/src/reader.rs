@@ -55,7 +55,7 @@ pub struct Shared<'a> {
     pub stop: &'a AtomicBool,
     /// Incremented to request the counts.
     pub asked: &'a AtomicU64,
-    /// Whether to wait for an interface that has gone away.
+    /// True to wait for an interface that has gone away.
     pub follow: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct Reader<'a> {
     pub opening: &'a Opening,
     /// Interface number in the file.
     pub interface: u32,
-    /// Whether this reader prints messages about the interface; one reader per interface does.
+    /// True if this reader prints messages about the interface; one reader per interface does.
     pub tells: bool,
     pub counts: &'a RingCounts,
     pub outbox: Outbox<'a>,

@@ -13,11 +13,11 @@ use crate::twinring::Policy;
 /// Options of a ring without a recording.
 #[derive(Args, Debug)]
 pub struct RingArguments {
-    /// How packets come
+    /// Source of the packets
     #[arg(long, value_name = "NAME", default_value = "tpacket3")]
     pub backend: Kind,
 
-    /// With --backend afxdp: the host does not get what comes in
+    /// With --backend afxdp: the host does not get the received packets
     #[arg(long)]
     pub take: bool,
 
@@ -57,8 +57,8 @@ pub struct CompletionArguments {
     pub shell: Shell,
 }
 
-/// Reads packets as a published experiment did, and tells what is lost: it hashes every byte, and works longer for
-/// each N-th packet. Records nothing.
+/// Reads packets like a published experiment, and reports losses: it hashes every byte, and works longer for each N-th
+/// packet. Records nothing.
 #[derive(Debug, Parser)]
 #[command(name = "capture bench", max_term_width = 100)]
 pub struct BenchArguments {
@@ -73,11 +73,11 @@ pub struct BenchArguments {
     #[arg(long, value_name = "FROM:TO:STEP", default_value = "0", value_parser = delays)]
     pub delay: Delays,
 
-    /// The packets that are followed by a delay: each so many
+    /// Add the delay after each N-th packet
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..))]
     pub every: u32,
 
-    /// How long each factor is measured
+    /// Seconds of measurement for each factor
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..=3600))]
     pub seconds: u32,
 
@@ -85,7 +85,7 @@ pub struct BenchArguments {
     #[arg(long)]
     pub tlb: bool,
 
-    /// In the end, say what a model of this processor's TLB misses (a model: nothing is measured by it)
+    /// At the end, print TLB misses according to a model of this processor (nothing is measured)
     #[arg(long)]
     pub model: bool,
 
@@ -110,7 +110,7 @@ pub struct CostArguments {
     #[command(flatten)]
     pub ring: RingArguments,
 
-    /// How many are measured; three times as many are sent
+    /// Number of measured packets; three times as many are sent
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=10_000_000))]
     pub packets: u32,
 

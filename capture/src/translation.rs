@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Sizes {
     pub first: usize,
     pub second: usize,
-    /// Whether the processor reported them; otherwise they are common values.
+    /// True if the processor reported them; otherwise they are common values.
     pub known: bool,
 }
 

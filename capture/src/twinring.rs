@@ -135,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// Whether the memory belongs to the program.
+    /// Returns true if the memory belongs to the program.
     pub fn is_lent(self) -> bool {
         matches!(self, Policy::Hugetlb | Policy::Both)
     }

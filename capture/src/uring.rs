@@ -41,9 +41,9 @@ pub struct Uring {
     slot_bytes: usize,
     count: usize,
     tail: u16,
-    /// Whether the multishot request is armed in the kernel.
+    /// True if the multishot request is armed in the kernel.
     is_armed: bool,
-    /// Whether a packet found no free buffer.
+    /// True if a packet found no free buffer.
     is_behind: bool,
     error: Option<i32>,
 }

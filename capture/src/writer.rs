@@ -43,7 +43,7 @@ pub struct Plan {
     /// Number of files retained; None: all.
     pub keep: Option<usize>,
     pub zstd: bool,
-    /// Whether a full disk ends the capture.
+    /// True if a full disk ends the capture.
     pub stop_when_full: bool,
 }
 

@@ -51,7 +51,7 @@ impl From<&Options> for Settings {
 }
 
 impl Settings {
-    /// For a policy that the kernel decides by: what no chain sees passes, whatever --default says.
+    /// Returns settings for a policy that the kernel decides by: packets that no chain gets pass, for any --default.
     pub fn of_kernel(options: &Options) -> Settings {
         let mut settings = Settings::from(options);
         settings.decide.default_verdict = Verdict::Accept;
@@ -70,7 +70,7 @@ pub struct Judge<'a> {
     policy: Policy,
     compiled: Compiled,
     settings: DecideSettings,
-    /// Interfaces by numbers from 1, which stand for the host's.
+    /// Interfaces with numbers from 1, in place of the host's.
     interfaces: RefCell<HashMap<String, u32>>,
 }
 

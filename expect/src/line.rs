@@ -35,7 +35,7 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub protocol: NamesProtocol,
-    /// In lower case, without a dot at the end.
+    /// Host in lower case, without a final dot.
     pub host: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ pub struct Expected {
     pub oif: String,
     pub mark: u32,
     pub uid: Option<u32>,
-    /// As a value of `Type::CtState`.
+    /// State as a value of `Type::CtState`.
     pub state: Option<u32>,
     pub shown: Option<Shown>,
     pub verdict: Verdict,
@@ -194,7 +194,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The protocol, and the destination's port where the name tells it.
+    /// Returns the protocol, and the destination's port if the name implies it.
     fn whole(&mut self) -> Result<Protocol, String> {
         let (usual, port) = match self.shown.as_ref().map(|shown| shown.protocol) {
             Some(NamesProtocol::Tls) => (Protocol::Tcp, 443),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The packets that an expectation stands for, as bytes and as the names of their connection.
+//! The packets of an expectation, as bytes and with the names of their connection.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ const TTL: u8 = 64;
 /// A packet of a connection.
 pub struct Packet {
     pub bytes: Vec<u8>,
-    /// As a value of `Type::CtState`.
+    /// State as a value of `Type::CtState`.
     pub state: u32,
     pub names: Names,
 }

@@ -74,13 +74,13 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     })
 }
 
-/// Asks once. The generations of status and rules may differ.
+/// Requests everything once. The generations of status and rules may differ.
 async fn ask_once(path: &Path) -> Result<Answers, String> {
     let stream = UnixStream::connect(path).await;
     let mut stream = BufReader::new(stream.map_err(|error| error.to_string())?);
     let requests = ["status", "stats", "rules"].map(|name| format!("{{\"command\":\"{name}\"}}\n"));
     let requests = requests.concat();
-    // A firewall that refuses has closed its end already, after it has said why.
+    // A firewall that refuses has already closed its end, after sending the reason.
     let written = stream.write_all(requests.as_bytes()).await;
     let status = read(&mut stream).await.map_err(|error| match written {
         Ok(()) => error,
@@ -97,7 +97,7 @@ async fn ask_once(path: &Path) -> Result<Answers, String> {
     })
 }
 
-/// Asks a firewall for all that the metrics are made of. Fails with a sentence.
+/// Requests all data for the metrics from a firewall. Fails with a sentence.
 pub async fn ask(path: &Path) -> Result<Answers, String> {
     let mut tries = 1;
     loop {

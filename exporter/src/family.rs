@@ -24,7 +24,7 @@ pub struct Family {
 pub struct Count {
     pub name: &'static str,
     pub help: &'static str,
-    /// Whether the exporter counts it, not the firewall.
+    /// True if the exporter counts it, not the firewall.
     pub exporter: bool,
 }
 

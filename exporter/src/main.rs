@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The metrics of a firewall for Prometheus: asks the firewall over its control socket, and serves the answers over HTTP. A
-//! program of its own, so that nothing in a firewall listens to the network.
+//! The metrics of a firewall for Prometheus: requests data from the firewall over its control socket, and serves
+//! metrics over HTTP. It is a separate program, so that no part of a firewall listens to the network.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -52,8 +52,8 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Prints why listening failed, with the cure. Returns the exit code: 5 as for a queue with another owner, 2 for an address
-/// that can't be used, else 1.
+/// Prints the reason why listening failed, with the cure. Returns the exit code: 5 as for a queue with another owner, 2
+/// for an address that can't be used, otherwise 1.
 fn fail_listen(address: SocketAddr, error: &std::io::Error) -> ExitCode {
     let (code, text) = match error.kind() {
         ErrorKind::AddrInUse => (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which of the two formats of metrics a client wants, and the older one: Prometheus' text format
-//! 0.0.4, made of OpenMetrics. Pure.
+//! Negotiation of the metrics' format, and the older format: Prometheus' text format 0.0.4, converted from OpenMetrics.
+//! Pure.
 
 use std::fmt::Write;
 
@@ -14,13 +14,13 @@ const TYPES: [(&str, &str, &str); 3] = [
     ("gauge", "", "gauge"),
 ];
 
-/// Whether an Accept header asks for the older format: it names text/plain and not OpenMetrics.
+/// Returns true if an Accept header asks for the older format: it names text/plain and not OpenMetrics.
 pub fn is_wanted(accept: &str) -> bool {
     accept.contains("text/plain") && !accept.contains("application/openmetrics-text")
 }
 
-/// Prints a HELP line with the name of the samples, and a TYPE line. help: what the HELP line has
-/// behind its begin. next: the TYPE line.
+/// Writes a HELP line with the name of the samples, and a TYPE line. help: name and text of the HELP line. next: the
+/// TYPE line.
 fn put_family(out: &mut String, help: &str, next: &str) {
     let (name, help) = help.split_once(' ').unwrap_or((help, ""));
     let found = next.rsplit(' ').next();

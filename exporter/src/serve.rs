@@ -46,9 +46,9 @@ const WORDS_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Text of one snapshot. Readers hold a reference.
 struct Rendering {
-    /// In OpenMetrics.
+    /// Text in OpenMetrics.
     text: Bytes,
-    /// In the older format, if it was asked for.
+    /// Text in the older format, if it was requested.
     plain: OnceLock<Bytes>,
     /// Time until which it is recent enough.
     until: Instant,
@@ -75,7 +75,7 @@ struct Source {
     control: PathBuf,
     renderings: Mutex<Renderings>,
     counts: Counts,
-    /// Whether the firewall did not answer last.
+    /// True if the firewall did not answer the last request.
     silent: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the memory of a process in bytes, if the system tells.
+/// Returns the memory of a process in bytes; None if the system does not report it.
 fn resident_bytes(pid: u64) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("VmRSS:"));
@@ -151,7 +151,7 @@ async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
 /// The text of a rendering, in a format.
 fn text_of(rendering: &Rendering, is_plain: bool) -> Bytes {
     let make_plain = || {
-        // It was a String.
+        // The text was made as a String.
         let text = String::from_utf8_lossy(&rendering.text);
         plain::plain(&text).into()
     };
@@ -225,7 +225,7 @@ async fn serve_connection(stream: TcpStream, source: &Source) {
         .max_buf_size(REQUEST_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let limit = Duration::from_millis(CONNECTION_MS);
-    // Why it ended in time is the client's affair.
+    // The reason for an end in time does not matter here.
     if tokio::time::timeout(limit, &mut connection).await.is_err() {
         // Data on its way to the client is discarded.
         let _ = connection.into_parts().io.inner().set_zero_linger();
@@ -247,7 +247,7 @@ pub async fn serve(listener: TcpListener, control: PathBuf) -> ExitCode {
     });
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return ExitCode::FAILURE;
         };

@@ -64,7 +64,8 @@ fn put_single(encoder: &mut Encoder, family: &Family, value: Option<u64>) -> fmt
     put_value(&mut put_family(encoder, family)?, family.kind, value)
 }
 
-/// Returns the number at a place such as "policy.loaded_ms"; none if it is null or missing. Truth is 1; ms become seconds.
+/// Returns the number at a place such as "policy.loaded_ms"; None if it is null or missing. true is 1; ms are converted
+/// to seconds.
 fn number(object: &Value, place: &str) -> Option<u64> {
     let value = object.pointer(&format!("/{}", place.replace('.', "/")))?;
     let number = value.as_bool().map(u64::from).or_else(|| value.as_u64())?;
@@ -106,7 +107,8 @@ fn put_answered(encoder: &mut Encoder, family: &Family, answers: &Answers) -> fm
     }
 }
 
-/// Writes a family with samples of rules. A rule is identified by its position in its chain, as several may stand on a line.
+/// Writes a family with samples of rules. A rule is identified by its position in its chain, since several may be on
+/// one line.
 fn put_rules(
     encoder: &mut Encoder,
     family: &Family,
@@ -210,7 +212,7 @@ pub fn text(answers: Answers, own: Vec<u64>, resident_bytes: Option<u64>) -> Str
         resident_bytes,
     }));
     let mut text = String::new();
-    // It can't fail: a string takes everything.
+    // It can't fail: writing to a string always succeeds.
     let _ = encode(&mut text, &registry);
     text
 }
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
     use crate::plain;
 
-    /// Reads a vector, with the words that stand for a twin's replaced.
+    /// Reads a vector, with the placeholders of a twin replaced.
     fn vector(name: &str) -> String {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/corpus/vectors/");
         let text = std::fs::read_to_string(format!("{folder}{name}")).expect("a vector");

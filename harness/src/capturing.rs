@@ -78,7 +78,7 @@ pub fn frames(cell: &Cell) -> FramesArguments {
     }
 }
 
-/// Whether the load asks for page sizes. TLB misses are then modelled, and counted where the machine allows.
+/// Returns true if the load asks for page sizes. TLB misses are then modelled, and counted where the machine allows.
 fn asks_for_pages(workload: Workload) -> bool {
     matches!(workload, Workload::Frames | Workload::FramesNeighbour)
 }

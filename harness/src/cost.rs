@@ -67,7 +67,7 @@ fn tasks(pid: u32) -> Result<Vec<std::path::PathBuf>> {
     Ok(entries.flatten().map(|task| task.path()).collect())
 }
 
-/// Whether a thread's state (proc_pid_stat(5), the field after the name in brackets) is one of `states`.
+/// Returns true if a thread's state (proc_pid_stat(5), the field after the name in brackets) is one of `states`.
 fn is_in(task: &Path, states: &[u8]) -> bool {
     let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
     let state = stat

@@ -226,7 +226,7 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     pub figures: Vec<Figure>,
     pub references: Vec<Reference>,
-    /// Whether each firewall gets one more run under strace, to count its system calls.
+    /// True if each firewall gets one more run under strace, to count its system calls.
     pub count_syscalls: bool,
 }
 
@@ -285,7 +285,7 @@ impl fmt::Display for Route {
 }
 
 impl WorkloadPlan {
-    /// Whether only the embedded generator, which makes slices, can make the workload.
+    /// Returns true if only the embedded generator, which makes slices, can make the workload.
     pub fn only_sliced(&self) -> bool {
         self.runner == [RunnerName::Builtin] && self.name.is_traffic()
     }

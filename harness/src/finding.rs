@@ -31,8 +31,8 @@ impl Comparison<'_> {
         self.noise.map(noise_floor)
     }
 
-    /// Whether a difference was shown: the interval excludes 1, and the estimate is further from 1 than two copies of the
-    /// same program were from each other.
+    /// Returns true if a difference was shown: the interval excludes 1, and the estimate is further from 1 than two
+    /// copies of the same program were from each other.
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()

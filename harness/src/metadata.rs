@@ -67,7 +67,7 @@ pub struct Metadata {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     pub commit: String,
-    /// Whether files differed from the commit.
+    /// True if files differed from the commit.
     pub dirty: bool,
 }
 

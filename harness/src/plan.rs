@@ -29,7 +29,7 @@ pub struct Request<'a> {
     pub bin_dir: PathBuf,
     /// The result folder.
     pub out: PathBuf,
-    /// Whether to measure on the machine's own loopback, not in namespaces.
+    /// True to measure on the machine's own loopback, not in namespaces.
     pub host: bool,
     pub resume: bool,
     /// Runner that replaces the experiment's preference.

@@ -46,7 +46,7 @@ pub struct Reading {
 pub struct Ended {
     pub stdout: String,
     pub stderr: String,
-    /// Whether SIGTERM ended the program in time.
+    /// True if SIGTERM ended the program in time.
     pub in_time: bool,
 }
 

@@ -54,7 +54,7 @@ fn arrived() -> Result<u64> {
         .with_context(|| format!("/proc/net/dev: {line}"))
 }
 
-/// Whether a packet socket is open (the table has a header line). Call it in the namespace.
+/// Returns true if a packet socket is open (the table has a header line). Call it in the namespace.
 fn is_heard() -> Result<bool> {
     Ok(fs::read_to_string("/proc/thread-self/net/packet")?
         .lines()

@@ -26,7 +26,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whether it is measured in slices: the preferred runner is the embedded one.
+    /// Returns true if it is measured in slices: the preferred runner is the embedded one.
     pub fn is_sliced(&self) -> bool {
         self.runners[0] == RunnerName::Builtin && self.workload.is_traffic()
     }
@@ -36,7 +36,7 @@ impl Cell {
         self.rounds.unwrap_or(rounds).min(rounds)
     }
 
-    /// Whether a round (counted from 1) includes this load.
+    /// Returns true if a round (counted from 1) includes this load.
     pub fn is_in(&self, round: u32) -> bool {
         self.rounds_of(round) == round
     }

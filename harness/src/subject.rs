@@ -80,7 +80,7 @@ pub enum Kind {
     /// Any other program, by its command line.
     Peer {
         words: Vec<String>,
-        /// Whether it is omitted where its program is not installed.
+        /// True if it is omitted where its program is not installed.
         optional: bool,
         /// Rules that replace those of the load: a file below the repository's root.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,7 +210,7 @@ impl Subject {
         }
     }
 
-    /// Whether it is omitted where its program is missing.
+    /// Returns true if it is omitted where its program is missing.
     pub fn is_optional(&self) -> bool {
         match &self.kind {
             Kind::Peer { optional, .. } => *optional,
@@ -219,7 +219,7 @@ impl Subject {
         }
     }
 
-    /// Whether its system calls can be counted.
+    /// Returns true if its system calls can be counted.
     pub fn is_program(&self) -> bool {
         self.has_firewall() || self.kind == Kind::Exchange
     }
@@ -229,12 +229,12 @@ impl Subject {
         self.kind == Kind::Exchange && own == Some(family)
     }
 
-    /// Whether it is a packet ring in the virtual machine that counts instructions.
+    /// Returns true if it is a packet ring in the virtual machine that counts instructions.
     pub fn is_ring(&self) -> bool {
         self.is_of(RING)
     }
 
-    /// Whether it is a way of a command to the network.
+    /// Returns true if it is a way of a command to the network.
     pub fn is_way(&self) -> bool {
         self.is_of(WAY)
     }

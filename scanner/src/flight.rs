@@ -70,9 +70,9 @@ struct Slot {
     /// The operation timed out and was cancelled.
     expired: bool,
     family: Option<Family>,
-    /// Whether the socket was opened for this target.
+    /// True if the socket was opened for this target.
     fresh: bool,
-    /// Whether the socket has, or had begun, a connection.
+    /// True if the socket has, or had begun, a connection.
     dirty: bool,
     attempts: u8,
     shortages: u8,
@@ -104,9 +104,9 @@ pub struct Flight<'a, E> {
     slowed_ns: u64,
     /// Current time for completions to accumulate.
     gather_ns: u64,
-    /// Whether the kernel reports a refusal again at the next connect.
+    /// True if the kernel reports a refusal again at the next connect.
     keeps_refusals: bool,
-    /// Whether the plan has no more targets.
+    /// True if the plan has no more targets.
     exhausted: bool,
     clock: Instant,
     now_ns: u64,

@@ -29,7 +29,7 @@ impl Matcher {
         })
     }
 
-    /// Whether all expressions match; None without expressions.
+    /// Returns true if all expressions match; None without expressions.
     pub fn matches(&self, answer: &[u8]) -> Option<bool> {
         let all = || self.expressions.iter().all(|one| one.is_match(answer));
         (!self.expressions.is_empty()).then(all)

@@ -14,7 +14,7 @@ const TEMPLATE: &str = "{bar:12} {human_pos}/{human_len} {rate}/s {eta} left {wi
 
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// Whether results go to a terminal, too: probably the same one.
+    /// True if results go to a terminal, too: probably the same one.
     shares: bool,
 }
 

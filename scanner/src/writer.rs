@@ -18,7 +18,7 @@ pub struct Writer<'a> {
     only_matched: bool,
     /// Number of answers that all expressions match.
     pub matched: u64,
-    /// Whether the output was closed: later results are lost.
+    /// True if the output was closed: later results are lost.
     pub is_gone: bool,
     output: Box<dyn Output>,
     to: BufWriter<io::Stdout>,

@@ -25,7 +25,7 @@ pub struct Counter {
     /// Names of a list's counters; empty if this is one counter.
     #[serde(default)]
     pub values: Vec<String>,
-    /// Whether the values are the names of statuses.toml.
+    /// True if the values are the names of statuses.toml.
     #[serde(default)]
     statuses: bool,
     #[serde(default)]
@@ -62,7 +62,7 @@ pub struct Word {
     /// Name in the state that an upgrade hands over.
     pub handover: String,
     pub text: Text,
-    /// Whether the ledger has it.
+    /// True if the ledger has it.
     pub shown: bool,
 }
 

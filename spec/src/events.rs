@@ -37,7 +37,7 @@ pub struct Member {
     pub name: String,
     /// Type, for the templates without the "?".
     pub r#type: String,
-    /// Whether it may be null.
+    /// True if it may be null.
     #[serde(skip_deserializing)]
     pub null: bool,
     /// Object of its type, or whose members it stands for; "" for other types.

@@ -68,7 +68,7 @@ impl Group {
         }
     }
 
-    /// Whether a word is one of its fields.
+    /// Returns true if a word is one of its fields.
     pub fn has(&self, word: &str) -> bool {
         self.fields.iter().any(|field| field == word)
     }

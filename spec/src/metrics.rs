@@ -77,7 +77,7 @@ pub enum MetricType {
 pub struct Count {
     pub name: String,
     pub help: String,
-    /// Whether the exporter counts it, not the firewall.
+    /// True if the exporter counts it, not the firewall.
     #[serde(default)]
     pub exporter: bool,
 }

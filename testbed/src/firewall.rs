@@ -192,7 +192,7 @@ impl Firewall {
         Ok(threads.split_off(others))
     }
 
-    /// Whether all workers sleep in poll: then they have also read overrun reports.
+    /// Returns true if all workers sleep in poll: then they have also read overrun reports.
     pub fn is_idle(&self) -> anyhow::Result<bool> {
         let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
         Ok(self.workers()?.into_iter().all(asleep))
@@ -204,7 +204,7 @@ impl Firewall {
         self.stop()
     }
 
-    /// Whether it still runs.
+    /// Returns true if it still runs.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -338,7 +338,7 @@ fn command_under<A: AsRef<OsStr>>(
     Ok(command)
 }
 
-/// Whether a command line starts a firewall without naming a user.
+/// Returns true if a command line starts a firewall without naming a user.
 fn is_start<A: AsRef<OsStr>>(arguments: &[A]) -> bool {
     let words: Vec<_> = arguments
         .iter()

@@ -87,7 +87,7 @@ pub fn peak_memory_mib(pid: u32) -> anyhow::Result<f64> {
     Ok(kib.with_context(|| format!("{file}: no VmHWM"))? as f64 / 1024.0)
 }
 
-/// Whether every thread of a process is being traced; false if there is no such process.
+/// Returns true if every thread of a process is being traced; false if there is no such process.
 pub fn is_traced(pid: u32) -> bool {
     let Ok(threads) = threads(pid) else {
         return false;
@@ -138,8 +138,8 @@ pub fn sleeps(pid: u32) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Whether a thread sleeps in poll(2) or epoll_wait(2), or in restart_syscall(2), which continues them after a stop; false
-/// if a tracer holds it there.
+/// Returns true if a thread sleeps in poll(2) or epoll_wait(2), or in restart_syscall(2), which continues them after a
+/// stop; false if a tracer holds it there.
 pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     let asleep = state_of(pid, thread).is_ok_and(|state| state == 'S');
     let current = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));

@@ -67,7 +67,7 @@ impl Subject {
         }
     }
 
-    /// Whether its program can be found.
+    /// Returns true if its program can be found.
     pub fn is_there(&self) -> bool {
         let program = &self.words[0];
         let on_path = || {

@@ -59,7 +59,7 @@ struct Text {
 struct Peer {
     name: String,
     command: String,
-    /// Whether the subject is omitted where its program is not installed.
+    /// True if the subject is omitted where its program is not installed.
     #[serde(default)]
     optional: bool,
     /// Rules that replace those of the load: a file below the repository's root.

@@ -46,7 +46,7 @@ impl Arrivals {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether servers must end.
+    /// Returns true if servers must end.
     pub fn over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }

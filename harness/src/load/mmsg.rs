@@ -150,7 +150,7 @@ pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
     Ok(memory_info(socket)?[MEMINFO_DROPS])
 }
 
-/// Whether no datagram waits in this socket's receive buffer.
+/// Returns true if no datagram waits in this socket's receive buffer.
 pub fn is_empty(socket: &UdpSocket) -> io::Result<bool> {
     Ok(memory_info(socket)?[MEMINFO_RECEIVE] == 0)
 }

@@ -90,7 +90,7 @@ pub struct Burst {
     pub latencies: Option<Histogram<u64>>,
 }
 
-/// Whether the subject has no waiting packet left.
+/// True if the subject has no waiting packet left.
 pub type Emptied<'a> = dyn Fn() -> Result<bool> + 'a;
 
 /// Traffic of one subject: its sockets and its server.
@@ -119,7 +119,7 @@ pub fn open(aim: &Aim, place: &Place) -> Result<Box<dyn Traffic>> {
     })
 }
 
-/// Whether [`open`] supports a workload.
+/// Returns true if [`open`] supports a workload.
 pub fn makes(workload: Workload) -> bool {
     use Workload::{TcpConnect, TcpLatency, TcpStream, UdpFlood};
     matches!(workload, TcpStream | TcpLatency | TcpConnect | UdpFlood) || workload.shows_names()

@@ -96,7 +96,7 @@ fn lines_of_input() -> Receiver<String> {
     told
 }
 
-/// Whether the client has ended. Fails if the starter is gone.
+/// Returns true if the client has ended. Fails if the starter is gone.
 fn ended(told: &Receiver<String>) -> Result<bool> {
     match told.try_recv() {
         Ok(_) => Ok(true),

@@ -76,7 +76,7 @@ pub fn connect(address: SocketAddr, at_most: Duration) -> io::Result<TcpStream> 
     Ok(TcpStream::from(socket))
 }
 
-/// Whether a call ended by its time-out or a signal, which is no error.
+/// Returns true if a call ended by its time-out or a signal, which is no error.
 pub fn timed_out(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     // connect(2) under SO_SNDTIMEO ends with EINPROGRESS.

@@ -108,7 +108,7 @@ fn note(data: &Data, cell: &CellName, metric: &str, main: &Column) -> String {
     words
 }
 
-/// Whether some program's traffic is faster than traffic without a program.
+/// Returns true if some program's traffic is faster than traffic without a program.
 fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
     let faster = |subject: &String| {
         let program = data.summary(cell, subject, "cpu_per_packet").is_some();

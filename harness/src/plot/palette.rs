@@ -117,7 +117,7 @@ pub struct Look {
     pub colour: Rgb,
     pub marker: Marker,
     pub dash: Dash,
-    /// Whether the marker is hollow: copies of a subject share its colour.
+    /// True if the marker is hollow: copies of a subject share its colour.
     pub hollow: bool,
 }
 

@@ -260,7 +260,7 @@ fn size_label(workload: &str) -> &'static str {
     }
 }
 
-/// Whether the subject is no copy. A copy shows the noise of a run and would only clutter many lines.
+/// Returns true if the subject is no copy. A copy shows the noise of a run and would only clutter many lines.
 fn original(subject: &str) -> bool {
     !subject.contains('#')
 }

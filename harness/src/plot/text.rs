@@ -24,7 +24,7 @@ pub struct Text {
     pub anchor: Anchor,
     pub bold: bool,
     pub colour: Rgb,
-    /// Whether the text reads upwards.
+    /// True if the text reads upwards.
     pub upright: bool,
 }
 

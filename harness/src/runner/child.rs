@@ -245,7 +245,7 @@ pub fn wait_for_listener(
     Ok(())
 }
 
-/// Whether some TCP socket in this thread's namespace listens on `port`.
+/// Returns true if some TCP socket in this thread's namespace listens on `port`.
 fn listens(port: u16) -> anyhow::Result<bool> {
     for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
         let text = std::fs::read_to_string(table).context(table)?;
@@ -256,8 +256,8 @@ fn listens(port: u16) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Whether a line of /proc/net/tcp is a listener on `port`. Fields: number, local address:port, remote address:port, state,
-/// all but the first in hex. State 0A is TCP_LISTEN (include/net/tcp_states.h).
+/// Returns true if a line of /proc/net/tcp is a listener on `port`. Fields: number, local address:port, remote
+/// address:port, state, all but the first in hex. State 0A is TCP_LISTEN (include/net/tcp_states.h).
 fn is_listener(line: &str, port: u16) -> bool {
     let fields: Vec<&str> = line.split_whitespace().take(4).collect();
     let [_, local, _, "0A"] = fields[..] else {

@@ -32,7 +32,7 @@ pub struct Ethr {
 struct Abilities {
     /// `-dp 2`: two decimal places, a resolution of 0.1 % at 12 Gbit/s instead of 1 %.
     two_places: bool,
-    /// Whether the client starts with a second of the server, so that every row covers a whole second.
+    /// True if the client starts with a second of the server, so that every row covers a whole second.
     aligned: bool,
 }
 

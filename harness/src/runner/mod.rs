@@ -82,19 +82,19 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Whether the subjects are rings or recorders.
+    /// Returns true if the subjects are rings or recorders.
     pub fn is_frames(self) -> bool {
         use Workload::{Frames, FramesDelayed, FramesNeighbour, FramesRing};
         let frames = [Frames, FramesDelayed, FramesRing, FramesNeighbour];
         frames.contains(&self) || self.is_recorded()
     }
 
-    /// Whether recorders write it to a file.
+    /// Returns true if recorders write it to a file.
     pub fn is_recorded(self) -> bool {
         matches!(self, Workload::FramesFile | Workload::FramesFilePaced)
     }
 
-    /// Whether its clients send names: packets of both directions are filtered.
+    /// Returns true if its clients send names: packets of both directions are filtered.
     pub fn shows_names(self) -> bool {
         use Workload::{DnsQuery, HelloStream, TlsConnect, TlsStream};
         matches!(self, TlsConnect | HelloStream | TlsStream | DnsQuery)
@@ -109,12 +109,13 @@ impl Workload {
         }
     }
 
-    /// Whether a runner makes it and a subject filters it.
+    /// Returns true if a runner makes it and a subject filters it.
     pub fn is_traffic(self) -> bool {
         !self.is_exchange() && !self.is_frames()
     }
 
-    /// Whether it is an exchange of messages, which the subject makes itself, and not traffic that a subject filters.
+    /// Returns true if it is an exchange of messages, which the subject makes itself, and not traffic that a subject
+    /// filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{
             Calculator, Call, Dump, DumpGone, DumpInterrupted, DumpSlow, Echo, EchoConnect, Family,
@@ -141,7 +142,7 @@ impl Workload {
         exchanges.contains(&self) || self.is_commands()
     }
 
-    /// Whether a command in a cage, or behind what people use instead, does it.
+    /// Returns true if a command in a cage, or behind what people use instead, does it.
     pub fn is_commands(self) -> bool {
         use Workload::{Download, Request, Start, Upload};
         matches!(self, Start | Request | Download | Upload)

@@ -67,7 +67,7 @@ impl<'a> Lane<'a> {
         self.subject.name()
     }
 
-    /// Whether the subject may fail while the other subjects continue.
+    /// Returns true if the subject may fail while the other subjects continue.
     pub fn is_optional(&self) -> bool {
         self.subject.is_optional()
     }

@@ -161,7 +161,7 @@ row! {
 }
 
 impl PairRow {
-    /// Whether it is an A/A pair: a copy and its original.
+    /// Returns true if it is an A/A pair: a copy and its original.
     pub fn is_of_copies(&self) -> bool {
         original(&self.a) == Some(&self.b)
     }

@@ -99,7 +99,7 @@ fn builder() -> Builder<squeue::Entry, cqueue::Entry> {
     IoUring::builder()
 }
 
-/// Whether this kernel's rings support SO_ERROR queries.
+/// Returns true if this kernel's rings support SO_ERROR queries.
 fn tells_socket_errors() -> bool {
     let try_it = || -> io::Result<bool> {
         let mut ring: IoUring = IoUring::new(4)?;

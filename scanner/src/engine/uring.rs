@@ -49,7 +49,7 @@ pub struct Uring {
     unclear: Vec<(usize, u64)>,
     pending: usize,
     socket_error: bool,
-    /// Whether dissolving a socket ends its pending connect.
+    /// True if dissolving a socket ends its pending connect.
     wakes: bool,
     calls: u64,
     overflows: u64,

@@ -137,7 +137,7 @@ impl Reader<'_> {
         Some(number)
     }
 
-    /// Whether only padding zeros of the last letter are left.
+    /// Returns true if only padding zeros of the last letter are left.
     fn is_at_end(&self) -> bool {
         self.letters.len() == 0 && self.letter & ((1 << self.left) - 1) == 0
     }

@@ -101,7 +101,7 @@ fn span(text: &str) -> Result<Option<Bounds>, String> {
     }
 }
 
-/// Whether the text has digits and dots only: meant as an address, never as a name.
+/// Returns true if the text has digits and dots only: meant as an address, never as a name.
 fn all_numbers(text: &str) -> bool {
     !text.is_empty()
         && text

@@ -89,7 +89,7 @@ pub fn read(wanted: &Wanted) -> Result<Targets> {
 
 #[derive(Default)]
 struct Reader {
-    /// Whether the words are targets, not exclusions.
+    /// True if the words are targets, not exclusions.
     asks: bool,
     ranges: Vec<Range>,
     names: HashMap<Address, String>,
@@ -183,7 +183,7 @@ impl Reader {
     }
 }
 
-/// Whether an address is in fe80::/10 (RFC 4291).
+/// Returns true if an address is in fe80::/10 (RFC 4291).
 fn is_link_local(family: Family, address: u128) -> bool {
     family == Family::V6 && address >> 118 == 0xfe80 >> 6
 }

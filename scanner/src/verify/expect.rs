@@ -19,8 +19,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Whether the policy explains a state. An accepted port may be open or closed: the policy does not determine whether a
-    /// server listens. A port whose answer is dropped is filtered.
+    /// Returns true if the policy explains a state. An accepted port may be open or closed: the policy does not
+    /// determine whether a server listens. A port whose answer is dropped is filtered.
     pub fn meets(&self, state: State) -> bool {
         let heard = |kept: &Option<String>, heard| match kept {
             None => state == heard,
@@ -40,7 +40,7 @@ impl Expected {
         }
     }
 
-    /// Whether the policy drops an answer.
+    /// Returns true if the policy drops an answer.
     pub fn is_kept(&self) -> bool {
         self.syn_ack_kept.is_some() || self.reset_kept.is_some()
     }

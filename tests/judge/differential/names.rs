@@ -89,7 +89,7 @@ fn explain(asker: &Asker, hook: Hook, text: &str) -> anyhow::Result<Result<Vec<V
     Ok(Ok(told))
 }
 
-/// Whether a rule reported an unknown name.
+/// Returns true if a rule reported an unknown name.
 fn is_open(told: &Value) -> bool {
     let rules = told["rules"].as_array();
     rules.is_some_and(|rules| {
@@ -101,9 +101,9 @@ fn is_open(told: &Value) -> bool {
 /// Results of a packet's variants.
 #[derive(Clone, Copy, Default)]
 struct Ways {
-    /// Whether a variant accepts it.
+    /// True if a variant accepts it.
     passes: bool,
-    /// Whether a --fail mode decided a variant: fewer bytes are copied for a policy without names.
+    /// True if a --fail mode decided a variant: fewer bytes are copied for a policy without names.
     failed: bool,
 }
 

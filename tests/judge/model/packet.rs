@@ -353,7 +353,7 @@ impl Extension {
 mod tests {
     use super::*;
 
-    /// Whether the layer 4 checksum is correct, computed independently: the sum over header and data is 0.
+    /// Returns true if the layer 4 checksum is correct, computed independently: the sum over header and data is 0.
     fn layer4_checks(packet: &Packet) -> bool {
         let bytes = packet.bytes();
         let (pseudo, start) = match packet.version {

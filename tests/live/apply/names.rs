@@ -76,7 +76,7 @@ fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a request for a host comes to a server of the namespace.
+/// Returns true if a request for a host comes to a server of the namespace.
 fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
     place.namespace.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -19,7 +19,8 @@ const RINGS: [(&str, u64, u64); 4] = [
     ("ring-both", 16, 16),
 ];
 
-/// Whether the misses fit the model for 10,000 packets of 1,100 bytes and their headers, by the number of entries.
+/// Returns true if the misses fit the model for 10,000 packets of 1,100 bytes and their headers, by the number of
+/// entries.
 fn is_modelled(entries: u64, misses: f64) -> bool {
     match entries {
         16 => misses > 0.0 && misses < 0.001,

@@ -52,7 +52,7 @@ impl Recorded<'_> {
         })
     }
 
-    /// Whether each datagram's number is in the file once, in order.
+    /// Returns true if each datagram's number is in the file once, in order.
     fn is_whole(&self) -> bool {
         let mut rest = self.file.as_slice();
         let whole = (0..COUNT).all(|number| {

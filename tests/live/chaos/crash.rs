@@ -137,7 +137,7 @@ fn again_and_again(twin: Twin) -> anyhow::Result<()> {
         .try_for_each(|firewall| firewall.wait().map(drop))
 }
 
-/// Whether a process other than the firewall, in its network namespace, pauses (clock_nanosleep).
+/// Returns true if a process other than the firewall, in its network namespace, pauses (clock_nanosleep).
 fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
     let place = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = firewall.pid.to_string();

@@ -22,7 +22,7 @@ static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
 static int error, times, buffer;
 static _Thread_local int refused;
 
-/// Whether the command line is "PROGRAM guard ...". Called before the sandbox is active.
+/// True if the command line is "PROGRAM guard ...". Called before the sandbox is active.
 static bool is_guard(void) {
     char line[4096] = {0};
     FILE *file = fopen("/proc/self/cmdline", "r");
@@ -52,7 +52,7 @@ __attribute__((constructor)) static void begin(void) {
     buffer = number_of("REFUSE_BUFFER");
 }
 
-/// Whether to refuse a message, with errno set.
+/// True to refuse a message, with errno set.
 static bool refuse(const void *bytes, size_t length) {
     struct nlmsghdr header;
 

@@ -62,7 +62,7 @@ struct Traffic {
     expected: Vec<u32>,
     arrived: Vec<u32>,
     spoilt: u64,
-    /// Whether the corrupted datagrams arrive, or all others.
+    /// True if the corrupted datagrams arrive, or all others.
     open: bool,
 }
 

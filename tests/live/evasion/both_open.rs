@@ -58,7 +58,8 @@ fn connect(
         .then(|| TcpStream::from(socket)))
 }
 
-/// Whether the server hears what the client says. is_server_first: it sends a SYN before its client does, which the client's kernel refuses.
+/// Returns true if the server hears what the client says. is_server_first: it sends a SYN before its client does, which
+/// the client's kernel refuses.
 fn hears(
     net: &Net,
     [client, server]: Ends,

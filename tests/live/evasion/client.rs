@@ -109,7 +109,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Whether the SYN can be one that a firewall doesn't let pass.
+    /// Returns true if the SYN can be one that a firewall doesn't let pass.
     pub fn is_shown_by_syn(&self) -> bool {
         self.is_multipath || !self.on_syn.is_empty()
     }
@@ -155,7 +155,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Whether a SYN-ACK is for a script's SYN, with some of its data or none.
+/// Returns true if a SYN-ACK is for a script's SYN, with some of its data or none.
 fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
     u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
 }

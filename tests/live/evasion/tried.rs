@@ -103,14 +103,14 @@ pub fn try_all<Job: Sync>(
     })
 }
 
-/// Whether a server was asked for a name from a port.
+/// Returns true if a server was asked for a name from a port.
 fn has_heard(heard: &Heard, port: u16, host: &str) -> bool {
     let heard = heard.lock().expect("no panic");
     let asked = |(from, name): &(u16, String)| *from == port && name.eq_ignore_ascii_case(host);
     heard.iter().any(asked)
 }
 
-/// Whether a server is asked for a name from a port in time.
+/// Returns true if a server is asked for a name from a port in time.
 pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {

@@ -91,7 +91,7 @@ pub fn is_type(line: &Value, kind: &str) -> bool {
     line["event_type"] == kind
 }
 
-/// Whether a line is the program's own event of a kind.
+/// Returns true if a line is the program's own event of a kind.
 pub fn is_own(line: &Value, kind: &str) -> bool {
     is_type(line, "twinwall") && line["twinwall"]["event"] == kind
 }

@@ -83,7 +83,7 @@ impl Scene {
         })
     }
 
-    /// Whether a server outside is asked for a name within a time.
+    /// Returns true if a server outside is asked for a name within a time.
     fn reaches(&self, name: &str, limit: Duration) -> anyhow::Result<bool> {
         let address = VETH_IPV4.1;
         let listener = self

@@ -71,7 +71,7 @@ fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
 /// Number of attempts with two simultaneous clients: on a busy machine they may be further apart than a reply is shared.
 const TRIES: usize = 5;
 
-/// Whether two simultaneous clients get the same bytes, which count one request.
+/// Returns true if two simultaneous clients get the same bytes, which count one request.
 fn is_shared(place: &Place) -> anyhow::Result<bool> {
     let (one, other) = (asker(place)?, asker(place)?);
     let one = thread::spawn(|| rest(one));

@@ -221,7 +221,7 @@ pub fn serve_quic(
     Ok(())
 }
 
-/// Whether a handshake of TLS with the server is complete within a time.
+/// Returns true if a handshake of TLS with the server is complete within a time.
 pub fn completes_tls(
     net: &Net,
     server: IpAddr,
@@ -288,7 +288,7 @@ impl QuicClient {
         }))
     }
 
-    /// Whether so many bytes of the server come within a time.
+    /// Returns true if so many bytes of the server come within a time.
     pub fn fetches(&self, bytes: u64, patience: Duration) -> bool {
         let fetch = async {
             let (mut ask, mut answer) = self.connection.open_bi().await.ok()?;

@@ -69,7 +69,7 @@ fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether curl gets through to a host's address.
+/// Returns true if curl gets through to a host's address.
 fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
     let url = format!("http://{}/", address(host));
     let command = words(&["curl", "-s", "--max-time", "1", &url]);

@@ -218,7 +218,7 @@ pub fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     Ok(resolver)
 }
 
-/// Whether curl gets an answer over TLS from a name's server.
+/// Returns true if curl gets an answer over TLS from a name's server.
 pub fn is_fetched(net: &Net, name: &str) -> anyhow::Result<bool> {
     is_fetched_with(net, name, &[])
 }

@@ -214,7 +214,7 @@ fn normalize(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// Whether the checksum of a RST over IPv4 is correct.
+/// Returns true if the checksum of a RST over IPv4 is correct.
 fn is_checked(packet: &[u8]) -> bool {
     let length = ((packet.len() - 20) as u16).to_be_bytes();
     packet[0] >> 4 != 4
@@ -222,7 +222,7 @@ fn is_checked(packet: &[u8]) -> bool {
         || checksum(&[&packet[12..20], &[0, TCP], &length, &packet[20..]]) == [0, 0]
 }
 
-/// Whether a packet is a response to our packets, and not the kernel's own traffic.
+/// Returns true if a packet is a response to our packets, and not the kernel's own traffic.
 fn is_answer(packet: &[u8]) -> bool {
     let protocol = if packet[0] >> 4 == 4 {
         packet[9]

@@ -125,7 +125,7 @@ fn openings() -> Vec<(String, Opening)> {
     HOSTS.iter().flat_map(of).collect()
 }
 
-/// Whether each client reached the server.
+/// True if each client reached the server.
 type Answers = BTreeMap<String, bool>;
 
 fn ask(net: &Net) -> anyhow::Result<Answers> {

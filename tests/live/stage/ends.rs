@@ -48,14 +48,14 @@ impl Ends {
         Ok(())
     }
 
-    /// Whether bytes of the client come to the server.
+    /// Returns true if bytes of the client come to the server.
     pub fn brings(&mut self, bytes: &[u8]) -> anyhow::Result<bool> {
         self.server.set_read_timeout(Some(QUIET))?;
         self.client.write_all(bytes)?;
         Ok(self.server.read(&mut [0; 4096]).is_ok())
     }
 
-    /// Whether more of them still comes.
+    /// Returns true if more of them still comes.
     pub fn passes(&mut self) -> anyhow::Result<bool> {
         self.brings(b"x")
     }

@@ -60,7 +60,7 @@ impl Talker {
         Ok(self.0.write_all(text.as_bytes())?)
     }
 
-    /// Whether a response arrives in time.
+    /// Returns true if a response arrives in time.
     fn hears(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let mut answer = [0; 4096];
         self.0.set_read_timeout(Some(patience))?;

@@ -89,7 +89,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Whether a datagram reaches an address.
+    /// Returns true if a datagram reaches an address.
     fn is_reached(&self, address: Ipv4Addr) -> anyhow::Result<bool> {
         let to = SocketAddr::from((address, 9999));
         let server = self.bind((address, 9999))?;

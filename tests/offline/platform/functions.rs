@@ -58,7 +58,7 @@ fn exemptions() -> anyhow::Result<Vec<Exemption>> {
     lines.map(exemption).collect()
 }
 
-/// Whether a text matches a pattern, in which `*` is any text.
+/// Returns true if a text matches a pattern, in which `*` is any text.
 fn is_like(text: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => text == pattern,
@@ -101,7 +101,7 @@ fn short_names(name: &str, file: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether a Rust function has one of these names, alone or after its type's.
+/// Returns true if a Rust function has one of these names, alone or after its type's.
 fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
     let of_type = snake(function.scope.rsplit("::").next().unwrap_or_default());
     let long = format!("{of_type}_{}", function.name);

@@ -41,7 +41,7 @@ fn is_pointer(parameter: &str) -> bool {
     parameter.contains(['*', '['])
 }
 
-/// Whether a C parameter is the length of the previous parameter's data.
+/// Returns true if a C parameter is the length of the previous parameter's data.
 fn is_length(before: &str, parameter: &str) -> bool {
     let name = name_of(parameter);
     let is_struct =
@@ -51,7 +51,7 @@ fn is_length(before: &str, parameter: &str) -> bool {
     is_pointer(before) && LENGTHS.contains(&name) && (is_end || is_number) && !is_struct
 }
 
-/// Whether C may write through a parameter.
+/// Returns true if C may write through a parameter.
 fn is_written(parameter: &str) -> bool {
     is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
 }

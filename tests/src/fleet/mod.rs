@@ -61,7 +61,7 @@ impl Drop for Running {
 #[derive(Clone, Default)]
 pub struct Plan {
     pub hosts: usize,
-    /// Whether each host has a firewall on a queue, the twins in turn.
+    /// True if each host has a firewall on a queue, the twins in turn.
     pub twins: bool,
     /// Members of etcd's cluster; 0 means one.
     pub members: usize,
@@ -74,7 +74,7 @@ pub struct Plan {
     pub before: Vec<String>,
     /// Words in front of the agents' commands only; `{}` is the staging folder.
     pub before_agent: Vec<String>,
-    /// Whether agents write numbers for Prometheus, and name an address for them at NUMBERS.
+    /// True if agents write numbers for Prometheus, and name an address for them at NUMBERS.
     pub numbers: bool,
     /// Seconds between an agent's looks; 0 means the product's default.
     pub look: u64,

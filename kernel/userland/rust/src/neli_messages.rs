@@ -49,7 +49,7 @@ pub fn data_of(answer: &Nlmsghdr<u16, Message>) -> Result<usize> {
     Ok(data.nla_payload().as_ref().len())
 }
 
-/// Whether a message is a part of a dump, and not its end.
+/// Returns true if a message is a part of a dump, and not its end.
 pub fn is_part(message: &Nlmsghdr<u16, Message>) -> bool {
     message.nl_flags().contains(NlmF::MULTI)
         && matches!(message.nl_payload(), NlPayload::Payload(part)

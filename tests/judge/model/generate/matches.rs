@@ -7,7 +7,7 @@ use super::super::tree::{Element, Statement};
 use super::pool::pool_value;
 use super::{Context, Generator, Making, Maps};
 
-/// Whether two elements overlap.
+/// Returns true if two elements overlap.
 fn overlap(a: &[Range], b: &[Range]) -> bool {
     a.iter()
         .zip(b)
@@ -15,7 +15,7 @@ fn overlap(a: &[Range], b: &[Range]) -> bool {
 }
 
 impl Generator<'_> {
-    /// Whether a rule with a context can test a field.
+    /// Returns true if a rule with a context can test a field.
     pub(super) fn usable(&self, context: Context, facts: &Facts) -> bool {
         let by_kind = match facts.field {
             Field::CtState => self.profile.ct_state,

@@ -99,7 +99,7 @@ static void forget_freed(void) {
     }
 }
 
-/// Whether the kernel retains nothing, soon after all processes of the fuzzer have ended.
+/// True if the kernel retains nothing, soon after all processes of the fuzzer have ended.
 static bool all_is_given_back(long long before) {
     long long grown = 0, messages = 0, pinned = 0;
 

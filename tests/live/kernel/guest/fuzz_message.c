@@ -36,7 +36,7 @@ static void start(struct actor *actor, uint64_t seed, uint64_t number) {
     *actor = (struct actor){pid, number, now_ns(), false};
 }
 
-/// Whether an actor has ended. It may be killed, but must report no error.
+/// True if an actor has ended. It may be killed, but must report no error.
 static bool ended(struct actor *actor) {
     int status;
 

@@ -26,7 +26,7 @@ extern const struct guest_test message_memory_tests[];
 extern const struct guest_test twinring_tests[];
 extern const struct guest_test fault_tests[];
 
-/// Whether the kernel is a debug kernel: it is slow, and retains freed memory for a while.
+/// True if the kernel is a debug kernel: it is slow, and retains freed memory for a while.
 extern bool guest_debug_kernel;
 
 /// Ends the test's process as failed, with the place and the expectation.
