@@ -78,7 +78,7 @@ fn not_understood(why: impl std::fmt::Display, line: &str) -> Failure {
     Failure::new(
         Exit::Refused,
         format_args!(
-            "the answer is not understood ({why}): are fwctl and the firewall of one version? \
+            "unsupported reply ({why}): use fwctl and firewall of the same version. \
              It begins: {begin}"
         ),
     )
@@ -312,10 +312,14 @@ mod tests {
 
     #[test]
     fn a_refusal_has_the_words_of_the_firewall() {
-        let said = "{\"ok\":false,\"error\":\"user 1000 may not ask: use sudo\"}\n";
+        let said =
+            "{\"ok\":false,\"error\":\"user 1000 may not use the control socket: use sudo\"}\n";
         let failure = failure("refusal", said.as_bytes());
         assert_eq!(failure.exit, Exit::Refused);
-        assert_eq!(failure.text, "user 1000 may not ask: use sudo");
+        assert_eq!(
+            failure.text,
+            "user 1000 may not use the control socket: use sudo"
+        );
     }
 
     #[test]

@@ -91,8 +91,8 @@ impl Event {
             Failure::new(
                 Exit::Refused,
                 format_args!(
-                    "an event is not understood ({error}): are fwctl and the firewall of one \
-                     version? It begins: {begin}"
+                    "unsupported event ({error}): use fwctl and firewall of the same version. \
+                     It begins: {begin}"
                 ),
             )
         })

@@ -30,8 +30,8 @@ pub fn options(status: &Status) -> Result<Options, Failure> {
         Failure::new(
             Exit::Refused,
             format_args!(
-                "the arguments of the running firewall are not understood ({why}): are fwctl and \
-                 the firewall of one version?"
+                "unsupported arguments of the running firewall ({why}): use fwctl and firewall \
+                 of the same version"
             ),
         )
     })

@@ -40,7 +40,7 @@ const COUNTS: [(&str, &str, &str); 8] = [
     ),
     (
         "control_refused",
-        "requests came from users who may not ask",
+        "requests came from users who may not use the control socket",
         "fwctl status  # counts",
     ),
     (
@@ -50,7 +50,7 @@ const COUNTS: [(&str, &str, &str); 8] = [
     ),
     (
         "control_bad",
-        "requests were not understood",
+        "requests were invalid",
         "fwctl status  # counts",
     ),
     (

@@ -304,7 +304,7 @@ fn little_of_lists() -> anyhow::Result<()> {
         .write("list.txt", "*.one.example\nno name here\n")?;
     let output = place.run(&["apply", "--now", &policy])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let doubtful = format!("warning: {list}:2: 1 of 2 lines are none that is read");
+    let doubtful = format!("warning: {list}:2: 1 of 2 lines have an unknown format");
     ensure!(
         output.status.success() && stderr.contains(&doubtful),
         "{stderr}"

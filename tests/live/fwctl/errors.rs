@@ -66,7 +66,10 @@ fn another_user(twin: Twin) -> anyhow::Result<()> {
     fs::set_permissions(&place.socket, fs::Permissions::from_mode(0o666))?;
     let (code, stderr) = status_of_another(&place)?;
     ensure!(code == Some(4), "{code:?}: {stderr}");
-    ensure!(stderr.contains("user 12345 may not ask"), "{stderr}");
+    ensure!(
+        stderr.contains("user 12345 may not use the control socket"),
+        "{stderr}"
+    );
     Ok(())
 }
 

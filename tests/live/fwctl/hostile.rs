@@ -140,7 +140,7 @@ fn text() -> anyhow::Result<()> {
         check_plain(words, &refusing.fwctl(words)?, "error: no ?]0;title")?;
     }
     let other = Scene::new(|_| json!({"ok": ESCAPES}))?;
-    check_plain(&["status"], &other.fwctl(&["status"])?, "is not understood")
+    check_plain(&["status"], &other.fwctl(&["status"])?, "unsupported reply")
 }
 
 const SECRET: &str = "root:secret\n";

@@ -402,7 +402,7 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
     for (arguments, words) in [
         (&["--sandbox", "off"][..], "says that it has no sandbox"),
         (&["--take-over", "/x"], "says that it takes over"),
-        (&["--no-such-option"], "are not understood"),
+        (&["--no-such-option"], "unsupported arguments"),
         (&[&policy], "Permission denied"),
     ] {
         let _stand_in = play("+net_admin", arguments)?;
