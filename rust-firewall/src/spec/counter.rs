@@ -123,7 +123,7 @@ pub struct CounterWord {
     /// Name in the state that an upgrade hands over.
     pub handover: &'static str,
     pub text: CounterText,
-    /// Whether the ledger has it.
+    /// True if the ledger shows it.
     pub shown: bool,
 }
 
