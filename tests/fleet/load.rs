@@ -106,7 +106,8 @@ pub fn run(count: usize) -> anyhow::Result<Run> {
         agents.push(Running(command.spawn()?));
     }
     until("all agents to be there", PATIENCE, || {
-        Ok(alive(&place)? == count)
+        // While all start, etcd may answer late.
+        Ok(alive(&place).is_ok_and(|there| there == count))
     })?;
     let started = begun.elapsed().as_secs_f64();
     eprintln!("{count} agents are there after {started:.1} s");

@@ -73,11 +73,14 @@ fn test(arguments: &Arguments) -> anyhow::Result<()> {
     let mut runs: Vec<Run> = Vec::new();
     for count in &arguments.hosts {
         runs.push(hosts::run(*count, arguments.pushes)?);
+        // A later run that fails does not take this one's figures with it.
+        report::write(&arguments.out, &runs)?;
     }
     if arguments.agents > 0 {
         runs.push(load::run(arguments.agents)?);
+        report::write(&arguments.out, &runs)?;
     }
-    report::write(&arguments.out, &runs)
+    Ok(())
 }
 
 fn run() -> anyhow::Result<()> {
