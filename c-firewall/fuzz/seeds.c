@@ -72,6 +72,13 @@ static void write_names(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
+static void write_server(const char *folder, const struct vector *vector) {
+    FILE *file = create(folder, "server", vector->name);
+
+    fwrite(vector->bytes, 1, vector->length, file);
+    fclose(file);
+}
+
 /// Writes pairs of hexadecimal digits as bytes.
 static void write_hex(const char *digits, FILE *file) {
     unsigned int byte;
@@ -154,6 +161,7 @@ int main(int argc, char **argv) {
     write_all(argv[1], "names", "names-dns.txt", write_names);
     write_all(argv[1], "names", "names-quic.txt", write_names);
     write_all(argv[1], "names", "names-answer.txt", write_names);
+    write_all(argv[1], "server", "server.txt", write_server);
     write_lines(argv[1], "handover.txt", "state ", 0);
     write_lines(argv[1], "handover-memory.txt", "rules ", 1);
     write_lines(argv[1], "handover-memory.txt", "connections ", 3);

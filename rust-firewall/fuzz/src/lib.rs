@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the fuzz targets share.
 
+pub mod content;
 pub mod guarded;
+pub mod server;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Model of a TCP server, as Linux has it, as far as it concerns what the server reads.
+#ifndef SERVER_H
+#define SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "content.h"
+
+enum {
+    SERVER_FIN = 1,
+    SERVER_SYN = 2,
+    SERVER_RST = 4,
+    SERVER_ACK = 16,
+    SERVER_URG = 32,
+    SERVER_BYTES = 2 * CONTENT_BYTES,
+};
+
+/// Properties of a server, in a byte of which the first two bits are the content's kind.
+enum server_property {
+    SERVER_LAST_WINS = 4, // of bytes for one place, those that came last are kept
+    SERVER_COOKIES = 8,   // another SYN takes the place of one that is not acknowledged
+    SERVER_FAST_OPEN = 16,
+};
+
+enum server_state { SERVER_LISTENS, SERVER_ASKED, SERVER_OPEN };
+
+/// A server's end of one pair of ports.
+struct server {
+    enum server_state state;
+    uint8_t properties;
+    enum content_kind kind;
+    uint32_t base; // sequence number of the client's SYN
+    uint32_t own;  // sequence number of the server's SYN
+    uint32_t next; // number of received bytes without a gap
+    uint8_t bytes[SERVER_BYTES];
+    bool has[SERVER_BYTES];
+};
+
+/// Contents of a TCP segment.
+struct sent {
+    uint8_t flags;
+    uint32_t sequence;
+    uint32_t acknowledged;
+    const uint8_t *data;
+    uint32_t length;
+};
+
+/// Creates a server.
+struct server server_make(uint8_t properties);
+
+/// Receives a segment. own: sequence number of the server's SYN, if it answers one.
+/// - Returns true if the server answers, with the answer in *answer.
+bool server_receive(struct server *server, const struct sent *sent, uint32_t own,
+                    struct sent *answer);
+
+/// Returns true if the server has received what asks for the denied name.
+bool server_is_asked_for_denied(const struct server *server);
+
+#endif

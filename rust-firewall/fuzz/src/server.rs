@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Model of a TCP server, as Linux has it, as far as it concerns what the server reads.
+
+use rust_firewall::names::body::NamesBody;
+use rust_firewall::names::{client, dns, hello, http, Names, NamesProtocol, NamesState};
+
+use crate::content::{self, ContentKind, KINDS};
+
+pub const FIN: u8 = 1;
+pub const SYN: u8 = 2;
+pub const RST: u8 = 4;
+pub const ACK: u8 = 16;
+pub const URG: u8 = 32;
+const BYTES: usize = 2 * content::BYTES;
+
+// Properties of a server, in a byte of which the first two bits are the content's kind.
+/// Of bytes for one place, those that came last are kept.
+const LAST_WINS: u8 = 4;
+/// Another SYN takes the place of one that is not acknowledged.
+const COOKIES: u8 = 8;
+const FAST_OPEN: u8 = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServerState {
+    Listens,
+    Asked,
+    Open,
+}
+
+/// A server's end of one pair of ports.
+pub struct Server {
+    state: ServerState,
+    pub properties: u8,
+    pub kind: ContentKind,
+    /// Sequence number of the client's SYN.
+    base: u32,
+    /// Sequence number of the server's SYN.
+    own: u32,
+    /// Number of received bytes without a gap.
+    pub next: u32,
+    bytes: [u8; BYTES],
+    has: [bool; BYTES],
+}
+
+/// Contents of a TCP segment.
+#[derive(Clone, Debug, Default)]
+pub struct Sent {
+    pub flags: u8,
+    pub sequence: u32,
+    pub acknowledged: u32,
+    pub data: Vec<u8>,
+}
+
+/// Creates a server.
+pub fn make(properties: u8) -> Server {
+    Server {
+        state: ServerState::Listens,
+        properties,
+        kind: KINDS[usize::from(properties & 3) % KINDS.len()],
+        base: 0,
+        own: 0,
+        next: 0,
+        bytes: [0; BYTES],
+        has: [false; BYTES],
+    }
+}
+
+/// Receives data. Bytes that were read are not replaced.
+fn take(server: &mut Server, sent: &Sent, sequence: u32) {
+    let first = sequence.wrapping_sub(server.base.wrapping_add(1));
+    for (offset, byte) in (0..).map(|place| first.wrapping_add(place)).zip(&sent.data) {
+        let place = offset as usize;
+        if offset < server.next || place >= BYTES {
+            continue;
+        }
+        if !server.has[place] || server.properties & LAST_WINS != 0 {
+            server.bytes[place] = *byte;
+        }
+        server.has[place] = true;
+    }
+    while server.has.get(server.next as usize) == Some(&true) {
+        server.next += 1;
+    }
+}
+
+/// Returns the sequence number behind the received bytes.
+fn expected(server: &Server) -> u32 {
+    server.base.wrapping_add(1 + server.next)
+}
+
+/// Answers with a segment that acknowledges what was received.
+fn say(server: &Server, flags: u8) -> Option<Sent> {
+    let is_later = u32::from(flags & SYN == 0);
+    Some(Sent {
+        flags,
+        sequence: server.own.wrapping_add(is_later),
+        acknowledged: expected(server),
+        data: Vec::new(),
+    })
+}
+
+/// Begins a connection.
+fn begin(server: &mut Server, base: u32, own: u32) {
+    server.state = ServerState::Asked;
+    server.base = base;
+    server.own = own;
+    server.next = 0;
+    server.has = [false; BYTES];
+}
+
+/// Receives a SYN for a connection that has begun.
+fn take_syn(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
+    let is_asked = server.state == ServerState::Asked;
+    if is_asked && sent.sequence == server.base {
+        return say(server, SYN | ACK);
+    }
+    if !is_asked || server.properties & COOKIES == 0 || sent.flags & ACK != 0 {
+        return say(server, ACK);
+    }
+    begin(server, sent.sequence, own);
+    say(server, SYN | ACK)
+}
+
+/// Receives a segment. own: sequence number of the server's SYN, if it answers one. Returns the server's answer, if any.
+pub fn receive(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
+    if server.state == ServerState::Listens {
+        if sent.flags & (SYN | ACK | RST | FIN) != SYN {
+            return None;
+        }
+        begin(server, sent.sequence, own);
+        if server.properties & FAST_OPEN != 0 {
+            take(server, sent, sent.sequence.wrapping_add(1));
+        }
+        return say(server, SYN | ACK);
+    }
+    if sent.flags & RST != 0 {
+        if sent.sequence == expected(server) {
+            server.state = ServerState::Listens;
+        }
+        return None;
+    }
+    if sent.flags & SYN != 0 {
+        return take_syn(server, sent, own);
+    }
+    if sent.flags & ACK == 0 || sent.acknowledged != server.own.wrapping_add(1) {
+        return None;
+    }
+    server.state = ServerState::Open;
+    take(server, sent, sent.sequence);
+    let end = sent.sequence.wrapping_add(sent.data.len() as u32);
+    if sent.flags & FIN != 0 && end == expected(server) {
+        server.state = ServerState::Listens;
+    }
+    match sent.data.is_empty() {
+        true => None,
+        false => say(server, ACK),
+    }
+}
+
+fn is_denied(names: &Names) -> bool {
+    let host = names.host.get(..names.host_length.into());
+    names.state == NamesState::Known && host == Some(content::DENIED.as_bytes())
+}
+
+/// Reads an HTTP request or a DNS query. Returns its number of bytes; 0 if there is none.
+fn read_one(kind: ContentKind, bytes: &[u8], names: &mut Names) -> u64 {
+    if kind == ContentKind::Dns {
+        return dns::framed(bytes, names).1 as u64;
+    }
+    let mut body = NamesBody::default();
+    let is_request = http::begins(bytes) == NamesState::Known
+        && http::read(bytes, false, &mut body, names) == NamesState::Known
+        && names.protocol == NamesProtocol::Http;
+    match is_request {
+        true => u64::from(body.header_bytes) + body.length,
+        false => 0,
+    }
+}
+
+/// Returns true if the server has received what asks for the denied name.
+pub fn is_asked_for_denied(server: &Server) -> bool {
+    let bytes = &server.bytes[..server.next as usize];
+    let mut names = Names::default();
+    if server.kind == ContentKind::Tls {
+        let mut scratch = [0; hello::BYTES_MAX];
+        client::read(bytes, false, &mut scratch, &mut names);
+        return is_denied(&names);
+    }
+    let mut place = 0;
+    while let Some(rest) = bytes.get(place as usize..).filter(|rest| !rest.is_empty()) {
+        let taken = read_one(server.kind, rest, &mut names);
+        if taken == 0 {
+            return false;
+        }
+        if is_denied(&names) {
+            return true;
+        }
+        place += taken;
+    }
+    false
+}
