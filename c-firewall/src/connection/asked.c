@@ -11,7 +11,7 @@ enum {
     HOST_WORDS = (NAMES_HOST_BYTES + 7) / 8,
 };
 
-#define WAIT_NS UINT64_C(10000000000) // how long a question waits
+#define WAIT_NS UINT64_C(10000000000) // time that a query stays pending
 
 struct asked *asked_make(void) {
     struct asked *asked = calloc(1, sizeof *asked);
@@ -23,7 +23,7 @@ struct asked *asked_make(void) {
     return asked;
 }
 
-/// The hash of a question, alike for a query and its answer.
+/// Returns the hash of a question, equal for a query and its answer.
 static uint64_t hash(const struct asked *asked, const struct packet *packet,
                      const struct answer *message) {
     uint64_t words[CONNECTION_KEY_WORDS + 1 + HOST_WORDS] = {0};
@@ -40,7 +40,7 @@ static uint64_t hash(const struct asked *asked, const struct packet *packet,
     return siphash_words(&asked->key, words, CONNECTION_KEY_WORDS + 1 + host_words);
 }
 
-/// The bucket of a hash.
+/// Returns the bucket of a hash.
 static struct asked_question *bucket(struct asked *asked, uint64_t tag) {
     return asked->buckets[tag % ASKED_BUCKETS];
 }
@@ -61,8 +61,9 @@ void asked_note(struct asked *asked, const struct packet *packet, const struct a
     };
 }
 
-/// Whether an answer comes from where a question went to. Where that isn't known, it comes from
-/// elsewhere than the question did, unless that was this host.
+/// Returns true if an answer comes from the interface to which the query was sent. If that
+/// interface is unknown, the answer must come from another interface than the query, unless this
+/// host sent the query.
 static bool is_answer(const struct asked_question *question, const struct connection_input *input) {
     const uint32_t client = question->client_interface, server = question->server_interface;
     const bool is_told =

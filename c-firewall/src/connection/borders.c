@@ -7,11 +7,11 @@
 #include "connection/direction.h"
 #include "connection/table.h"
 
-#define WAIT_NS UINT64_C(120000000000) // how long one is kept without a message
+#define WAIT_NS UINT64_C(120000000000) // time that an entry is kept without a message
 
 void borders_make(struct borders *borders) { borders->key = siphash_draw(); }
 
-/// The hash of a packet's connection, which has one server: its sender, or its receiver.
+/// Returns the hash of a packet's connection. is_servers: the packet comes from the server.
 static uint64_t hash(const struct borders *borders, const struct packet *packet, bool is_servers) {
     uint64_t words[CONNECTION_KEY_WORDS + 1];
     struct connection_key key;
@@ -22,13 +22,13 @@ static uint64_t hash(const struct borders *borders, const struct packet *packet,
     return siphash_words(&borders->key, words, CONNECTION_KEY_WORDS + 1);
 }
 
-/// The bucket of a hash.
+/// Returns the bucket of a hash.
 static struct border *bucket(struct borders *borders, uint64_t tag) {
     return borders->buckets[tag % BORDERS_BUCKETS];
 }
 
-/// State of the connection of a server's packet; NULL if there is none, or the packet comes
-/// from elsewhere.
+/// Returns the state of the connection of a server's packet; NULL if there is none, or the packet
+/// comes from another interface.
 static struct border *find(struct borders *borders, const struct packet *packet,
                            const struct connection_input *input) {
     const uint64_t tag = hash(borders, packet, true);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where the next message of DNS over TCP begins in what a server sends.
+// Borders of DNS messages in a server's TCP stream.
 //
-// Theory of operation: messages keep to no border of segments, and a client chooses where its
-// server cuts them, by its window. So a border is known from the server's SYN-ACK on, and goes on
-// from message to message; a segment's start is none. As of questions a hash is kept, in a table of
-// a fixed size where the oldest makes room. A connection that has none teaches nothing.
+// Theory of operation: messages don't align with segments, and a client influences by its window
+// where the server splits them. So a border is known from the server's SYN-ACK on, and advances
+// from message to message; the start of a segment is not a border. Like for queries, a hash is
+// stored in a table of fixed size, in which the oldest entry is replaced. A connection without an
+// entry teaches no addresses.
 #ifndef CONNECTION_BORDERS_H
 #define CONNECTION_BORDERS_H
 
@@ -23,11 +24,11 @@ enum {
 /// State of a connection.
 struct border {
     uint64_t tag;
-    uint64_t end_ns; // when it is over; 0 = there is none
+    uint64_t end_ns; // expiry time; 0 means that the entry is unused
     uint32_t client_interface;
     uint32_t server_interface;
-    bool is_known; // the server has answered the client's SYN: next is known
-    uint32_t next; // the sequence number of the message's first byte
+    bool is_known; // true if the server has answered the client's SYN, so that `next` is known
+    uint32_t next; // sequence number of the next message's first byte
 };
 
 /// The connections of a worker.
@@ -36,18 +37,18 @@ struct borders {
     struct border buckets[BORDERS_BUCKETS][BORDERS_BUCKET_BORDERS];
 };
 
-/// Makes room for connections, of memory that is 0.
+/// Makes an empty table in zeroed memory.
 void borders_make(struct borders *borders);
 
-/// Begins with a connection, by its client's SYN.
+/// Adds a connection, by its client's SYN.
 void borders_begin(struct borders *borders, const struct packet *packet,
                    const struct connection_input *input);
 
-/// Notes where the next message of a server begins, by a packet of its own.
+/// Stores the start of a server's next message, after one of the server's packets.
 void borders_set(struct borders *borders, const struct packet *packet,
                  const struct connection_input *input, uint32_t next);
 
-/// Sequence number of a server's next message. Returns false if unknown.
+/// Returns the sequence number of a server's next message in *next. Returns false if it is unknown.
 bool borders_next(struct borders *borders, const struct packet *packet,
                   const struct connection_input *input, uint32_t *next);
 

@@ -7,10 +7,11 @@
 #include "connection/table.h"
 
 enum {
-    OFFSET = 12, // of a header of TCP: where it tells its length, in words of 4 bytes
+    OFFSET = 12, // offset of the data offset in a TCP header; it is in words of 4 bytes
 };
 
-/// The bytes of a packet's data. A header that was not copied is taken for the shortest.
+/// Returns the number of bytes of a packet's data. A header that was not copied counts as the
+/// shortest.
 static uint32_t data_bytes(const struct packet *packet) {
     const uint32_t bytes = packet->end > packet->l4_offset ? packet->end - packet->l4_offset : 0;
     uint32_t header = PACKET_UDP_HEADER_BYTES;

@@ -5,11 +5,10 @@
 #include <stddef.h>
 
 enum {
-    UDP_PLACE = 6, // where a header of UDP has its checksum
+    UDP_PLACE = 6, // offset of the checksum in a UDP header
 };
 
-/// The sum of 16-bit words, the first byte of each the higher one; an odd one at the end is
-/// followed by 0.
+/// Returns the sum of big-endian 16-bit words; a final odd byte is padded with 0.
 static uint64_t sum(const uint8_t *bytes, uint32_t length) {
     uint64_t total = 0;
     uint32_t at = 0;

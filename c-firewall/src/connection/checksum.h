@@ -8,9 +8,9 @@
 
 #include "packet/packet.h"
 
-/// Whether a packet's checksum is right, as far as it can be told: what was cut, has none, or is
-/// too long for one is taken as right.
-/// - packet: of TCP or UDP, with its layer 4 header, no fragment.
+/// Returns true if a packet's checksum is correct, or can't be checked: the packet was cut, has no
+/// checksum, or is too long for one.
+/// - packet: TCP or UDP with its layer 4 header, not a fragment.
 /// - size: bytes from its layer 4 header on.
 bool checksum_is_right(const struct packet *packet, uint32_t size);
 

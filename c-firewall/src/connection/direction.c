@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/direction.h"
 
-/// Whether a packet from a source interface can not be that of an end, bound as it is.
+/// Returns true if the interface of an end and the source interface of a packet are known and
+/// differ.
 static bool differs(uint32_t end, uint32_t source) {
     return end != source && end != CONNECTION_INTERFACE_UNKNOWN &&
            source != CONNECTION_INTERFACE_UNKNOWN;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The interface that each end of a connection is bound to: a packet that claims to come from an end
-// and came in elsewhere is not the end's, however well its addresses fit.
+// Interfaces that the ends of a connection are bound to: a packet with an end's address that came
+// in by another interface does not come from that end.
 #ifndef CONNECTION_DIRECTION_H
 #define CONNECTION_DIRECTION_H
 
@@ -12,29 +12,28 @@
 /// Binds both ends of a connection by its client's first packet.
 void direction_bind(struct connection *connection, const struct connection_input *input);
 
-/// Binds the server of a connection by a packet of its own, if the client's first one did not tell
-/// where it went.
+/// Binds the server of a connection by one of its packets, if the client's first packet did not
+/// show the server's interface.
 void direction_bind_server(struct connection *connection, const struct connection_input *input);
 
-/// Whether a packet comes from another interface than the end is bound to that it claims to come
-/// from.
-/// - is_low: it claims to come from the lower one of both ends.
+/// Returns true if a packet comes from another interface than that of its sender's end.
+/// - is_low: the packet claims to come from the lower end.
 bool direction_is_foreign(const struct connection *connection, bool is_low,
                           const struct connection_input *input);
 
-/// Notes the interfaces of a SYN that the server has not answered.
+/// Stores the interfaces of a SYN that the server has not answered.
 void direction_bind_pending(struct connection *connection, const struct connection_input *input);
 
-/// Whether a packet comes from the interface that another one went to, and goes back where that
-/// came from.
-/// - client, server: where the other one came from and went to.
+/// Returns true if a packet comes from the interface to which another packet went, and goes to the
+/// interface from which that packet came.
+/// - client, server: source and sink interface of the other packet.
 bool direction_answers(uint32_t client, uint32_t server, const struct connection_input *input);
 
-/// Whether a packet may answer the SYN that is pending.
+/// Returns true if a packet may answer the pending SYN.
 bool direction_answers_pending(const struct connection *connection,
                                const struct connection_input *input);
 
-/// Binds both ends by the SYN that was pending, now that the server has answered it.
+/// Binds both ends by the pending SYN, which the server has answered.
 void direction_take_pending(struct connection *connection, const struct connection_input *input);
 
 #endif

@@ -48,10 +48,10 @@ void connection_free(struct connections *connections) {
     *connections = (struct connections){0};
 }
 
-/// Whether a packet may be of TCP or UDP: where that isn't known, too.
+/// Returns true if a packet is TCP or UDP, or if its protocol is unknown.
 static bool has_names(const struct packet *packet) {
     const uint8_t protocol = packet->protocol;
-    // The protocols after these are unknown in a later fragment.
+    // In a later fragment the protocols after these headers are unknown.
     const bool is_hidden = packet->version == 6 && packet->later_fragment &&
                            (protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
                             protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_DSTOPTS);

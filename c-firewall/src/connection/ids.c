@@ -9,8 +9,8 @@ enum {
     WORD_BYTES = 8,
 };
 
-/// An id as the key of a connection. That of a packet has the version of IP in its first word,
-/// above any length of an id.
+/// Returns an id as the key of a connection. The first word of a packet's key contains the IP
+/// version, which is larger than any length of an id.
 static struct connection_key key_of(const uint8_t *id, uint8_t bytes) {
     struct connection_key key = {{bytes}};
 
@@ -26,7 +26,7 @@ static struct connection *at(struct connection_table *table, uint32_t slot) {
     return connection_table_at(table, slot);
 }
 
-/// The bucket of an id.
+/// Returns the bucket of an id.
 static uint32_t bucket_of(const struct connection_table *table, const uint8_t *id, uint8_t bytes) {
     const struct connection_key key = key_of(id, bytes);
 
@@ -61,7 +61,7 @@ void connection_ids_add(struct connection_table *table, uint32_t slot, const uin
                         uint8_t bytes) {
     uint32_t *first = &table->id_buckets[bucket_of(table, id, bytes)];
     struct connection *connection = at(table, slot);
-    uint8_t copy[NAMES_QUIC_CONNECTION_BYTES_MAX] = {0}; // id may be the connection's
+    uint8_t copy[NAMES_QUIC_CONNECTION_BYTES_MAX] = {0}; // id may point into the connection
 
     memcpy(copy, id, bytes);
     memcpy(connection->id, copy, sizeof copy);

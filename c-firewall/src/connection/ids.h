@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections of QUIC by the connection id that their clients' Initial packets are opened with.
+// QUIC connections by the connection id that opens their clients' Initial packets.
 //
-// Theory of operation: a server knows a client by this id, whatever address and port the client
-// sends from (RFC 9000, section 5.2). So Initial packets with one id from two places are one
-// handshake, of which neither place shows us all. An id is found by a hash, as a connection is by
-// its ends; one that was given up is remembered as long as they are.
+// Theory of operation: a server identifies a client by this id, not by address and port (RFC 9000,
+// section 5.2). So Initial packets with one id from two places are one handshake, and each place
+// shows only a part of it. An id is found by a hash, like a connection by its ends; an id that was
+// given up is remembered as long as forgotten connections are.
 #ifndef CONNECTION_IDS_H
 #define CONNECTION_IDS_H
 
@@ -13,22 +13,23 @@
 
 #include "connection/types.h"
 
-/// The connection of an id, or CONNECTION_SLOT_NONE.
+/// Returns the connection with an id, or CONNECTION_SLOT_NONE.
 uint32_t connection_ids_find(const struct connection_table *table, const uint8_t *id,
                              uint8_t bytes);
 
-/// Whether an id is that of another connection than one, or of one that was given up lately.
+/// Returns true if an id belongs to another connection than this one, or to one that was given up
+/// recently.
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 
-/// Assigns a connection without an id one, of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes.
+/// Assigns an id of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes to a connection without one.
 void connection_ids_add(struct connection_table *table, uint32_t slot, const uint8_t *id,
                         uint8_t bytes);
 
 /// Unlinks a connection's id, if it has one. Its bytes remain.
 void connection_ids_remove(struct connection_table *table, uint32_t slot);
 
-/// Notes that a connection gives up its id, if it has one, though its server may remember it.
+/// Remembers that a connection gives up its id, if it has one, since its server may still use it.
 void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns);
 
 #endif

@@ -8,18 +8,22 @@
 #define SECOND_NS 1000000000ULL
 
 enum {
-    EXPIRE_MAX = 16,  // connections of a list that are looked at for one packet as over
-    SHARE = 16,       // a list gives room to others if it holds more than this part of the table
-    SAMPLE = 16,      // connections of a list of which the one makes room whose client has most
-    RECLAIM_MAX = 16, // connections that give their memory to another one for one piece of a stream
+    EXPIRE_MAX = 16, // maximum number of connections of a list that expire for one packet
+    SHARE = 16, // a list makes room for other lists if it holds more than this part of the table
+    // Number of oldest connections of a list among which a connection is chosen for eviction, by
+    // its client's share.
+    SAMPLE = 16,
+    // Maximum number of connections that free their memory for one piece of a stream.
+    RECLAIM_MAX = 16,
 };
 
-#define OPENING_NS (120 * SECOND_NS)   // as nf_conntrack_tcp_timeout_syn_sent
-#define KNOWN_NS (432000 * SECOND_NS)  // as nf_conntrack_tcp_timeout_established
-#define DATAGRAMS_NS (180 * SECOND_NS) // as nf_conntrack_udp_timeout_stream was for long
-#define CLOSING_NS (120 * SECOND_NS)   // as nf_conntrack_tcp_timeout_fin_wait
-#define TOUCH_NS SECOND_NS             // what is used comes to the end of its list so often at most
-#define EXPIRE_NS 10000000ULL          // how often it is looked whose time is over
+#define OPENING_NS (120 * SECOND_NS)  // timeout like nf_conntrack_tcp_timeout_syn_sent
+#define KNOWN_NS (432000 * SECOND_NS) // timeout like nf_conntrack_tcp_timeout_established
+// Timeout like the former default of nf_conntrack_udp_timeout_stream.
+#define DATAGRAMS_NS (180 * SECOND_NS)
+#define CLOSING_NS (120 * SECOND_NS) // timeout like nf_conntrack_tcp_timeout_fin_wait
+#define TOUCH_NS SECOND_NS // minimum time between two moves of a connection to the end of its list
+#define EXPIRE_NS 10000000ULL // minimum time between two checks for expired connections
 
 static const enum connection_list lists[CONNECTION_LIST_COUNT] = {
     CONNECTION_OPENING,  CONNECTION_SHOWING,   CONNECTION_SILENT, CONNECTION_CLOSING,
@@ -43,12 +47,12 @@ static uint64_t timeout_ns(const struct connections *connections, enum connectio
     }
 }
 
-/// The oldest connection of a list, or CONNECTION_SLOT_NONE.
+/// Returns the oldest connection of a list, or CONNECTION_SLOT_NONE.
 static uint32_t oldest(const struct connections *connections, enum connection_list list) {
     return connections->table.lists[list].oldest;
 }
 
-/// The number of connections of a list.
+/// Returns the number of connections in a list.
 static uint32_t count_of(const struct connections *connections, enum connection_list list) {
     return connections->table.lists[list].count;
 }
@@ -88,8 +92,8 @@ void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t no
     connection_table_move_to(&connections->table, slot, list, now_ns);
 }
 
-/// Whether what is kept of a connection has the beginning of another query of DNS or request of
-/// HTTP.
+/// Returns true if the stored bytes of a connection contain the beginning of another DNS query or
+/// HTTP request.
 static bool has_begun(const struct connection *connection) {
     const struct stream *stream = &connection->stream;
     const bool goes_on = connection->names.protocol == NAMES_HTTP &&
@@ -102,7 +106,8 @@ static bool has_begun(const struct connection *connection) {
            stream->spans[stream->span_count - 1].end > connection->requests.next;
 }
 
-/// Settles a connection whose server may not have all. A query or request that has begun is lost.
+/// Settles a connection although its server may not have all bytes. A query or request that has
+/// begun is lost.
 static void let_go(struct connections *connections, uint32_t slot, enum connection_cause cause,
                    uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
@@ -117,7 +122,7 @@ static void count_unreadable(struct connections *connections, enum connection_ca
     connections->counts.unreadable[cause]++;
 }
 
-/// Does what follows when a connection's time is over.
+/// Handles the timeout of a connection.
 static void end_of(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     switch (connection_table_at(&connections->table, slot)->list) {
     case CONNECTION_SHOWING:
@@ -154,12 +159,12 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns) {
     }
 }
 
-/// The list whose oldest connection makes room: the first of those in their order that has more
-/// than its share, so that who opens connections without end takes room from few that are known.
+/// Returns the list whose oldest connection makes room: the first list in their order that has more
+/// than its share, so that a client that opens many connections does not evict the few known ones.
 static enum connection_list list_to_evict(const struct connections *connections) {
     const uint32_t share = connections->table.limit / SHARE;
 
-    // There are fewer lists than shares, so in a full table one of them has more.
+    // There are fewer lists than shares, so one list of a full table exceeds its share.
     for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
         if (count_of(connections, lists[i]) > share)
             return lists[i];
@@ -167,14 +172,14 @@ static enum connection_list list_to_evict(const struct connections *connections)
     return CONNECTION_OPENING;
 }
 
-/// Counts that a connection makes room for another one, and takes it out.
+/// Counts an eviction, and removes the connection.
 static void evict(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     connections->counts.evicted[connection_table_at(&connections->table, slot)->list]++;
     abandon(connections, slot, now_ns);
 }
 
-/// The connection that makes room for another one of a client: of the oldest of a list, one whose
-/// client has most. A client that has as many pays with its own oldest one.
+/// Returns the connection to evict for a client: among the oldest of a list, one whose client has
+/// the most. If the client itself has as many, its own oldest connection.
 static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
     struct connection_table *table = &connections->table;
     uint32_t slot = oldest(connections, list_to_evict(connections));
@@ -197,7 +202,7 @@ static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
 }
 
 /// Makes room for another connection of a client.
-/// - place: the client's.
+/// - place: place of the client.
 static void make_room(struct connections *connections, uint32_t place, uint64_t now_ns) {
     if (connection_table_is_full(&connections->table))
         evict(connections, slot_to_evict(connections, place), now_ns);
@@ -261,7 +266,7 @@ void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now
         connection_table_move_to(&connections->table, slot, CONNECTION_CLOSING, now_ns);
 }
 
-/// Says that a packet alone has names in some state.
+/// Returns names in a state for a packet without a connection.
 static struct followed alone(struct connections *connections, enum names_state state) {
     connections->alone.state = state;
     connections->alone.protocol = NAMES_OTHER;
@@ -358,8 +363,8 @@ void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_
         connection_table_move_to(&connections->table, slot, CONNECTION_SHOWING, now_ns);
 }
 
-/// Frees memory of another connection than that of a slot: the oldest one that shows its names is
-/// evicted, else the oldest one that settles is let go. Returns whether there was one.
+/// Frees memory of another connection: evicts the oldest one that is sending its names, otherwise
+/// settles the oldest one that waits for its server. Returns false if there is none.
 static bool reclaim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const uint32_t showing = oldest(connections, CONNECTION_SHOWING);
     const uint32_t settling = oldest(connections, CONNECTION_SETTLING);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What becomes of a connection: from list to list, and out of the table.
+// Life of a connection: moves it from list to list, and removes it from the table.
 #ifndef CONNECTION_LIFETIME_H
 #define CONNECTION_LIFETIME_H
 
@@ -12,77 +12,77 @@
 /// Frees the stored bytes of a client and moves its connection to its final list.
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Remembers a connection that is to be forgotten and that its server may go on with. One of TCP
-/// needs another SYN then, which the server does not answer while it has the connection; of UDP it
-/// must be remembered, and if its SYN had data, which come again with the same SYN.
+/// Remembers a connection that will be forgotten and that its server may continue. TCP needs a new
+/// SYN to continue, which the server does not answer while it has the connection; so only UDP is
+/// remembered, and TCP with data on the SYN, which is repeated with the same SYN.
 void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Expires the connections whose time is over, so many at most.
+/// Handles the timeouts of expired connections, up to a limit.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
 
-/// Adds a connection that the table has not, if need be in the place of another one. Returns its
-/// slot.
-/// - client_low: the client is the lower one of both ends.
-/// - since_ns: when it came to its list, here or in another table, or was used last.
+/// Adds a connection that is not in the table, and evicts another one if the table is full. Returns
+/// its slot.
+/// - client_low: the client is the lower end.
+/// - since_ns: time when it entered its list, here or in another table, or was used last.
 uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
                       bool client_low, enum connection_list list, uint64_t since_ns,
                       uint64_t now_ns);
 
-/// Begins to follow a connection that the table has not.
-/// - client_low: the client is the lower one of both ends.
+/// Begins to follow a connection that is not in the table.
+/// - client_low: the client is the lower end.
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        bool client_low, enum connection_list list, uint64_t now_ns);
 
 /// Removes all connections from the table.
 void lifetime_forget_all(struct connections *connections);
 
-/// Notes that a connection is used.
+/// Records the use of a connection.
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Notes that both ends have opened a connection.
+/// Records that both ends have opened a connection.
 void lifetime_stand(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Notes that an end has closed a connection.
+/// Records that an end has closed a connection.
 void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// A packet whose names are unreadable, whatever is known of its connection.
+/// Returns unreadable names for a packet, whatever the names of its connection are.
 struct followed lifetime_odd(struct connections *connections, enum connection_cause cause);
 
-/// A packet that opens a connection, of which nothing is known.
+/// Returns undecided names for a packet that opens a connection.
 struct followed lifetime_fresh(struct connections *connections);
 
-/// A packet that has no name, and needs no connection.
+/// Returns known, missing names for a packet that needs no connection.
 struct followed lifetime_other(struct connections *connections);
 
-/// Whether all packets of a connection are denied.
+/// Returns true if all packets of a connection are denied.
 bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t generation);
 
-/// A packet with the names of its connection.
+/// Returns the names of a packet's connection.
 struct followed lifetime_named(struct connections *connections, uint32_t slot);
 
-/// Says that a connection's names can't be read, and never will.
+/// Makes the names of a connection unreadable for good.
 struct followed lifetime_unreadable(struct connections *connections, uint32_t slot,
                                     enum connection_cause cause, uint64_t now_ns);
 
-/// Says that a client claimed different bytes for one place: its connection is denied for good.
+/// Denies a connection for good because its client sent different bytes for the same position.
 struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Notes that a policy refused a connection. tells: its ends are to know, which those of TCP can.
+/// Records that a policy refused a connection. tells: its ends are notified if it is TCP.
 void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation, bool tells);
 
-/// Notes that a connection's names are known. What the client sent up to there is kept until its
-/// server has it.
+/// Records that a connection's names are known. The client's bytes up to `decided` are kept until
+/// its server has them.
 void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
                      uint64_t now_ns);
 
-/// Notes that a client has begun to show its names: for so long at most.
+/// Records that a client has begun to send its names, which starts the time limit.
 void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted.
 enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 
-/// Says what became of bytes that were not kept.
+/// Handles bytes of a client that were not stored.
 struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
                                 uint64_t now_ns);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/// State of a connection under the policy of a generation.
+/// Returns the state of a connection for the policy of a generation.
 static enum listed_state state_of(const struct connection *connection, uint64_t generation) {
     if (connection->evasion || (connection->denied == generation && generation != 0))
         return LISTED_DENIED;
@@ -34,7 +34,7 @@ void listing_fill(const struct connections *connections, uint64_t generation, ui
             connection->names.state == NAMES_KNOWN ? &connection->names : &none;
         struct listed *listed = &page->listed[page->count];
 
-        // A slot that is free has no protocol.
+        // A free slot has no protocol.
         if (connection->key.words[0] == 0 || (page->undecided && state != LISTED_UNDECIDED))
             continue;
         *listed = (struct listed){

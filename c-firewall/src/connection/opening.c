@@ -8,15 +8,16 @@
 #include "connection/table.h"
 
 enum {
-    DNS_PORT = 53,       // whose servers are asked by DNS
-    AHEAD_MAX = 1 << 20, // how far a server's segment may lie behind what was seen of it
+    DNS_PORT = 53, // port of DNS servers
+    // Maximum distance of a server's segment before the latest byte from the server.
+    AHEAD_MAX = 1 << 20,
 };
 
 static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// The number of the first byte behind a SYN.
+/// Returns the sequence number of the first byte after a SYN.
 static uint32_t first_of(const struct segment *segment) { return segment->sequence + 1; }
 
 uint32_t opening_begin(struct connections *connections, const struct segment *segment) {
@@ -35,22 +36,23 @@ uint32_t opening_begin(struct connections *connections, const struct segment *se
     return slot;
 }
 
-/// Whether a SYN is the first one of its connection, again.
+/// Returns true if a SYN repeats the first SYN of its connection.
 static bool is_first_again(const struct connection *connection, const struct segment *segment) {
     return !connection->confirmed && segment_is_clients(segment, connection) &&
            first_of(segment) == connection->begun &&
            !direction_is_foreign(connection, segment->is_low, &segment->input);
 }
 
-/// Whether a SYN may be that of another connection. The ends change their roles only once the old
-/// connection is over for both: a client whose SYN was not answered yet answers a SYN itself
-/// (RFC 9293, section 3.5, figure 7), and nothing that its server says alone shows that it was.
+/// Returns true if a SYN may belong to another connection. The ends may change their roles only
+/// when the old connection is over for both: a client whose SYN was not answered yet answers a SYN
+/// itself (RFC 9293, section 3.5, figure 7), and the server's packets alone do not show that it was
+/// answered.
 static bool may_begin(const struct connection *connection, const struct segment *segment) {
     return segment_is_clients(segment, connection) ||
            (connection->closed && opening_is_finished(connection));
 }
 
-/// Whether a server's answer to a SYN is that to the SYN that is pending.
+/// Returns true if a server's answer to a SYN answers the pending SYN.
 static bool answers_pending(const struct connection *connection, const struct segment *segment) {
     return connection->pending && segment->is_low != connection->pending_low &&
            segment->acknowledged == connection->pending_base &&
@@ -89,14 +91,14 @@ bool opening_is_finished(const struct connection *connection) {
            connection->stream.acked >= connection->stream.decided;
 }
 
-/// Notes what the server calls its first byte.
+/// Records the sequence number of the server's first byte.
 static void confirm(struct connection *connection, const struct segment *segment) {
     connection->confirmed = true;
     connection->server_begun = first_of(segment);
     connection->server_end = connection->server_begun + segment->length;
 }
 
-/// A connection takes the place of another one between the same ends, since its SYN was answered.
+/// Replaces a connection by another one between the same ends, whose SYN was answered.
 static struct followed replace(struct connections *connections, uint32_t slot,
                                const struct segment *segment) {
     struct connection *connection = at(connections, slot);
@@ -134,7 +136,7 @@ struct followed opening_answer(struct connections *connections, uint32_t slot,
     const uint32_t distance = segment->acknowledged - connection->begun;
     const bool is_ours = distance == 0 || distance <= stream_prefix(&connection->stream);
 
-    // Both ends have begun, so that either may be the client.
+    // Both ends have sent a SYN, so either may be the client.
     if (connection->crossed && !segment_is_clients(segment, connection))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     if (answers_pending(connection, segment))

@@ -2,7 +2,7 @@
 #include "connection/option.h"
 
 enum {
-    END = 0,  // of all options
+    END = 0,  // end of all options
     NONE = 1, // padding of one byte
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory for what clients have sent, in blocks of one size. Made once; what was never used is not
+// Memory for clients' bytes, in blocks of one size. It is allocated once; unused blocks are never
 // touched.
 #ifndef CONNECTION_POOL_H
 #define CONNECTION_POOL_H
@@ -8,18 +8,18 @@
 
 #include "connection/types.h"
 
-/// Makes a pool of so many bytes, rounded down to blocks. Returns 0, or -ENOMEM with nothing to
+/// Makes a pool of `bytes` bytes, rounded down to blocks. Returns 0, or -ENOMEM with nothing to
 /// free.
 int connection_pool_make(struct connection_pool *pool, uint64_t bytes);
 void connection_pool_free(struct connection_pool *pool);
 
-/// Allocates a block from the pool, with any content; CONNECTION_BLOCK_NONE = there is none.
+/// Allocates a block from the pool, with arbitrary content; CONNECTION_BLOCK_NONE if there is none.
 uint32_t connection_pool_take(struct connection_pool *pool);
 
 /// Frees a block.
 void connection_pool_give(struct connection_pool *pool, uint32_t block);
 
-/// The bytes of a block.
+/// Returns the bytes of a block.
 uint8_t *connection_pool_block(struct connection_pool *pool, uint32_t block);
 
 #endif

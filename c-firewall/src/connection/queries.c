@@ -9,16 +9,17 @@
 #include "names/dns.h"
 
 enum {
-    LENGTH_BYTES = 2,                  // of a message: its length
-    TRIM_BYTES = STREAM_BYTES_MAX / 2, // from so many that are kept on, what the server has is not
+    LENGTH_BYTES = 2, // of a message's length field
+    // Number of kept bytes from which acknowledged bytes are dropped.
+    TRIM_BYTES = STREAM_BYTES_MAX / 2,
 };
 
 static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// The bytes of the message with its length that stands at a place; 0 if it is not whole.
-/// - end: of the bytes that there are.
+/// Returns the length of the message at a place, with its length field; 0 if it is incomplete.
+/// - end: end of the available bytes.
 static uint32_t whole_at(const uint8_t *bytes, uint32_t place, uint32_t end) {
     uint32_t length;
 
@@ -28,7 +29,7 @@ static uint32_t whole_at(const uint8_t *bytes, uint32_t place, uint32_t end) {
     return length <= end - place ? length : 0;
 }
 
-/// Gathers what is there of a stream without a gap. Returns its bytes.
+/// Gathers the bytes of a stream up to its first gap. Returns their number.
 static uint32_t gather(struct connections *connections, uint32_t slot) {
     const struct stream *stream = &at(connections, slot)->stream;
     const uint32_t end = stream_prefix(stream);
@@ -37,8 +38,8 @@ static uint32_t gather(struct connections *connections, uint32_t slot) {
     return end;
 }
 
-/// The end of the last message that ends up to a place.
-/// - end: of what is gathered.
+/// Returns the end of the last message that ends at or before a place.
+/// - end: end of the gathered bytes.
 static uint32_t border(const struct connections *connections, uint32_t place, uint32_t end) {
     uint32_t last = 0, bytes;
 
@@ -47,8 +48,8 @@ static uint32_t border(const struct connections *connections, uint32_t place, ui
     return last;
 }
 
-/// Forgets the queries that the server has acknowledged, of a stream without gaps. What is left
-/// needs no more memory than before.
+/// Drops the queries that the server has acknowledged, from a stream without gaps. The rest needs
+/// no additional memory.
 static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
     const struct stream before = *stream;
@@ -87,7 +88,7 @@ void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now
     stream->acked = acked;
 }
 
-/// Says that the packet at hand can't be judged: its connection is unreadable.
+/// Makes the connection unreadable because the current packet can't be decided.
 static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
     struct connection_queries *queries = &connections->queries;
 
@@ -123,7 +124,7 @@ bool queries_next(struct connections *connections, uint64_t now_ns) {
     return true;
 }
 
-/// Notes that what ends up to a place is decided on with the packet at hand.
+/// Records that the messages up to a place are decided with the current packet.
 static void decide_to(struct connections *connections, uint32_t slot, uint32_t place,
                       uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
@@ -134,7 +135,7 @@ static void decide_to(struct connections *connections, uint32_t slot, uint32_t p
     connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
 }
 
-/// Notes that a packet is judged by no query. grown: more of the stream is there without a gap.
+/// Handles a packet that completes no query. grown: it extended the bytes before the first gap.
 static void note_part(struct connections *connections, uint32_t slot, bool grown, uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
     const uint32_t decided = connection->stream.decided;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The queries of a connection of DNS over TCP, one after the other (RFC 7766, section 6.2.1).
+// Queries of a DNS connection over TCP, one after another (RFC 7766, section 6.2.1).
 //
-// Theory of operation: queries have no borders that segments keep to. So a packet is judged by
-// every query of which it has a byte, as soon as that query is whole, each time that the packet
-// comes by. A packet that fills a gap makes queries whole of which it has nothing; once pieces have
-// come before what stands before them, packets are judged by what stands behind them, too. What is
-// not whole is undecided: the packet that completes it is judged by it.
+// Theory of operation: queries don't align with segments. So a packet is decided by every query of
+// which it contains a byte, once that query is complete, also when the packet is repeated. A packet
+// that fills a gap completes queries of which it contains no byte; after pieces have arrived before
+// their predecessors, packets are decided by the queries after them, too. An incomplete query is
+// undecided: the packet that completes it is decided by it.
 #ifndef CONNECTION_QUERIES_H
 #define CONNECTION_QUERIES_H
 
@@ -15,21 +15,23 @@
 #include "connection/types.h"
 
 enum {
-    QUERIES_MAX = 128, // that a packet is judged by; a connection with more in one is unreadable
+    // Maximum number of queries that decide a packet; a connection with more in one packet is
+    // unreadable.
+    QUERIES_MAX = 128,
 };
 
-/// Moves the stream's start after queries that the server has acknowledged: after all of them or,
-/// if much is kept, behind those that it has acknowledged.
+/// Moves the stream's start after acknowledged queries: after all of them, or, if many bytes are
+/// kept, after those that the server has acknowledged.
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Reads the bytes of a DNS client and moves to the first query of the packet's decision.
-/// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
+/// Reads the bytes of a DNS client and moves to the first query that decides the packet.
+/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
 struct followed queries_take(struct connections *connections, uint32_t slot, uint32_t offset,
                              const uint8_t *data, uint32_t captured, uint32_t length,
                              uint64_t now_ns);
 
-/// Goes to the next query that the packet at hand is judged by: the names of its connection are
-/// those of this query then. Returns whether there is one.
+/// Moves to the next query that decides the current packet, and sets the names of its connection to
+/// those of this query. Returns false if there is none.
 bool queries_next(struct connections *connections, uint64_t now_ns);
 
 #endif

@@ -9,12 +9,12 @@
 #include "connection/table.h"
 #include "names/http.h"
 
-// How far a stream's beginning goes ahead at once: less than half of all sequence numbers, so that
-// what stands before it and what stands behind are told apart.
+// Maximum step of a stream's start: less than half of all sequence numbers, so that positions
+// before and after it are distinguishable.
 #define STEP_BYTES (1U << 30)
 
 enum {
-    STATUS_PLACE = 9, // of a server's first line: its status, of three digits
+    STATUS_PLACE = 9, // place and length of the status in a server's first line
     STATUS_BYTES = 3,
 };
 
@@ -57,7 +57,7 @@ void requests_hear(struct connection *connection, const struct segment *segment)
         memcmp(segment->data, PROTOCOL, sizeof PROTOCOL - 1) != 0)
         return;
     status = segment->data + STATUS_PLACE;
-    // A tunnel of CONNECT begins with any status of success (RFC 9110, section 9.3.6).
+    // A CONNECT tunnel begins with any successful status (RFC 9110, section 9.3.6).
     if (memcmp(status, "101", STATUS_BYTES) == 0 ||
         (status[0] == '2' && connection->names.method_length == 7 &&
          memcmp(connection->names.method, "CONNECT", 7) == 0))
@@ -72,7 +72,7 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
     const uint32_t end = stream_prefix(stream), step = (uint32_t)min(requests->next, STEP_BYTES);
     const uint32_t kept = end > requests->next ? end - step : 0;
 
-    // Bytes after a gap wait until it is filled.
+    // Bytes after a gap wait until the gap is filled.
     if (step == 0 || before.acked == 0 || before.acked < before.decided ||
         (kept_end(stream) > end && kept_end(stream) > requests->next))
         return;
@@ -93,7 +93,7 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
                                  now_ns);
 }
 
-/// Goes behind what is decided on with the packet at hand, and behind the body that follows it.
+/// Moves after the part that the current packet was decided by, and after the body that follows it.
 static void pass(struct connections *connections, uint32_t head_bytes, uint64_t body_bytes,
                  uint64_t now_ns) {
     struct connection_queries *queries = &connections->queries;
@@ -122,7 +122,7 @@ static enum names_state take_chunk(struct connections *connections, const uint8_
     return NAMES_KNOWN;
 }
 
-/// Notes a request that was read, whose host the packet at hand is judged by.
+/// Stores the names of a request that decides the current packet.
 static void note(struct connections *connections, const struct names *names,
                  const struct names_body *body, uint64_t now_ns) {
     const struct connection_queries *queries = &connections->queries;
@@ -132,7 +132,7 @@ static void note(struct connections *connections, const struct names *names,
     connection->names = *names;
     connection->cache = (struct connection_cache){0};
     connection->requests.awaited = body->is_chunked ? REQUESTS_CHUNK : REQUESTS_HEADER;
-    // The server's bytes that answer another request are unknown.
+    // The part of the server's response to another request is unknown.
     connection->may_switch =
         body->switches && is_first && connection->server_end == connection->server_begun;
     if (queries->place + body->header_bytes > queries->counted)
@@ -140,10 +140,10 @@ static void note(struct connections *connections, const struct names *names,
     pass(connections, body->header_bytes, body->length, now_ns);
 }
 
-/// Reads a request. is_read: gets whether there is one, so that the packet at hand is judged by it.
+/// Reads a request. is_read: out: true if there is one, which decides the current packet.
 static enum names_state take_header(struct connections *connections, const uint8_t *bytes,
                                     uint32_t length, uint64_t now_ns, bool *is_read) {
-    uint32_t ends = 0; // of lines that are empty
+    uint32_t ends = 0; // number of bytes of empty lines
     enum names_state state;
     struct names_body body;
     struct names names;
@@ -165,7 +165,7 @@ static enum names_state take_header(struct connections *connections, const uint8
     return state;
 }
 
-/// Says that the packet at hand can't be judged: its connection is unreadable.
+/// Makes the connection unreadable because the current packet can't be decided.
 static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
     const uint32_t slot = connections->queries.slot;
 
@@ -201,7 +201,7 @@ bool requests_next(struct connections *connections, uint64_t now_ns) {
     return false;
 }
 
-/// Reads what is there of a stream from a place on.
+/// Reads the available bytes of a stream from a place on.
 static struct followed read(struct connections *connections, uint32_t slot, uint64_t place,
                             uint64_t now_ns) {
     const struct stream *stream = &at(connections, slot)->stream;
@@ -260,7 +260,7 @@ struct followed requests_take(struct connections *connections, uint32_t slot, ui
         *requests = connection->requests_begun;
         return read(connections, slot, requests->next, now_ns);
     }
-    // Without the end of a line nothing more can be read of a header that has begun.
+    // A header that has begun can't be read further without a line end.
     if (connection->list == CONNECTION_SHOWING && offset <= before &&
         stream_prefix(&connection->stream) == offset + needed &&
         offset + needed < STREAM_BYTES_MAX && requests->awaited == REQUESTS_HEADER &&

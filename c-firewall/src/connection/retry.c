@@ -12,20 +12,20 @@
 
 enum {
     VERSION_1_3 = 0x0304, // the lowest version of TLS that has a retry
-    // Bytes of the server's start: the header of a record and of a handshake message, a version,
+    // Length of the server's start: the headers of a record and of a handshake message, a version,
     // and the server's random bytes.
     HEAD_BYTES = 43,
 };
 
-// Start of a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that
-// are SHA-256 of "HelloRetryRequest".
+// Start of a HelloRetryRequest: a handshake record with a ServerHello, whose random bytes are
+// SHA-256 of "HelloRetryRequest".
 static const uint8_t head[HEAD_BYTES] = {
     0x16, 0,    0,    0,    0,    0x02, 0,    0,    0,    0,    0,    0xcf, 0x21, 0xad, 0x74,
     0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
     0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 };
 
-#define FIXED 0x7fffffff821ULL // by the place of a byte: it is the same in all of them
+#define FIXED 0x7fffffff821ULL // bit mask of the bytes of HEAD that all HelloRetryRequests share
 
 bool retry_can(const struct names *names) {
     return names->state == NAMES_KNOWN && names->protocol == NAMES_TLS &&

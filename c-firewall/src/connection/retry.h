@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whether a server of TLS asks its client for another ClientHello (HelloRetryRequest, RFC 8446,
-// section 4.1.4), and that this names the same.
+// Detection of a TLS server's request for a second ClientHello (HelloRetryRequest, RFC 8446,
+// section 4.1.4), and check that the second has the same names.
 //
-// Theory of operation: a server that asks for another hello serves what that one names. So a name
-// is final once the server's first message is seen to be no such request, or the other hello is
-// there. Until then, what the client sends behind its hello is kept and read, too: it may hold the
-// other hello before the server has asked for it.
+// Theory of operation: a server that requests another ClientHello uses the name in that one. So a
+// name is final once the server's first message is known not to be such a request, or the second
+// ClientHello has arrived. Until then the client's bytes after its ClientHello are kept and read,
+// too: they may contain the second ClientHello before the server has requested it.
 #ifndef CONNECTION_RETRY_H
 #define CONNECTION_RETRY_H
 
@@ -15,17 +15,17 @@
 #include "connection/segment.h"
 #include "connection/types.h"
 
-/// Whether a server may ask for another hello than the one that shows these names.
+/// Returns true if a server may request another ClientHello than the one with these names.
 bool retry_can(const struct names *names);
 
-/// Reads a server's bytes: one that differs from a HelloRetryRequest shows that there is
-/// none.
+/// Reads a server's bytes: a difference from HEAD shows that there is no HelloRetryRequest.
 void retry_hear(struct connection *connection, const struct segment *segment);
 
-/// Moves a connection to its final list if its names can't change any more.
+/// Moves a connection to its final list if its names are final.
 void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Reads what is there behind a hello without a gap: another one must name the same.
+/// Reads the bytes after a ClientHello up to the first gap: a second ClientHello must have the same
+/// names.
 struct followed retry_read(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 #endif

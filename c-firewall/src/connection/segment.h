@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A segment of TCP (RFC 9293, section 3.1) as connections take it in.
+// TCP segments (RFC 9293, section 3.1), parsed for connections.
 #ifndef CONNECTION_SEGMENT_H
 #define CONNECTION_SEGMENT_H
 
@@ -20,28 +20,30 @@ enum {
 /// A segment.
 struct segment {
     struct connection_key key;
-    bool is_low; // it comes from the lower one of both ends
+    bool is_low; // true if it comes from the lower end
     uint16_t source_port;
     uint16_t destination_port;
     uint8_t flags;
-    bool is_multipath; // a SYN that asks for Multipath TCP, or of which this can't be told
+    // True for a SYN with the option of Multipath TCP, or whose options are unknown.
+    bool is_multipath;
     uint32_t sequence;
     uint32_t acknowledged;
     const uint8_t *data;
-    uint32_t captured; // what was copied of its data
-    uint32_t length;   // of its data
+    uint32_t captured; // length of the copied part of its data
+    uint32_t length;   // length of its data
     struct connection_input input;
     uint64_t now_ns;
 };
 
-/// Reads a packet's header; false if it was not copied or is malformed.
+/// Parses a packet's header. Returns false if it was not copied or is malformed.
 bool segment_of(const struct packet *packet, const struct connection_input *input,
                 struct segment *segment);
 
-/// The sequence number of a packet of TCP; false if its header was not copied or is malformed.
+/// Returns the sequence number of a TCP packet in *sequence. Returns false if its header was not
+/// copied or is malformed.
 bool segment_sequence(const struct packet *packet, uint32_t *sequence);
 
-/// Whether a segment comes from the client of its connection.
+/// Returns true if a segment comes from the client of its connection.
 bool segment_is_clients(const struct segment *segment, const struct connection *connection);
 
 #endif

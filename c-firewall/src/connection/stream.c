@@ -9,10 +9,10 @@ static uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/// A part of a stream that lies in one block.
+/// A part of a stream within one block.
 struct chunk {
     uint32_t block;
-    uint32_t start; // in the block
+    uint32_t start; // offset in the block
     uint32_t bytes;
 };
 
@@ -24,7 +24,7 @@ struct stream stream_make(uint32_t base) {
     return stream;
 }
 
-/// The part of a stream from an offset on, up to another one, as far as it lies in one block.
+/// Returns the part of a stream between two offsets, as far as it is in one block.
 static struct chunk chunk_at(uint32_t offset, uint32_t limit) {
     const uint32_t start = offset % CONNECTION_BLOCK_BYTES;
 
@@ -35,13 +35,13 @@ static struct chunk chunk_at(uint32_t offset, uint32_t limit) {
     };
 }
 
-/// The memory of a chunk, whose block the stream has.
+/// Returns the memory of a chunk, whose block the stream has.
 static uint8_t *chunk_memory(const struct stream *stream, struct connection_pool *pool,
                              const struct chunk *chunk) {
     return connection_pool_block(pool, stream->blocks[chunk->block]) + chunk->start;
 }
 
-/// Whether other bytes are kept from an offset on.
+/// Returns true if the stored bytes from an offset on differ.
 static bool differs_at(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                        const uint8_t *bytes, uint32_t length) {
     for (uint32_t done = 0; done < length;) {
@@ -54,7 +54,7 @@ static bool differs_at(const struct stream *stream, struct connection_pool *pool
     return false;
 }
 
-/// Whether other bytes are kept of any part of a piece.
+/// Returns true if the stored bytes differ from any part of a piece.
 static bool differs(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                     const uint8_t *bytes, uint32_t length) {
     for (uint32_t i = 0; i < stream->span_count; i++) {
@@ -67,7 +67,7 @@ static bool differs(const struct stream *stream, struct connection_pool *pool, u
     return false;
 }
 
-/// Writes a piece to its blocks, and takes those that it needs. Returns whether there were as many.
+/// Writes a piece to its blocks, and allocates missing blocks. Returns false if the pool is empty.
 static bool store(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                   const uint8_t *bytes, uint32_t length) {
     for (uint32_t done = 0; done < length;) {
@@ -90,8 +90,7 @@ static void put_span(struct stream_span spans[static CONNECTION_SPANS_MAX + 1], 
     spans[(*count)++] = span;
 }
 
-/// Notes that a piece is there, and joins those that touch it. Returns whether there is room for
-/// it.
+/// Records a stored piece, and joins adjacent pieces. Returns false if there are too many pieces.
 static bool add_span(struct stream *stream, uint32_t start, uint32_t limit) {
     struct stream_span joined = {(uint16_t)start, (uint16_t)limit};
     struct stream_span spans[CONNECTION_SPANS_MAX + 1];

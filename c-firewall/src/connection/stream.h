@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The first bytes of a client, put together from pieces in any order. Two pieces that claim
-// different bytes for one place are told: one of the ends may have taken the other one.
+// First bytes of a client, assembled from pieces in any order. Different bytes for the same
+// position are reported: the server may have accepted the other ones.
 #ifndef CONNECTION_STREAM_H
 #define CONNECTION_STREAM_H
 
@@ -10,28 +10,28 @@
 #include "connection/types.h"
 
 enum {
-    STREAM_BYTES_MAX = NAMES_HELLO_BYTES_MAX, // that are kept of a stream
+    STREAM_BYTES_MAX = NAMES_HELLO_BYTES_MAX, // maximum number of bytes of a stream
 };
 
 /// Result of storing a piece.
 enum stream_put {
     STREAM_KEPT,
-    STREAM_CONFLICT, // other bytes are kept of its place
-    STREAM_GAPS,     // there are more than CONNECTION_SPANS_MAX pieces now
-    STREAM_POOL,     // the pool is empty; it can be tried again
+    STREAM_CONFLICT, // different bytes are stored for its position
+    STREAM_GAPS,     // it would need more than CONNECTION_SPANS_MAX pieces
+    STREAM_POOL,     // the pool is empty; the caller may try again
 };
 
-/// Makes a stream of which nothing is kept.
+/// Makes an empty stream.
 struct stream stream_make(uint32_t base);
 
 /// Stores a piece. Bytes beyond STREAM_BYTES_MAX are dropped.
 enum stream_put stream_put(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                            const uint8_t *bytes, uint32_t length);
 
-/// Bytes from the first one on that are there without a gap.
+/// Returns the number of bytes before the first gap.
 uint32_t stream_prefix(const struct stream *stream);
 
-/// Whether anything is kept beyond what was decided on.
+/// Returns true if bytes are stored after those that the names were read from.
 bool stream_has_more(const struct stream *stream);
 
 /// Joins the stored bytes between two offsets into one piece.

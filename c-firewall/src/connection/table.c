@@ -9,9 +9,9 @@
 #include "connection/stream.h"
 
 enum {
-    IPV4_WORDS = 2, // of the key of IPv4; the others are 0
-    // How long it is remembered that a connection was forgotten; its server may remember for
-    // as long what the client sent.
+    IPV4_WORDS = 2, // of an IPv4 key; the others are 0
+    // Time that a forgotten connection is remembered; its server may remember the client's bytes
+    // that long.
     GRAVE_SECONDS = 120,
     SECOND_NS = 1000000000,
 };
@@ -52,7 +52,7 @@ void connection_table_free(struct connection_table *table) {
     *table = (struct connection_table){0};
 }
 
-/// An address as a number, the first byte the highest.
+/// Returns an address as a number, the first byte is the highest.
 static unsigned __int128 number(const uint8_t *address, uint32_t bytes) {
     uint64_t high, low;
     uint32_t word;
@@ -215,17 +215,17 @@ void connection_table_remove(struct connection_table *table, uint32_t slot) {
     table->free = slot;
 }
 
-/// The second of a time, from 1.
+/// Returns the second of a time, from 1.
 static uint32_t second_of(uint64_t now_ns) { return (uint32_t)(now_ns / SECOND_NS) + 1; }
 
 static bool is_fresh(const struct connection_grave *grave, uint32_t second) {
     return grave->second != 0 && second - grave->second < GRAVE_SECONDS;
 }
 
-/// Notes at a place that a connection was forgotten.
+/// Stores at a place that a connection was forgotten.
 static void dig(struct connection_table *table, uint32_t place, uint32_t tag, uint32_t second) {
     struct connection_grave *grave = &table->graves[place];
-    // Two in one place: any.
+    // Two connections share the place: 0 stands for any.
     const bool is_shared = is_fresh(grave, second) && grave->tag != tag;
 
     *grave = (struct connection_grave){is_shared ? 0 : tag, second};

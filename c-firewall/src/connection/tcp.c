@@ -21,8 +21,8 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Compares what comes again, or comes late, with what was decided on. Where a server may ask for
-/// another hello, what stands behind the first one is read as well.
+/// Compares repeated and late bytes with the bytes that the names were read from. If a server may
+/// request another ClientHello, the bytes after the first are read as well.
 static struct followed take_known(struct connections *connections, uint32_t slot,
                                   const struct segment *segment, uint32_t offset,
                                   const uint8_t *data, uint32_t captured, uint32_t length) {
@@ -51,8 +51,8 @@ static struct followed take_known(struct connections *connections, uint32_t slot
                                                     : followed;
 }
 
-/// Reads what is there of a stream without a gap.
-/// - data: of the segment that came last, from its offset on.
+/// Reads the bytes of a stream before the first gap.
+/// - data: bytes of the latest segment, from its offset on.
 static enum names_state read(struct connections *connections, uint32_t slot, uint32_t offset,
                              const uint8_t *data, uint32_t length) {
     struct connection *connection = at(connections, slot);
@@ -66,9 +66,9 @@ static enum names_state read(struct connections *connections, uint32_t slot, uin
                              &connection->names);
 }
 
-/// Whether what came last leaves undecided what was so.
-/// - before: where what was read ends.
-/// - data: of the segment that came last, from its offset on.
+/// Returns true if the latest bytes leave an undecided connection undecided.
+/// - before: previous end of the read bytes.
+/// - data: bytes of the latest segment, from its offset on.
 static bool waits(struct connections *connections, uint32_t slot, uint32_t before, uint32_t offset,
                   const uint8_t *data, uint32_t length) {
     const struct connection *connection = at(connections, slot);
@@ -82,7 +82,7 @@ static bool waits(struct connections *connections, uint32_t slot, uint32_t befor
                               end - before, end);
 }
 
-/// Notes that a client has shown its names up to a place.
+/// Records that a client has sent its names up to a place.
 static struct followed decide(struct connections *connections, uint32_t slot, uint32_t place,
                               uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
@@ -91,7 +91,7 @@ static struct followed decide(struct connections *connections, uint32_t slot, ui
     connection->may_retry = retry_can(&connection->names);
     if (!connection->may_retry)
         return lifetime_named(connections, slot);
-    // The server's bytes that answer the hello are unknown.
+    // The part of the server's bytes that answers the ClientHello is unknown.
     if (connection->server_end != connection->server_begun)
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
     return retry_read(connections, slot, now_ns);
@@ -185,7 +185,7 @@ static struct followed hear(struct connections *connections, uint32_t slot,
     return lifetime_named(connections, slot);
 }
 
-/// A segment of a connection that is not refused.
+/// Handles a segment of a connection that is not refused.
 static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
@@ -199,7 +199,7 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     if (!segment_is_clients(segment, connection))
         return hear(connections, slot, segment);
     is_over = opening_is_finished(connection) && !requests_go_on(connection);
-    // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
+    // The receiver removes a byte from the stream (RFC 6093), and its position is uncertain.
     if ((segment->flags & SEGMENT_URG) && (!is_over || connection->is_dns))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     is_acknowledging = connection->confirmed && opening_is_acknowledging(connection, segment);
@@ -213,7 +213,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return take(connections, slot, segment, segment->sequence);
 }
 
-/// Whether a segment says anything that is noted, so that it must be one that its receiver takes.
+/// Returns true if the content of a segment is recorded, so that it must be one that its receiver
+/// accepts.
 static bool is_noted(struct connections *connections, uint32_t slot,
                      const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
@@ -224,9 +225,10 @@ static bool is_noted(struct connections *connections, uint32_t slot,
            !is_known || connection->may_retry;
 }
 
-/// A segment of a connection that is denied. What opens another one passes: a RST without data, and
-/// a server's segment that says without data which numbers it expects, so that its client can end
-/// the old connection. So do the RST by which the ends are told, where they are queued.
+/// Handles a segment of a denied connection. Segments that lead to a new connection pass: a RST
+/// without data, and a server's segment without data that shows the numbers it expects, so that its
+/// client can end the old connection. The RSTs that notify the ends pass as well, if they are
+/// queued.
 static struct followed denied(struct connections *connections, uint32_t slot,
                               const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
@@ -243,7 +245,7 @@ static struct followed denied(struct connections *connections, uint32_t slot,
     return (struct followed){FOLLOWED_DENIED, slot};
 }
 
-/// A SYN that no end has answered.
+/// Handles a SYN without ACK.
 static struct followed open(struct connections *connections, uint32_t slot,
                             const struct segment *segment) {
     struct followed followed;
@@ -275,7 +277,7 @@ struct followed connection_tcp_follow(struct connections *connections, const str
         is_noted(connections, slot, &segment) &&
         !checksum_is_right(packet, packet->end - packet->l4_offset))
         return lifetime_odd(connections, CONNECTION_CHECKSUM);
-    // With Multipath TCP a server may read bytes that come over other connections.
+    // With Multipath TCP a server may read bytes that arrive over other connections.
     if (segment.is_multipath || ((segment.flags & SEGMENT_SYN) &&
                                  (segment.flags & (SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG))))
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections of TCP (RFC 9293).
+// TCP connections (RFC 9293).
 //
-// Theory of operation: a client that means to deceive sends what its server does not take: another
-// SYN, bytes that never arrive, ends that are none. So nothing that a client says alone changes
-// where its stream begins: the server's SYN-ACK tells which SYN it took, and before that no byte is
-// read but those on the SYN. Bytes that were seen are compared with all that come later, until the
-// server has acknowledged them; from then on it takes no others. A packet that would complete a
-// name that we can't see is Unreadable itself, and is not counted as seen.
+// Theory of operation: a deceptive client sends packets that its server ignores: another SYN, bytes
+// that never arrive, false ends. So a client's packets alone never change the start of its stream:
+// the server's SYN-ACK shows which SYN it accepted, and before that only the bytes on the SYN are
+// read. Stored bytes are compared with all later ones until the server has acknowledged them; after
+// that the server accepts no others. A packet that would complete a name and can't be read is
+// itself Unreadable, and its bytes are not recorded as seen.
 #ifndef CONNECTION_TCP_H
 #define CONNECTION_TCP_H
 

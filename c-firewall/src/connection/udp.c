@@ -15,9 +15,9 @@
 #include "names/quic.h"
 
 enum {
-    DNS_PORT = 53,    // whose servers are asked by DNS
-    HEADER_BYTES = 5, // which show whether it begins with a long header, and its version
-    // Packets of QUIC that are looked at in one datagram, and in one that is several
+    DNS_PORT = 53,    // port of DNS servers
+    HEADER_BYTES = 5, // to recognise a long header and its version
+    // Maximum number of QUIC packets read in a datagram, and in one packet of several datagrams
     // (UDP_MAX_SEGMENTS of linux/udp.h has been 64).
     PACKETS_MAX = 8,
     SEGMENTED_PACKETS_MAX = 64,
@@ -27,12 +27,12 @@ enum {
 /// A datagram.
 struct datagram {
     struct connection_key key;
-    bool is_low; // it comes from the lower one of both ends
+    bool is_low; // true if it comes from the lower end
     uint16_t source_port;
     uint16_t destination_port;
     const uint8_t *data;
-    uint32_t captured; // what was copied of its data
-    uint32_t length;   // of its data
+    uint32_t captured; // length of the copied part of its data
+    uint32_t length;   // length of its data
     struct connection_input input;
     uint64_t now_ns;
 };
@@ -45,8 +45,9 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Reads a packet's header; false if it was not copied or is malformed. The kernel sends all bytes
-/// of a packet that is several datagrams, whatever its header says (__udp_gso_segment).
+/// Parses a packet's header. Returns false if it was not copied or is malformed. The kernel sends
+/// all bytes of a packet with several datagrams, whatever length its header has
+/// (__udp_gso_segment).
 static bool datagram_of(const struct packet *packet, const struct connection_input *input,
                         struct datagram *datagram) {
     const uint32_t start = packet->l4_offset;
@@ -59,7 +60,7 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
     copied = packet->captured - start - PACKET_UDP_HEADER_BYTES;
     told = (uint32_t)(header[4] << 8 | header[5]);
     if (told == 0 || (input->segmented && told < available))
-        told = available; // 0 = too long for the field
+        told = available; // 0 means that the length exceeds the field
     if (told < PACKET_UDP_HEADER_BYTES || told > available)
         return false;
     told -= PACKET_UDP_HEADER_BYTES;
@@ -76,13 +77,13 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
     return true;
 }
 
-/// The connection id that a packet is sent to.
+/// Returns the destination connection id of a packet.
 static const uint8_t *id_of(const struct datagram *datagram,
                             const struct names_quic_header *header) {
     return datagram->data + header->connection;
 }
 
-/// Notes by which connection id a client's packets are opened. The one before is given up.
+/// Stores the connection id that opens a client's packets. The previous one is given up.
 static void set_keys(struct connections *connections, uint32_t slot,
                      const struct names_quic_keys *keys, const struct datagram *datagram,
                      const struct names_quic_header *header) {
@@ -95,8 +96,8 @@ static void set_keys(struct connections *connections, uint32_t slot,
 
 /// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in
 /// another version (RFC 9368), or by the packet's own connection id, as after Retry.
-/// - is_others: its connection id is another connection's.
-/// - Returns the bytes of its frames; 0 = it can't be.
+/// - is_others: its connection id belongs to another connection.
+/// - Returns the number of bytes of its frames; 0 if it can't be opened.
 static uint32_t open_known(struct connections *connections, uint32_t slot,
                            const struct datagram *datagram, const struct names_quic_header *header,
                            bool is_others, uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -125,12 +126,11 @@ static uint32_t open_known(struct connections *connections, uint32_t slot,
     return bytes;
 }
 
-/// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be.
-/// *slot gets its slot.
-/// - is_others: its connection id is another connection's: it is not followed, unless it is one
-/// that
-///   was given up.
-/// - Returns the bytes of its frames.
+/// Opens an Initial packet of a connection that is not followed yet, and follows the connection if
+/// possible. slot: out: its slot.
+/// - is_others: its connection id belongs to another connection: it is not followed, unless the
+///   other one was given up.
+/// - Returns the number of bytes of its frames.
 static uint32_t open_first(struct connections *connections, const struct datagram *datagram,
                            const struct names_quic_header *header, bool is_others,
                            uint8_t plain[static NAMES_HELLO_BYTES_MAX], uint32_t *slot) {
@@ -156,7 +156,7 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     return bytes;
 }
 
-/// Reads the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
+/// Reads the bytes of a CRYPTO frame. Returns false if they can no longer be compared.
 static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
                         const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
@@ -183,16 +183,16 @@ static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t
     return true;
 }
 
-/// Says that what a client sent can't be read.
+/// Makes a client's connection unreadable.
 static void give_up(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     at(connections, slot)->names.state = NAMES_UNDECIDED;
     lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
 }
 
-/// Reads what is gathered behind the first ClientHello of a connection: the client's answer to
-/// HelloRetryRequest (RFC 8446, section 4.1.4), which servers take the name of, too. With other
-/// names it is an evasion.
-/// - end: of what is gathered.
+/// Reads the gathered bytes after the first ClientHello of a connection: the client's response to
+/// HelloRetryRequest (RFC 8446, section 4.1.4), whose name servers use, too. Other names are an
+/// evasion.
+/// - end: end of the gathered bytes.
 static void read_again(struct connections *connections, uint32_t slot, uint32_t end,
                        uint64_t now_ns) {
     const uint8_t *bytes = connections->gathered;
@@ -221,7 +221,7 @@ static void read_again(struct connections *connections, uint32_t slot, uint32_t 
     }
 }
 
-/// Reads the ClientHello of a connection as far as it is there, and what stands behind it.
+/// Reads the available bytes of a connection's ClientHello, and the bytes after it.
 static void read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
     const uint32_t end = stream_prefix(&connection->stream);
@@ -243,7 +243,7 @@ static void read(struct connections *connections, uint32_t slot, uint64_t now_ns
     read_again(connections, slot, end, now_ns);
 }
 
-/// Reads the frames of an Initial packet. Returns false if one can't be read.
+/// Reads the frames of an Initial packet. Returns false if a frame is unreadable.
 static bool take_frames(struct connections *connections, uint32_t slot, const uint8_t *plain,
                         uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
@@ -267,10 +267,10 @@ static bool take_frames(struct connections *connections, uint32_t slot, const ui
     return is_read;
 }
 
-/// Possible start of the next packet in a datagram that is several ones (UDP_SEGMENT): where a long
-/// header of a version that is understood seems to. The datagram's end if nowhere. Where one ends
-/// the kernel does not tell, and what a packet before says of its length can be false for its
-/// receiver.
+/// Returns the possible start of the next packet in a packet of several datagrams (UDP_SEGMENT):
+/// the next byte that looks like a long header of a supported version; the end if there is none.
+/// The kernel does not report the borders, and the length in an earlier packet may be invalid for
+/// its receiver.
 static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place) {
     for (; place < length && length - place >= HEADER_BYTES; place++) {
         if (data[place] >= LONG_HEADER && names_quic_is_understood(be32(data + place + 1)))
@@ -279,24 +279,24 @@ static uint32_t next_packet(const uint8_t *data, uint32_t length, uint32_t place
     return length;
 }
 
-/// Packets of QUIC that are looked at in a datagram.
+/// Returns the maximum number of QUIC packets that are read in a datagram.
 static uint32_t packets_max(bool segmented) {
     return segmented ? SEGMENTED_PACKETS_MAX : PACKETS_MAX;
 }
 
-/// Possible start of the first packet of a datagram.
+/// Returns the possible start of a datagram's first packet.
 static uint32_t first_packet(const struct datagram *datagram, bool segmented) {
     return segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
 }
 
-/// Possible start of the packet after another.
+/// Returns the possible start of the packet after another.
 static uint32_t packet_behind(const struct datagram *datagram, bool segmented,
                               const struct names_quic_header *header) {
     return segmented ? next_packet(datagram->data, datagram->captured, header->start + 1)
                      : header->end;
 }
 
-/// Whether a datagram has a Handshake packet.
+/// Returns true if a datagram has a Handshake packet.
 static bool has_handshake(const struct datagram *datagram, bool segmented) {
     uint32_t place = first_packet(datagram, segmented);
 
@@ -311,8 +311,8 @@ static bool has_handshake(const struct datagram *datagram, bool segmented) {
     return false;
 }
 
-/// Reads an Initial packet. *slot gets its connection's. Returns false if it can't be read, or
-/// its connection id is another connection's.
+/// Reads an Initial packet. slot: out: slot of its connection. Returns false if it is unreadable or
+/// its connection id belongs to another connection.
 static bool take_initial(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, const struct names_quic_header *header,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -326,8 +326,8 @@ static bool take_initial(struct connections *connections, uint32_t *slot,
     return bytes > 0 && take_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
 }
 
-/// Reads the packets of a client's datagram. *slot gets its connection's. Returns false if one
-/// can't be read.
+/// Reads the packets of a client's datagram. slot: out: slot of its connection. Returns false if a
+/// packet is unreadable.
 static bool take_packets(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, bool segmented,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -349,7 +349,7 @@ static bool take_packets(struct connections *connections, uint32_t *slot,
     return false;
 }
 
-/// A client's datagram of QUIC.
+/// Handles a client's QUIC datagram.
 static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct datagram *datagram, bool segmented) {
     const bool is_read = take_packets(connections, &slot, datagram, segmented, connections->plain);
@@ -364,7 +364,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return lifetime_odd(connections, CONNECTION_PARSE);
 }
 
-/// A query of DNS, which stands alone. Where each of several begins can't be told.
+/// Handles a DNS query, which is independent of others. Several queries in one packet can't be
+/// separated.
 static struct followed ask(struct connections *connections, const struct datagram *datagram,
                            bool segmented) {
     if (segmented ||
@@ -374,9 +375,8 @@ static struct followed ask(struct connections *connections, const struct datagra
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
 }
 
-/// A datagram that is none of QUIC that says what is noted. On a connection that is followed, a
-/// client's long header of a version that is not understood may begin another one, whose name can't
-/// be read.
+/// Handles a datagram without QUIC content that is recorded. On a followed connection, a client's
+/// long header of an unsupported version may begin another connection, whose name is unreadable.
 static struct followed pass(struct connections *connections, uint32_t slot,
                             const struct datagram *datagram, enum names_quic_kind kind) {
     if (kind == NAMES_QUIC_UNKNOWN && datagram->source_port != DNS_PORT)
@@ -389,8 +389,8 @@ static struct followed pass(struct connections *connections, uint32_t slot,
     return lifetime_named(connections, slot);
 }
 
-/// Whether a datagram comes from another interface than its end is bound to, or, as the server's,
-/// goes to another one than the client is.
+/// Returns true if a datagram comes in by another interface than that of its end, or, from the
+/// server, leaves by another interface than the client's.
 static bool is_forged(const struct connection *connection, const struct datagram *datagram) {
     const uint32_t client = connection->client_interface, server = connection->server_interface;
 
@@ -399,15 +399,16 @@ static bool is_forged(const struct connection *connection, const struct datagram
                : !direction_answers(client, server, &datagram->input);
 }
 
-/// Whether one of the ends shows that the server has a whole ClientHello of which we have not all.
+/// Returns true if a datagram of an end shows that the server has a complete ClientHello of which
+/// the firewall lacks a part.
 static bool is_answered(struct connections *connections, uint32_t slot,
                         const struct datagram *datagram, bool segmented) {
     return slot != CONNECTION_SLOT_NONE && at(connections, slot)->names.state == NAMES_UNDECIDED &&
            has_handshake(datagram, segmented);
 }
 
-/// Handles a server's datagram: a Handshake packet shows that the server has the whole ClientHello
-/// (RFC 9001, section 4.1.4).
+/// Handles a server's datagram: a Handshake packet shows that the server has the complete
+/// ClientHello (RFC 9001, section 4.1.4).
 static void hear(struct connections *connections, uint32_t slot, const struct datagram *datagram,
                  bool segmented) {
     struct connection *connection = at(connections, slot);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections of UDP: QUIC at any port but that of DNS (RFC 9000, RFC 9001, RFC 9369), and queries
-// of DNS, each of which stands alone.
+// UDP connections: QUIC at any port except that of DNS (RFC 9000, RFC 9001, RFC 9369), and DNS
+// queries, each of which is independent.
 //
-// Theory of operation: a server keeps what it was sent under any connection id, and nothing tells
-// us which it took; it passes over where it came from. So Initial packets with the connection id of
-// another connection can't be read. And the CRYPTO frames of all Initial packets between two ends
-// are one stream, whatever connection id they have: Retry makes a client send the same bytes again,
-// and other bytes for one place are an evasion. What we have forgotten, a server may remember: for
-// a while such a connection is Unreadable. A server of DNS reads a query in whatever looks like
-// QUIC, so that is looked for at other ports only: as DNS each of its long headers has more than
-// one question.
+// Theory of operation: a server stores packets under any connection id, and the firewall can't know
+// which ones it accepted; the server ignores their source. So Initial packets with the connection
+// id of another connection are unreadable. And the CRYPTO frames of all Initial packets between two
+// ends are one stream, for any connection id: after Retry a client sends the same bytes again, and
+// different bytes for the same position are an evasion. A server may remember connections that the
+// firewall has forgotten: for a while such a connection is Unreadable. A DNS server also reads
+// queries that look like QUIC, so QUIC is recognised at other ports only: read as DNS, each of its
+// long headers has more than one question.
 #ifndef CONNECTION_UDP_H
 #define CONNECTION_UDP_H
 

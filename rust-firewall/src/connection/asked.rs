@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Questions for addresses that wait for their answer. An answer that nobody asked for says nothing.
+//! Pending queries for addresses. Unsolicited answers are ignored.
 //!
-//! Theory of operation: what is kept of a question is a hash by a key that is drawn once, of both ends, the id and the
-//! question, so that who sends packets can't choose whose place is taken. The table has a fixed size and never allocates:
-//! where a bucket is full, the oldest makes room.
+//! Theory of operation: a query is stored as a hash of both ends, the id and the question, with a random key, so a
+//! sender can't choose the place that its query replaces. The table has a fixed size and never allocates: in a full
+//! bucket the oldest entry is replaced.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
@@ -14,35 +14,35 @@ use crate::names::answer::Answer;
 use crate::names::HOST_BYTES;
 use crate::packet::Packet;
 
-/// Words of a name.
+/// Number of words of a name.
 const HOST_WORDS: usize = HOST_BYTES.div_ceil(8);
-/// Questions that wait, in buckets.
+/// Size of the table, in buckets of pending queries.
 const BUCKETS: usize = 512;
 const BUCKET_QUESTIONS: usize = 8;
-/// How long a question waits.
+/// Time that a query stays pending.
 const WAIT_NS: u64 = 10_000_000_000;
 
-/// A question.
+/// A pending query.
 #[derive(Clone, Copy, Debug, Default)]
 struct Question {
     tag: u64,
-    /// When it is over; 0 = there is none.
+    /// Expiry time; 0 means that the entry is unused.
     end_ns: u64,
     /// Interfaces of the client and of the server.
     client_interface: u32,
     server_interface: u32,
 }
 
-/// The questions of a worker.
+/// The pending queries of a worker.
 #[derive(Debug)]
 pub struct Asked {
     key: SiphashKey,
     buckets: Vec<[Question; BUCKET_QUESTIONS]>,
-    /// Of answers over TCP.
+    /// Borders of messages over TCP.
     pub borders: Borders,
 }
 
-/// Makes room for questions.
+/// Makes an empty table.
 pub fn make() -> Asked {
     Asked {
         key: siphash::draw(),
@@ -51,7 +51,7 @@ pub fn make() -> Asked {
     }
 }
 
-/// The hash of a question, alike for a query and its answer.
+/// Returns the hash of a question, equal for a query and its answer.
 fn hash(asked: &Asked, packet: &Packet, message: &Answer) -> u64 {
     let mut words = [0; KEY_WORDS + 1 + HOST_WORDS];
     let (key, is_low) = table::key(packet);
@@ -75,13 +75,13 @@ fn hash(asked: &Asked, packet: &Packet, message: &Answer) -> u64 {
     siphash::words(&asked.key, words.get(..count).unwrap_or_default())
 }
 
-/// The bucket of a hash.
+/// Returns the bucket of a hash.
 fn bucket(asked: &mut Asked, tag: u64) -> &mut [Question] {
     let bucket = asked.buckets.get_mut(tag as usize % BUCKETS);
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// Notes the question of a query.
+/// Stores the question of a query.
 pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &ConnectionInput) {
     let tag = hash(asked, packet, query);
     let all = bucket(asked, tag).iter_mut();
@@ -99,15 +99,15 @@ pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &Connecti
     }
 }
 
-/// Whether an answer comes from where a question went to. Where that isn't known, it comes from elsewhere than the question
-/// did, unless that was this host.
+/// Returns true if an answer comes from the interface to which the query was sent. If that interface is unknown, the
+/// answer must come from another interface than the query, unless this host sent the query.
 fn is_answer(question: &Question, input: &ConnectionInput) -> bool {
     let (client, server) = (question.client_interface, question.server_interface);
     let is_told = server != INTERFACE_UNKNOWN || client == INTERFACE_HOST;
     direction::answers(client, server, input) && (is_told || client != input.source_interface)
 }
 
-/// Removes the question of an answer. Returns whether it was waiting.
+/// Removes the question of an answer. Returns true if it was pending.
 pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, input: &ConnectionInput) -> bool {
     let tag = hash(asked, packet, answer);
     let mut all = bucket(asked, tag).iter_mut();

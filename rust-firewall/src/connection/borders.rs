@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where the next message of DNS over TCP begins in what a server sends.
+//! Borders of DNS messages in a server's TCP stream.
 //!
-//! Theory of operation: messages keep to no border of segments, and a client chooses where its server cuts them, by its
-//! window. So a border is known from the server's SYN-ACK on, and goes on from message to message; a segment's start is none.
-//! As of questions a hash is kept, in a table of a fixed size where the oldest makes room. A connection that has none
-//! teaches nothing.
+//! Theory of operation: messages don't align with segments, and a client influences by its window where the server
+//! splits them. So a border is known from the server's SYN-ACK on, and advances from message to message; the start of a
+//! segment is not a border. Like for queries, a hash is stored in a table of fixed size, in which the oldest entry is
+//! replaced. A connection without an entry teaches no addresses.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
@@ -12,23 +12,23 @@ use crate::connection::types::{ConnectionInput, INTERFACE_UNKNOWN, KEY_WORDS};
 use crate::connection::{direction, table};
 use crate::packet::Packet;
 
-/// Connections, in buckets.
+/// Size of the table, in buckets of connections.
 const BUCKETS: usize = 256;
 const BUCKET_BORDERS: usize = 8;
-/// How long one is kept without a message.
+/// Time that an entry is kept without a message.
 const WAIT_NS: u64 = 120_000_000_000;
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Border {
     tag: u64,
-    /// When it is over; 0 = there is none.
+    /// Expiry time; 0 means that the entry is unused.
     end_ns: u64,
     client_interface: u32,
     server_interface: u32,
-    /// The server has answered the client's SYN: next is known.
+    /// True if the server has answered the client's SYN, so that `next` is known.
     is_known: bool,
-    /// The sequence number of the message's first byte.
+    /// Sequence number of the next message's first byte.
     next: u32,
 }
 
@@ -39,7 +39,7 @@ pub struct Borders {
     buckets: Vec<[Border; BUCKET_BORDERS]>,
 }
 
-/// Makes room for connections.
+/// Makes an empty table.
 pub fn make() -> Borders {
     Borders {
         key: siphash::draw(),
@@ -47,7 +47,7 @@ pub fn make() -> Borders {
     }
 }
 
-/// The hash of a packet's connection, which has one server: its sender, or its receiver.
+/// Returns the hash of a packet's connection. is_servers: the packet comes from the server.
 fn hash(borders: &Borders, packet: &Packet, is_servers: bool) -> u64 {
     let mut words = [0; KEY_WORDS + 1];
     let (key, is_low) = table::key(packet);
@@ -58,13 +58,14 @@ fn hash(borders: &Borders, packet: &Packet, is_servers: bool) -> u64 {
     siphash::words(&borders.key, &words)
 }
 
-/// The bucket of a hash.
+/// Returns the bucket of a hash.
 fn bucket(borders: &mut Borders, tag: u64) -> &mut [Border] {
     let bucket = borders.buckets.get_mut(tag as usize % BUCKETS);
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// State of the connection of a server's packet; None if there is none, or the packet comes from elsewhere.
+/// Returns the state of the connection of a server's packet; None if there is none, or the packet comes from another
+/// interface.
 fn find<'a>(
     borders: &'a mut Borders,
     packet: &Packet,
@@ -79,7 +80,7 @@ fn find<'a>(
     })
 }
 
-/// Begins with a connection, by its client's SYN.
+/// Adds a connection, by its client's SYN.
 pub fn begin(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) {
     let tag = hash(borders, packet, false);
     let all = bucket(borders, tag).iter_mut();
@@ -99,7 +100,7 @@ pub fn begin(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) {
     }
 }
 
-/// Notes where the next message of a server begins, by a packet of its own.
+/// Stores the start of a server's next message, after one of the server's packets.
 pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next: u32) {
     if let Some(border) = find(borders, packet, input) {
         if border.server_interface == INTERFACE_UNKNOWN {
@@ -111,7 +112,7 @@ pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next
     }
 }
 
-/// Sequence number of a server's next message; None if unknown.
+/// Returns the sequence number of a server's next message; None if unknown.
 pub fn next(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) -> Option<u32> {
     let border = find(borders, packet, input)?;
     border.is_known.then_some(border.next)

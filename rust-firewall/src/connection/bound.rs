@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How much passes on a connection that is undecided. A client that shows no name, or not all of it, would get as much as it likes.
+//! Limit of the bytes that pass on an undecided connection. Without it, a client that sends no name, or an incomplete
+//! one, would get unlimited data.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{ConnectionCause, Connections, Followed, FollowedKind, SLOT_NONE};
@@ -8,10 +9,10 @@ use crate::names::NamesState;
 use crate::packet::{Packet, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
-/// Of a header of TCP: where it tells its length, in words of 4 bytes.
+/// Offset of the data offset in a TCP header; it is in words of 4 bytes.
 const OFFSET: usize = 12;
 
-/// The bytes of a packet's data. A header that was not copied is taken for the shortest.
+/// Returns the number of bytes of a packet's data. A header that was not copied counts as the shortest.
 fn data_bytes(packet: &Packet) -> u32 {
     let header = match packet.protocol {
         TCP => {
@@ -26,7 +27,8 @@ fn data_bytes(packet: &Packet) -> u32 {
         .saturating_sub(header)
 }
 
-/// Counts a packet that was followed, if its connection is undecided. One that has more bytes than may pass each way is unreadable.
+/// Counts the bytes of a followed packet if its connection is undecided. The connection becomes unreadable if more
+/// bytes than the limit have passed in a direction.
 pub fn pass(connections: &mut Connections, packet: &Packet, followed: Followed) -> Followed {
     let slot = followed.slot;
     if followed.kind != FollowedKind::Names || slot == SLOT_NONE {

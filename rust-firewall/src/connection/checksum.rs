@@ -8,7 +8,7 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 /// Offset of the checksum in a UDP header.
 const UDP_PLACE: usize = 6;
 
-/// The sum of 16-bit words, the first byte of each the higher one; an odd one at the end is followed by 0.
+/// Returns the sum of big-endian 16-bit words; a final odd byte is padded with 0.
 fn sum(bytes: &[u8]) -> u64 {
     let mut sum = 0;
     let mut words = bytes.chunks_exact(4);
@@ -23,9 +23,9 @@ fn sum(bytes: &[u8]) -> u64 {
     sum + u64::from(u32::from_be_bytes(last))
 }
 
-/// Whether a packet's checksum is right, as far as it can be told: what was cut, has none, or is too long for one is
-/// taken as right.
-/// - packet: of TCP or UDP, with its layer 4 header, no fragment.
+/// Returns true if a packet's checksum is correct, or can't be checked: the packet was cut, has no checksum, or is too
+/// long for one.
+/// - packet: TCP or UDP with its layer 4 header, not a fragment.
 /// - size: bytes from its layer 4 header on.
 pub fn is_right(packet: &Packet, size: u32) -> bool {
     let start = packet.l4_offset as usize;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The connection of a packet, and what its client has shown so far.
+//! Connection of a packet, and the names that its client has sent so far.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
@@ -19,7 +19,7 @@ const ROUTING: u8 = libc::IPPROTO_ROUTING as u8;
 const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
 const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
 
-/// Makes room for connections; nothing allocates afterwards.
+/// Allocates all memory for connections; nothing allocates afterwards.
 pub fn make(settings: &ConnectionSettings) -> Connections {
     Connections {
         settings: *settings,
@@ -38,16 +38,16 @@ pub fn make(settings: &ConnectionSettings) -> Connections {
     }
 }
 
-/// Whether a packet may be of TCP or UDP: where that isn't known, too.
+/// Returns true if a packet is TCP or UDP, or if its protocol is unknown.
 fn has_names(packet: &Packet) -> bool {
-    // The protocols after these are unknown in a later fragment.
+    // In a later fragment the protocols after these headers are unknown.
     let is_hidden = packet.version == 6
         && packet.later_fragment
         && matches!(packet.protocol, HOPOPTS | ROUTING | FRAGMENT | DSTOPTS);
     matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
 }
 
-/// Follows a packet, in the order of its queue. Those of both directions must come.
+/// Follows a packet. Packets of both directions must be passed, in the order of the queue.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     connections.now_ns = input.now_ns;
     connections.queries.slot = SLOT_NONE;
@@ -71,8 +71,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     bound::pass(connections, packet, followed)
 }
 
-/// Goes on with a packet that was just followed, of DNS over TCP or HTTP, and is accepted by its names so far: to those of the
-/// next query or request that it is judged by. Returns whether there is one.
+/// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last, if the previous one was
+/// accepted. Returns true if there is one.
 pub fn next(connections: &mut Connections) -> bool {
     let (slot, now_ns) = (connections.queries.slot, connections.now_ns);
     match table::at(&mut connections.table, slot).is_dns {
@@ -81,13 +81,13 @@ pub fn next(connections: &mut Connections) -> bool {
     }
 }
 
-/// The names of a packet that was just followed, of kind Names.
+/// Returns the names of the packet followed last, if its kind is Names.
 pub fn names<'a>(connections: &'a Connections, followed: &Followed) -> &'a Names {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.map_or(&connections.alone, |connection| &connection.names)
 }
 
-/// Policy data of a packet's connection; None if the packet belongs to none.
+/// Returns the policy data of a packet's connection; None if the packet has no connection.
 pub fn cache<'a>(
     connections: &'a mut Connections,
     followed: &Followed,
@@ -96,28 +96,29 @@ pub fn cache<'a>(
     connection.map(|connection| &mut connection.cache)
 }
 
-/// Notes that a policy refused a packet for the names of its connection: as long as it is the policy, all packets of the
-/// connection are denied. tells: its ends are to know, which those of TCP can. Nothing is noted of a packet that stands alone.
+/// Records that a policy refused a packet for the names of its connection: while that policy is in use, all packets of
+/// the connection are denied. tells: its ends are notified if it is TCP. A packet without a connection is ignored.
 pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64, tells: bool) {
     if followed.slot != SLOT_NONE {
         lifetime::deny(connections, followed.slot, generation, tells);
     }
 }
 
-/// Whether the ends of a packet's connection can be told that it is denied.
+/// Returns true if the ends of a packet's connection can be notified that it is denied.
 pub fn can_reset(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| !connection.is_udp)
 }
 
-/// Whether the ends of a denied packet's connection are told so.
+/// Returns true if the ends of a denied packet's connection are notified.
 pub fn is_reset(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| connection.is_reset)
 }
 
-/// The sequence number that the end expects next which a packet of TCP was sent to and did not get; None if that isn't known. A server has said
-/// itself what it expects: what only its client claims may never have come to it. A client expects what its server sends.
+/// Returns the sequence number that the receiver of a dropped TCP packet expects next; None if unknown. For the server
+/// it is the number that the server itself has acknowledged, since it may never have received the client's latest
+/// bytes. For the client it follows from the server's bytes.
 pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet) -> Option<u32> {
     let connection = connections.table.slots.get(followed.slot as usize)?;
     if !connection.confirmed {
@@ -130,7 +131,8 @@ pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet)
     Some(stream.base.wrapping_add(stream.acked))
 }
 
-/// Whether the names of a packet's connection can never change any more, and the server has acknowledged the bytes that decided them.
+/// Returns true if the names of a packet's connection are final, and the server has acknowledged the bytes that they
+/// were read from.
 pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {
@@ -146,8 +148,9 @@ pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
     })
 }
 
-/// Whether the packet that was followed last comes from a server of QUIC that has the whole hello that decided: no packet of this end
-/// changes names any more. One of the client may: a datagram that is several ones may hide the hello of another connection.
+/// Returns true if the packet followed last comes from a QUIC server that has the complete ClientHello of the names:
+/// packets of the server then no longer change names. Packets of the client may: one packet with several datagrams can
+/// hide the ClientHello of another connection.
 pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {
@@ -155,12 +158,12 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     })
 }
 
-/// How many are followed.
+/// Returns the number of connections that are followed.
 pub fn count(connections: &Connections) -> u32 {
     connections.table.lists.iter().map(|list| list.count).sum()
 }
 
-/// Counters since `make`.
+/// Returns the counters since `make`.
 pub fn counts(connections: &Connections) -> ConnectionCounts {
     let mut counts = connections.counts;
     for (now, list) in counts.now.iter_mut().zip(&connections.table.lists) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections of QUIC by the connection id that their clients' Initial packets are opened with.
+//! QUIC connections by the connection id that opens their clients' Initial packets.
 //!
-//! Theory of operation: a server knows a client by this id, whatever address and port the client sends from (RFC 9000, section
-//! 5.2). So Initial packets with one id from two places are one handshake, of which neither place shows us all. An id is
-//! found by a hash, as a connection is by its ends; one that was given up is remembered as long as they are.
+//! Theory of operation: a server identifies a client by this id, not by address and port (RFC 9000, section 5.2). So
+//! Initial packets with one id from two places are one handshake, and each place shows only a part of it. An id is
+//! found by a hash, like a connection by its ends; an id that was given up is remembered as long as forgotten
+//! connections are.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::table;
@@ -12,7 +13,8 @@ use crate::names::quic::CONNECTION_BYTES_MAX;
 
 const WORD_BYTES: usize = 8;
 
-/// An id as the key of a connection. That of a packet has the version of IP in its first word, above any length of an id.
+/// Returns an id as the key of a connection. The first word of a packet's key contains the IP version, which is larger
+/// than any length of an id.
 fn key_of(id: &[u8]) -> ConnectionKey {
     let mut key = [0; 5];
     let [first, words @ ..] = &mut key;
@@ -25,12 +27,12 @@ fn key_of(id: &[u8]) -> ConnectionKey {
     key
 }
 
-/// The bucket of an id.
+/// Returns the bucket of an id.
 fn bucket_of(table: &Table, id: &[u8]) -> u32 {
     table::bucket(table, &key_of(id))
 }
 
-/// The connection of an id, or SLOT_NONE.
+/// Returns the connection with an id, or SLOT_NONE.
 pub fn find(table: &Table, id: &[u8]) -> u32 {
     let bucket = bucket_of(table, id);
     let first = table.id_buckets.get(bucket as usize).copied().unwrap_or(0);
@@ -44,7 +46,7 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
     SLOT_NONE
 }
 
-/// Whether an id is that of another connection than one, or of one that was given up lately.
+/// Returns true if an id belongs to another connection than this one, or to one that was given up recently.
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
     match owner {
@@ -53,7 +55,7 @@ pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     }
 }
 
-/// Assigns a connection without an id one, of at most CONNECTION_BYTES_MAX bytes.
+/// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without one.
 pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     let bucket = bucket_of(table, id);
     let connection = table::at(table, slot);
@@ -95,7 +97,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table::at(table, before).id_chained = chained;
 }
 
-/// Notes that a connection gives up its id, if it has one, though its server may remember it.
+/// Remembers that a connection gives up its id, if it has one, since its server may still use it.
 pub fn bury(table: &mut Table, slot: u32, now_ns: u64) {
     let connection = table::at(table, slot);
     if connection.has_id {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What becomes of a connection: from list to list, and out of the table.
+//! Life of a connection: moves it from list to list, and removes it from the table.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::StreamPut;
@@ -11,25 +11,25 @@ use crate::connection::{ids, share, stream, table};
 use crate::names::{Names, NamesProtocol, NamesState};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// As nf_conntrack_tcp_timeout_syn_sent.
+/// Timeout like nf_conntrack_tcp_timeout_syn_sent.
 const OPENING_NS: u64 = 120 * SECOND_NS;
-/// As nf_conntrack_tcp_timeout_established.
+/// Timeout like nf_conntrack_tcp_timeout_established.
 const KNOWN_NS: u64 = 432_000 * SECOND_NS;
-/// As nf_conntrack_udp_timeout_stream was for long.
+/// Timeout like the former default of nf_conntrack_udp_timeout_stream.
 const DATAGRAMS_NS: u64 = 180 * SECOND_NS;
-/// As nf_conntrack_tcp_timeout_fin_wait.
+/// Timeout like nf_conntrack_tcp_timeout_fin_wait.
 const CLOSING_NS: u64 = 120 * SECOND_NS;
 /// Minimum time between two moves of a connection to the end of its list.
 const TOUCH_NS: u64 = SECOND_NS;
-/// How often it is looked whose time is over.
+/// Minimum time between two checks for expired connections.
 const EXPIRE_NS: u64 = 10_000_000;
-/// Connections of a list whose time is over that are looked at for one packet.
+/// Maximum number of connections of a list that expire for one packet.
 const EXPIRE_MAX: u32 = 16;
-/// A list gives room to others if it holds more than this part of the table.
+/// A list makes room for other lists if it holds more than this part of the table.
 const SHARE: u32 = 16;
-/// Connections of a list of which the one makes room whose client has most.
+/// Number of oldest connections of a list among which a connection is chosen for eviction, by its client's share.
 const SAMPLE: u32 = 16;
-/// Connections that give their memory to another one for one piece of a stream.
+/// Maximum number of connections that free their memory for one piece of a stream.
 const RECLAIM_MAX: u32 = 16;
 
 const LISTS: [ConnectionList; LIST_COUNT] = [
@@ -52,13 +52,13 @@ fn timeout_ns(connections: &Connections, list: ConnectionList) -> u64 {
     }
 }
 
-/// The oldest connection of a list, or SLOT_NONE.
+/// Returns the oldest connection of a list, or SLOT_NONE.
 fn oldest(connections: &Connections, list: ConnectionList) -> u32 {
     let head = connections.table.lists.get(list as usize);
     head.map_or(SLOT_NONE, |head| head.oldest)
 }
 
-/// The number of connections of a list.
+/// Returns the number of connections in a list.
 fn count_of(connections: &Connections, list: ConnectionList) -> u32 {
     let head = connections.table.lists.get(list as usize);
     head.map_or(0, |head| head.count)
@@ -73,8 +73,9 @@ fn forget(connections: &mut Connections, slot: u32) {
     table::remove(&mut connections.table, slot);
 }
 
-/// Remembers a connection that is to be forgotten and that its server may go on with. One of TCP needs another SYN then, which the server does not
-/// answer while it has the connection; of UDP it must be remembered, and if its SYN had data, which come again with the same SYN.
+/// Remembers a connection that will be forgotten and that its server may continue. TCP needs a new SYN to continue,
+/// which the server does not answer while it has the connection; so only UDP is remembered, and TCP with data on the
+/// SYN, which is repeated with the same SYN.
 pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
@@ -104,7 +105,7 @@ pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     table::move_to(&mut connections.table, slot, list, now_ns);
 }
 
-/// Whether what is kept of a connection has the beginning of another query of DNS or request of HTTP.
+/// Returns true if the stored bytes of a connection contain the beginning of another DNS query or HTTP request.
 fn has_begun(connection: &Connection) -> bool {
     let stream = &connection.stream;
     let awaited = connection.requests.awaited;
@@ -121,7 +122,7 @@ fn has_begun(connection: &Connection) -> bool {
     goes_on && last.is_some_and(|last| u64::from(last.end) > connection.requests.next)
 }
 
-/// Settles a connection whose server may not have all. A query or request that has begun is lost.
+/// Settles a connection although its server may not have all bytes. A query or request that has begun is lost.
 fn let_go(connections: &mut Connections, slot: u32, cause: ConnectionCause, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     if has_begun(connection) {
@@ -137,7 +138,7 @@ fn count_unreadable(connections: &mut Connections, cause: ConnectionCause) {
     }
 }
 
-/// Does what follows when a connection's time is over.
+/// Handles the timeout of a connection.
 fn end_of(connections: &mut Connections, slot: u32, now_ns: u64) {
     match table::at(&mut connections.table, slot).list {
         ConnectionList::Showing => {
@@ -151,7 +152,7 @@ fn end_of(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Expires the connections whose time is over, so many at most.
+/// Handles the timeouts of expired connections, up to a limit.
 pub fn expire(connections: &mut Connections, now_ns: u64) {
     if now_ns < connections.expire_ns {
         return;
@@ -174,16 +175,16 @@ pub fn expire(connections: &mut Connections, now_ns: u64) {
     }
 }
 
-/// The list whose oldest connection makes room: the first of those in their order that has more than
-/// its share, so that who opens connections without end takes room from few that are known.
+/// Returns the list whose oldest connection makes room: the first list in their order that has more than its share, so
+/// that a client that opens many connections does not evict the few known ones.
 fn list_to_evict(connections: &Connections) -> ConnectionList {
     let share = connections.table.limit / SHARE;
-    // There are fewer lists than shares, so in a full table one of them has more.
+    // There are fewer lists than shares, so one list of a full table exceeds its share.
     let has_more = |list: &&ConnectionList| count_of(connections, **list) > share;
     LISTS.iter().find(has_more).copied().unwrap_or_default()
 }
 
-/// Counts that a connection makes room for another one, and takes it out.
+/// Counts an eviction, and removes the connection.
 fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     let list = table::at(&mut connections.table, slot).list;
     if let Some(evicted) = connections.counts.evicted.get_mut(list as usize) {
@@ -192,8 +193,8 @@ fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     abandon(connections, slot, now_ns);
 }
 
-/// The connection that makes room for another one of a client: of the oldest of a list, one whose client has most. A client that has as many pays
-/// with its own oldest one.
+/// Returns the connection to evict for a client: among the oldest of a list, one whose client has the most. If the
+/// client itself has as many, its own oldest connection.
 fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
     let mut slot = oldest(connections, list_to_evict(connections));
     let (mut found, mut most) = (slot, 0);
@@ -217,7 +218,7 @@ fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
 }
 
 /// Makes room for another connection of a client.
-/// - place: the client's.
+/// - place: place of the client.
 fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
     if table::is_full(&connections.table) {
         let slot = slot_to_evict(connections, place);
@@ -225,9 +226,9 @@ fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
     }
 }
 
-/// Adds a connection that the table has not, if need be in the place of another one. Returns its slot.
-/// - client_low: the client is the lower one of both ends.
-/// - since_ns: when it came to its list, here or in another table, or was used last.
+/// Adds a connection that is not in the table, and evicts another one if the table is full. Returns its slot.
+/// - client_low: the client is the lower end.
+/// - since_ns: time when it entered its list, here or in another table, or was used last.
 pub fn add(
     connections: &mut Connections,
     key: &ConnectionKey,
@@ -244,8 +245,8 @@ pub fn add(
     slot
 }
 
-/// Begins to follow a connection that the table has not.
-/// - client_low: the client is the lower one of both ends.
+/// Begins to follow a connection that is not in the table.
+/// - client_low: the client is the lower end.
 pub fn open(
     connections: &mut Connections,
     key: &ConnectionKey,
@@ -270,7 +271,7 @@ pub fn forget_all(connections: &mut Connections) {
     }
 }
 
-/// Notes that a connection is used.
+/// Records the use of a connection.
 pub fn touch(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let list = connection.list;
@@ -286,7 +287,7 @@ pub fn touch(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Notes that both ends have opened a connection.
+/// Records that both ends have opened a connection.
 pub fn stand(connections: &mut Connections, slot: u32, now_ns: u64) {
     if table::at(&mut connections.table, slot).list == ConnectionList::Opening {
         let list = ConnectionList::Silent;
@@ -294,7 +295,7 @@ pub fn stand(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Notes that an end has closed a connection.
+/// Records that an end has closed a connection.
 pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     connection.closed = true;
@@ -312,7 +313,7 @@ pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Says that a packet alone has names in some state.
+/// Returns names in a state for a packet without a connection.
 fn alone(connections: &mut Connections, state: NamesState) -> Followed {
     connections.alone.state = state;
     connections.alone.protocol = NamesProtocol::Other;
@@ -328,29 +329,29 @@ fn alone(connections: &mut Connections, state: NamesState) -> Followed {
     }
 }
 
-/// A packet whose names are unreadable, whatever is known of its connection.
+/// Returns unreadable names for a packet, whatever the names of its connection are.
 pub fn odd(connections: &mut Connections, cause: ConnectionCause) -> Followed {
     count_unreadable(connections, cause);
     alone(connections, NamesState::Unreadable)
 }
 
-/// A packet that opens a connection, of which nothing is known.
+/// Returns undecided names for a packet that opens a connection.
 pub fn fresh(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Undecided)
 }
 
-/// A packet that has no name, and needs no connection.
+/// Returns known, missing names for a packet that needs no connection.
 pub fn other(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Known)
 }
 
-/// Whether all packets of a connection are denied.
+/// Returns true if all packets of a connection are denied.
 pub fn is_denied(connections: &mut Connections, slot: u32, generation: u64) -> bool {
     let connection = table::at(&mut connections.table, slot);
     connection.evasion || connection.denied == generation && generation != 0
 }
 
-/// A packet with the names of its connection.
+/// Returns the names of a packet's connection.
 pub fn named(connections: &mut Connections, slot: u32) -> Followed {
     let kind = match table::at(&mut connections.table, slot).evasion {
         true => FollowedKind::Denied,
@@ -359,7 +360,7 @@ pub fn named(connections: &mut Connections, slot: u32) -> Followed {
     Followed { kind, slot }
 }
 
-/// Says that a connection's names can't be read, and never will.
+/// Makes the names of a connection unreadable for good.
 pub fn unreadable(
     connections: &mut Connections,
     slot: u32,
@@ -383,7 +384,7 @@ pub fn unreadable(
     named(connections, slot)
 }
 
-/// Says that a client claimed different bytes for one place: its connection is denied for good.
+/// Denies a connection for good because its client sent different bytes for the same position.
 pub fn evade(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     connection.evasion = true;
@@ -394,7 +395,7 @@ pub fn evade(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed 
     named(connections, slot)
 }
 
-/// Notes that a policy refused a connection. tells: its ends are to know, which those of TCP can.
+/// Records that a policy refused a connection. tells: its ends are notified if it is TCP.
 pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bool) {
     let connection = table::at(&mut connections.table, slot);
     connection.is_reset = tells && !connection.is_udp;
@@ -411,8 +412,7 @@ pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bo
     }
 }
 
-/// Notes that a connection's names are known. What the client sent up to there is kept until its
-/// server has it.
+/// Records that a connection's names are known. The client's bytes up to `decided` are kept until its server has them.
 pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     connection.cache = ConnectionCache::default();
@@ -429,7 +429,7 @@ pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u6
     );
 }
 
-/// Notes that a client has begun to show its names: for so long at most.
+/// Records that a client has begun to send its names, which starts the time limit.
 pub fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
     let list = ConnectionList::Showing;
     if table::at(&mut connections.table, slot).list != list {
@@ -437,8 +437,8 @@ pub fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Frees memory of another connection than that of a slot: the oldest one that shows its names is
-/// evicted, else the oldest one that settles is let go. Returns whether there was one.
+/// Frees memory of another connection: evicts the oldest one that is sending its names, otherwise settles the oldest
+/// one that waits for its server. Returns false if there is none.
 fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
     let showing = oldest(connections, ConnectionList::Showing);
     let settling = oldest(connections, ConnectionList::Settling);
@@ -471,7 +471,7 @@ pub fn keep(
     StreamPut::Pool
 }
 
-/// Says what became of bytes that were not kept.
+/// Handles bytes of a client that were not stored.
 pub fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: u64) -> Followed {
     match put {
         StreamPut::Conflict => evade(connections, slot, now_ns),

@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is kept of connections, as it is told to who asks: a page after the other, each of which takes
-//! little time whatever the table holds. A connection keeps its slot, so one that stays is told of once.
+//! Listing of connections, by pages, each of which takes a limited time for any table. A connection keeps its slot, so
+//! a connection that stays is listed once.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{Connection, ConnectionKey, Connections, KEY_WORDS, SLOT_NONE};
 use crate::names::{Names, NamesProtocol, NamesState, HOST_BYTES};
 
-/// Slots that are looked at for a page.
+/// Maximum number of slots visited for a page.
 pub const LOOKED_MAX: u32 = 256;
-/// Connections of a page.
+/// Maximum number of connections on a page.
 pub const LISTED_MAX: usize = 64;
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ListedState {
-    /// Its client has not shown its names yet.
+    /// Undecided: the client has not sent its names yet.
     #[default]
     Undecided,
-    /// Its client has shown a name.
+    /// The client has sent a name.
     Named,
-    /// Its client has shown that it has no name.
+    /// The client sends no name.
     Missing,
-    /// The policy has refused it, or its client claimed different bytes for one place.
+    /// The policy refused it, or its client sent different bytes for the same position.
     Denied,
-    /// Its names can't be read, and never will.
+    /// Its names are unreadable for good.
     Unknown,
 }
 
-/// A connection.
+/// A listed connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     pub key: ConnectionKey,
     pub is_udp: bool,
-    /// The client is the lower one of both ends.
+    /// True if the client is the lower end.
     pub client_low: bool,
     pub state: ListedState,
     /// Protocol of its client, as far as known.
     pub protocol: NamesProtocol,
-    /// Bytes of `host`; 0 = it named none.
+    /// Length of `host` in bytes; 0 means that it has no name.
     pub host_length: u8,
     pub host: [u8; HOST_BYTES],
-    /// Since it is followed.
+    /// Time since it was first followed.
     pub age_ns: u64,
 }
 
-/// A part of a table.
+/// A page of the listing.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Asked: the slot to begin at.
+    /// Request: first slot.
     pub from: u32,
-    /// Asked: connections that are undecided only.
+    /// Request: list only undecided connections.
     pub undecided: bool,
-    /// Slot of the next page; SLOT_NONE = end.
+    /// Slot of the next page; SLOT_NONE means that this is the last page.
     pub next: u32,
     pub count: u32,
     pub listed: [Listed; LISTED_MAX],
@@ -85,7 +85,7 @@ impl Default for Page {
     }
 }
 
-/// State of a connection under the policy of a generation.
+/// Returns the state of a connection for the policy of a generation.
 fn state_of(connection: &Connection, generation: u64) -> ListedState {
     if connection.evasion || connection.denied == generation && generation != 0 {
         return ListedState::Denied;
@@ -98,7 +98,7 @@ fn state_of(connection: &Connection, generation: u64) -> ListedState {
     }
 }
 
-/// Fills a page in as it was asked for. generation: of the policy.
+/// Fills a page as requested. generation: generation of the policy.
 pub fn fill(connections: &Connections, generation: u64, now_ns: u64, page: &mut Page) {
     let slots = &connections.table.slots;
     let end = (page.from.saturating_add(LOOKED_MAX) as usize).min(slots.len()) as u32;
@@ -108,7 +108,7 @@ pub fn fill(connections: &Connections, generation: u64, now_ns: u64, page: &mut 
     while slot < end && (page.count as usize) < LISTED_MAX {
         let connection = slots.get(slot as usize);
         slot += 1;
-        // A slot that is free has no protocol.
+        // A free slot has no protocol.
         let Some(connection) = connection.filter(|connection| connection.key != [0; KEY_WORDS])
         else {
             continue;

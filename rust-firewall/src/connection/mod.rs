@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections, followed until their clients have shown their names.
+//! Connections, followed until their names are known
 
 pub mod asked;
 pub mod borders;

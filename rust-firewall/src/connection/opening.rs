@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a connection of TCP opens, and how another one takes its place between the same ends.
+//! Opening of TCP connections, and replacement of a connection by another one between the same ends.
 //!
-//! Theory of operation: the first SYN says who the client is, and the server's answer to it which connection this is: both ends'
-//! numbers, not the client's alone, which a client may choose again. A SYN is that of another connection if the first one was answered or if it
-//! has another number. It changes nothing before the server has answered it: a server that still has the old connection answers no SYN
-//! (RFC 9293, section 3.10.7.4). One that keeps no state before its client's third segment (SYN cookies) may answer several; there the
-//! numbers that a client acknowledges tell which of them it goes on with.
+//! Theory of operation: the first SYN identifies the client, and the server's answer identifies the connection: by the
+//! numbers of both ends, not only by the client's, which a client may reuse. A SYN belongs to another connection if the
+//! first one was answered or if it has another number. It changes nothing before the server has answered it: a server
+//! that still has the old connection does not answer a SYN (RFC 9293, section 3.10.7.4). A server without state before
+//! the client's third segment (SYN cookies) may answer several SYNs; the numbers that the client acknowledges then show
+//! which of them it continues.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::segment::{self, Segment, ACK, SYN};
@@ -17,15 +18,15 @@ use crate::names::{Names, NamesState};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// How far a server's segment may lie behind what was seen of it: segments come in another order.
+/// Maximum distance of a server's segment before the latest byte from the server: segments may be reordered.
 const AHEAD_MAX: u32 = 1 << 20;
 
-/// The number of the first byte behind a SYN.
+/// Returns the sequence number of the first byte after a SYN.
 fn first_of(segment: &Segment) -> u32 {
     segment.sequence.wrapping_add(1)
 }
 
-/// A SYN of a connection that is not followed. Returns the connection's slot.
+/// Handles a SYN of a connection that is not followed. Returns the connection's slot.
 pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     let now_ns = segment.now_ns;
     let is_buried = table::is_buried(&connections.table, &segment.key, now_ns);
@@ -42,7 +43,7 @@ pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     slot
 }
 
-/// Whether a SYN is the first one of its connection, again.
+/// Returns true if a SYN repeats the first SYN of its connection.
 fn is_first_again(connection: &Connection, segment: &Segment) -> bool {
     !connection.confirmed
         && segment::is_clients(segment, connection)
@@ -50,13 +51,14 @@ fn is_first_again(connection: &Connection, segment: &Segment) -> bool {
         && !direction::is_foreign(connection, segment.is_low, &segment.input)
 }
 
-/// Whether a SYN may be that of another connection. The ends change their roles only once the old connection is over for both: a client whose SYN
-/// was not answered yet answers a SYN itself (RFC 9293, section 3.5, figure 7), and nothing that its server says alone shows that it was.
+/// Returns true if a SYN may belong to another connection. The ends may change their roles only when the old connection
+/// is over for both: a client whose SYN was not answered yet answers a SYN itself (RFC 9293, section 3.5, figure 7),
+/// and the server's packets alone do not show that it was answered.
 fn may_begin(connection: &Connection, segment: &Segment) -> bool {
     segment::is_clients(segment, connection) || connection.closed && is_finished(connection)
 }
 
-/// Whether a server's answer to a SYN is that to the SYN that is pending.
+/// Returns true if a server's answer to a SYN answers the pending SYN.
 fn answers_pending(connection: &Connection, segment: &Segment) -> bool {
     connection.pending
         && segment.is_low != connection.pending_low
@@ -65,7 +67,7 @@ fn answers_pending(connection: &Connection, segment: &Segment) -> bool {
         && !(connection.confirmed && first_of(segment) == connection.server_begun)
 }
 
-/// Whether a segment of a connection that is denied may open another one.
+/// Returns true if a segment of a denied connection may open another one.
 pub fn restarts(connection: &Connection, segment: &Segment) -> bool {
     match segment.flags & (SYN | ACK) {
         SYN => !is_first_again(connection, segment) && segment::is_clients(segment, connection),
@@ -73,8 +75,8 @@ pub fn restarts(connection: &Connection, segment: &Segment) -> bool {
     }
 }
 
-/// A SYN of a connection that is followed: its first one again, or that of another connection, which
-/// is none before the server has answered it. Returns None for the first one again.
+/// Handles a SYN of a connection that is followed: a repetition of its first SYN, or a SYN of another connection, which
+/// begins only when the server has answered it. Returns None for a repetition.
 pub fn begin_again(
     connections: &mut Connections,
     slot: u32,
@@ -98,21 +100,21 @@ pub fn begin_again(
     })
 }
 
-/// Whether the server has all of what was decided on, and nothing that it has yet to say can change that.
+/// Returns true if the server has all bytes that the names were read from, and its later bytes can't change the names.
 pub fn is_finished(connection: &Connection) -> bool {
     let stream = &connection.stream;
     let is_known = connection.names.state == NamesState::Known && !connection.may_retry;
     is_known && stream.acked >= stream.decided
 }
 
-/// Notes what the server calls its first byte.
+/// Records the sequence number of the server's first byte.
 fn confirm(connection: &mut Connection, segment: &Segment) {
     connection.confirmed = true;
     connection.server_begun = first_of(segment);
     connection.server_end = connection.server_begun.wrapping_add(segment.length);
 }
 
-/// A connection takes the place of another one between the same ends, since its SYN was answered.
+/// Replaces a connection by another one between the same ends, whose SYN was answered.
 fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
@@ -148,12 +150,12 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     lifetime::named(connections, slot)
 }
 
-/// A server's answer to a SYN. One that answers a SYN that nobody sent, while the server may still have our connection, makes it unknown which
-/// one it has.
+/// Handles a server's answer to a SYN. If it answers an unknown SYN while the server may still have the followed
+/// connection, it is uncertain which one the server has.
 pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if connection.crossed && !segment::is_clients(segment, connection) {
-        // Both ends have begun, so that either may be the client.
+        // Both ends have sent a SYN, so either may be the client.
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, segment.now_ns);
     }
@@ -183,7 +185,7 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     lifetime::unreadable(connections, slot, cause, segment.now_ns)
 }
 
-/// Notes how far a server's bytes go. Returns whether a segment of its can be one of this connection.
+/// Records the latest byte of a server. Returns false if the segment can't belong to this connection.
 pub fn hear(connection: &mut Connection, segment: &Segment) -> bool {
     if !connection.confirmed {
         return false;
@@ -200,7 +202,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) -> bool {
     true
 }
 
-/// Whether a client's segment acknowledges what the server has said in this connection: its SYN at least.
+/// Returns true if a client's segment acknowledges bytes of the server in this connection, at least its SYN.
 pub fn is_acknowledging(connection: &Connection, segment: &Segment) -> bool {
     let acknowledged = segment.acknowledged.wrapping_sub(connection.server_begun);
     let seen = connection.server_end.wrapping_sub(connection.server_begun);

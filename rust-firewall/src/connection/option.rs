@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The options of a header of TCP (RFC 9293, section 3.1).
+//! Options of a TCP header (RFC 9293, section 3.1).
 #![deny(clippy::indexing_slicing)]
 
 /// Multipath TCP (RFC 8684).
@@ -9,8 +9,9 @@ const END: u8 = 0;
 /// Padding of one byte.
 const NONE: u8 = 1;
 
-/// Whether options have one of a kind. An option whose length is wrong ends them, as to Linux (tcp_parse_options).
-/// - options: what stands behind the first 20 bytes of a header.
+/// Returns true if the options contain one of this kind. An option with an invalid length ends them, as in Linux
+/// (tcp_parse_options).
+/// - options: the bytes after the first 20 bytes of a header.
 pub fn has(options: &[u8], kind: u8) -> bool {
     let mut left = options;
     while let [first, rest @ ..] = left {

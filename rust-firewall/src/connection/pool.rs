@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory for what clients have sent, in blocks of one size. Made once; what was never used is not
-//! touched.
+//! Memory for clients' bytes, in blocks of one size. It is allocated once; unused blocks are never touched.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{Pool, BLOCK_BYTES, BLOCK_NONE};
 
-/// Makes a pool of so many bytes, rounded down to blocks.
+/// Makes a pool of `bytes` bytes, rounded down to blocks.
 pub fn make(bytes: u64) -> Pool {
     let blocks = (bytes / BLOCK_BYTES as u64).min(u64::from(BLOCK_NONE)) as usize;
     Pool {
@@ -16,7 +15,7 @@ pub fn make(bytes: u64) -> Pool {
     }
 }
 
-/// Allocates a block from the pool; BLOCK_NONE = there is none. What it holds is anything.
+/// Allocates a block from the pool, with arbitrary content; BLOCK_NONE if there is none.
 pub fn take(pool: &mut Pool) -> u32 {
     let block = pool.free;
     if block != BLOCK_NONE {
@@ -42,7 +41,7 @@ pub fn give(pool: &mut Pool, block: u32) {
     }
 }
 
-/// The bytes of a block.
+/// Returns the bytes of a block.
 pub fn block(pool: &mut Pool, block: u32) -> &mut [u8] {
     let start = block as usize * BLOCK_BYTES;
     let bytes = pool.bytes.get_mut(start..start + BLOCK_BYTES);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The queries of a connection of DNS over TCP, one after the other (RFC 7766, section 6.2.1).
+//! Queries of a DNS connection over TCP, one after another (RFC 7766, section 6.2.1).
 //!
-//! Theory of operation: queries have no borders that segments keep to. So a packet is judged by
-//! every query of which it has a byte, as soon as that query is whole, each time that the packet
-//! comes by. A packet that fills a gap makes queries whole of which it has nothing; once pieces have
-//! come before what stands before them, packets are judged by what stands behind them, too. What is
-//! not whole is undecided: the packet that completes it is judged by it.
+//! Theory of operation: queries don't align with segments. So a packet is decided by every query of which it contains a
+//! byte, once that query is complete, also when the packet is repeated. A packet that fills a gap completes queries of
+//! which it contains no byte; after pieces have arrived before their predecessors, packets are decided by the queries
+//! after them, too. An incomplete query is undecided: the packet that completes it is decided by it.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -16,16 +15,16 @@ use crate::connection::types::{
 use crate::connection::{lifetime, stream, table};
 use crate::names::{dns, NamesState};
 
-/// That a packet is judged by; a connection with more in one is unreadable.
+/// Maximum number of queries that decide a packet; a connection with more in one packet is unreadable.
 pub const QUERIES_MAX: u32 = 128;
 
 /// Bytes of a message's length field.
 const LENGTH_BYTES: u32 = 2;
-/// From so many that are kept on, what the server has is not.
+/// Number of kept bytes from which acknowledged bytes are dropped.
 const TRIM_BYTES: u32 = BYTES_MAX / 2;
 
-/// The bytes of the message with its length that stands at a place; 0 if it is not whole.
-/// - end: of the bytes that there are.
+/// Returns the length of the message at a place, with its length field; 0 if it is incomplete.
+/// - end: end of the available bytes.
 fn whole_at(bytes: &[u8], place: u32, end: u32) -> u32 {
     let bytes = bytes.get(place as usize..end as usize).unwrap_or_default();
     let Some(length) = bytes.first_chunk() else {
@@ -38,7 +37,7 @@ fn whole_at(bytes: &[u8], place: u32, end: u32) -> u32 {
     }
 }
 
-/// Gathers what is there of a stream without a gap. Returns its bytes.
+/// Gathers the bytes of a stream up to its first gap. Returns their number.
 fn gather(connections: &mut Connections, slot: u32) -> u32 {
     let stream = &table::at(&mut connections.table, slot).stream;
     let end = stream::prefix(stream);
@@ -47,8 +46,8 @@ fn gather(connections: &mut Connections, slot: u32) -> u32 {
     end
 }
 
-/// The end of the last message that ends up to a place.
-/// - end: of what is gathered.
+/// Returns the end of the last message that ends at or before a place.
+/// - end: end of the gathered bytes.
 fn border(connections: &Connections, place: u32, end: u32) -> u32 {
     let mut last = 0;
     loop {
@@ -60,8 +59,7 @@ fn border(connections: &Connections, place: u32, end: u32) -> u32 {
     }
 }
 
-/// Forgets the queries that the server has acknowledged, of a stream without gaps. What is left
-/// needs no more memory than before.
+/// Drops the queries that the server has acknowledged, from a stream without gaps. The rest needs no additional memory.
 fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     let before = table::at(&mut connections.table, slot).stream;
     if before.span_count != 1 {
@@ -85,8 +83,8 @@ fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Moves the stream's start after queries that the server has acknowledged: after all of them or, if much is
-/// kept, behind those that it has acknowledged.
+/// Moves the stream's start after acknowledged queries: after all of them, or, if many bytes are kept, after those that
+/// the server has acknowledged.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
     let decided = stream.decided;
@@ -102,7 +100,7 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     stream.acked = acked;
 }
 
-/// Says that the packet at hand can't be judged: its connection is unreadable.
+/// Makes the connection unreadable because the current packet can't be decided.
 fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
     let slot = connections.queries.slot;
     table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
@@ -111,8 +109,8 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
     true
 }
 
-/// Goes to the next query that the packet at hand is judged by: the names of its connection are
-/// those of this query then. Returns whether there is one.
+/// Moves to the next query that decides the current packet, and sets the names of its connection to those of this
+/// query. Returns false if there is none.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     let queries = &mut connections.queries;
     let gathered = &connections.gathered[..];
@@ -143,7 +141,7 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     true
 }
 
-/// Notes that what ends up to a place is decided on with the packet at hand.
+/// Records that the messages up to a place are decided with the current packet.
 fn decide_to(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
     if place <= stream.decided {
@@ -154,7 +152,7 @@ fn decide_to(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) 
     table::move_to(&mut connections.table, slot, list, now_ns);
 }
 
-/// Notes that a packet is judged by no query. grown: more of the stream is there without a gap.
+/// Handles a packet that completes no query. grown: it extended the bytes before the first gap.
 fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let decided = connection.stream.decided;
@@ -174,8 +172,8 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
     }
 }
 
-/// Reads the bytes of a DNS client and moves to the first query of the packet's decision.
-/// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
+/// Reads the bytes of a DNS client and moves to the first query that decides the packet.
+/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
 pub fn take(
     connections: &mut Connections,
     slot: u32,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The requests of a connection of HTTP, one after the other (RFC 9112, section 9.3).
+//! Requests of an HTTP connection, one after another (RFC 9112, section 9.3).
 //!
-//! Theory of operation: each request is read as the first one is, and a packet is judged by each request that it completes. What
-//! comes again, before the server has it, is judged again by all that is kept. Between requests stand bodies, whose length the
-//! header or the head of a chunk tells: their bytes pass unread. What the server has acknowledged is dropped, so that the stream
-//! begins with the next request or chunk, which may be far ahead. What is no request is unreadable, unless the server has said that
-//! the connection is a tunnel from there on: no more is read then. Requests are followed while the policy asks for them. Which one a
-//! connection is at isn't known afterwards, so a later policy that asks can't read it.
+//! Theory of operation: each request is read like the first, and a packet is decided by each request that it completes.
+//! Repeated bytes that the server has not acknowledged are decided again by all kept bytes. Bodies between the requests
+//! pass unread; the header or the head of a chunk gives their length. Acknowledged bytes are dropped, so that the
+//! stream begins with the next request or chunk, which may be far ahead. Bytes that are not a request make the
+//! connection unreadable, unless the server has made the connection a tunnel from that point on: then nothing more is
+//! read. Requests are followed while the policy reads them. Afterwards the position in the requests is unknown, so the
+//! connection is unreadable for a later policy that reads them.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::queries::QUERIES_MAX;
@@ -20,11 +21,11 @@ use crate::connection::{lifetime, stream, table};
 use crate::names::body::{self, NamesBody, NamesChunk};
 use crate::names::{http, Names, NamesProtocol, NamesState};
 
-/// How far a stream's beginning goes ahead at once: less than half of all sequence numbers, so that what stands before it and what
-/// stands behind are told apart.
+/// Maximum step of a stream's start: less than half of all sequence numbers, so that positions before and after it are
+/// distinguishable.
 const STEP_BYTES: u64 = 1 << 30;
 
-/// Digits of the status in a server's first line.
+/// Place and length of the status in a server's first line.
 const STATUS_PLACE: usize = 9;
 const STATUS_BYTES: usize = 3;
 
@@ -34,7 +35,7 @@ fn is_http(connection: &Connection) -> bool {
     connection.names.state == NamesState::Known && connection.names.protocol == NamesProtocol::Http
 }
 
-/// Whether more requests may come on a connection, which are read.
+/// Returns true if further requests may follow on a connection and are read.
 pub fn go_on(connection: &Connection) -> bool {
     let awaited = connection.requests.awaited;
     is_http(connection) && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk)
@@ -50,7 +51,7 @@ fn kept_end(stream: &Stream) -> u32 {
     last.map_or(0, |last| last.end.into())
 }
 
-/// Notes what the policy asks for. Returns whether requests of a connection were lost that it asks for.
+/// Records whether the policy reads requests. Returns true if it does and requests of this connection were lost.
 pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     if !input.asks_requests && go_on(connection) {
         connection.requests.awaited = RequestsAwaited::Lost;
@@ -59,7 +60,7 @@ pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     input.asks_requests && is_http(connection) && is_lost
 }
 
-/// Reads a server's bytes: whether the connection is a tunnel from here on.
+/// Reads a server's bytes, to detect that the connection becomes a tunnel.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     if segment.sequence != connection.server_begun || segment.length == 0 {
         return;
@@ -73,7 +74,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
         .names
         .method
         .get(..connection.names.method_length.into());
-    // A tunnel of CONNECT begins with any status of success (RFC 9110, section 9.3.6).
+    // A CONNECT tunnel begins with any successful status (RFC 9110, section 9.3.6).
     if status == b"101" || status.starts_with(b"2") && method == Some(b"CONNECT") {
         connection.requests.awaited = RequestsAwaited::Nothing;
     }
@@ -90,7 +91,7 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
         true => end - step,
         false => 0,
     };
-    // Bytes after a gap wait until it is filled.
+    // Bytes after a gap wait until the gap is filled.
     if step == 0 || acked == 0 || acked < stream.decided || last > end && u64::from(last) > next {
         return;
     }
@@ -120,7 +121,7 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Goes behind what is decided on with the packet at hand, and behind the body that follows it.
+/// Moves after the part that the current packet was decided by, and after the body that follows it.
 fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns: u64) {
     let queries = &mut connections.queries;
     let connection = table::at(&mut connections.table, queries.slot);
@@ -155,7 +156,7 @@ fn take_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
     NamesState::Known
 }
 
-/// Notes a request that was read, whose host the packet at hand is judged by.
+/// Stores the names of a request that decides the current packet.
 fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: u64) {
     let queries = &connections.queries;
     let connection = table::at(&mut connections.table, queries.slot);
@@ -166,7 +167,7 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
         true => RequestsAwaited::Chunk,
         false => RequestsAwaited::Header,
     };
-    // The server's bytes that answer another request are unknown.
+    // The part of the server's response to another request is unknown.
     connection.may_switch =
         body.switches && is_first && connection.server_end == connection.server_begun;
     let is_new = queries.place + body.header_bytes > queries.counted;
@@ -180,14 +181,14 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
     pass(connections, body.header_bytes, body.length, now_ns);
 }
 
-/// Reads a request. Returns, too, whether there is one, so that the packet at hand is judged by it.
+/// Reads a request. Also returns true if there is one, which decides the current packet.
 fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
     let queries = &connections.queries;
     let bytes = connections
         .gathered
         .get(queries.place as usize..queries.end as usize);
     let bytes = bytes.unwrap_or_default();
-    // Number of empty lines.
+    // Number of bytes of empty lines.
     let ends = bytes
         .iter()
         .take_while(|byte| matches!(byte, b'\r' | b'\n'));
@@ -211,7 +212,7 @@ fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool)
     (state, is_read)
 }
 
-/// Says that the packet at hand can't be judged: its connection is unreadable.
+/// Makes the connection unreadable because the current packet can't be decided.
 fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
     let slot = connections.queries.slot;
     lifetime::unreadable(connections, slot, cause, now_ns);
@@ -219,8 +220,8 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
     true
 }
 
-/// Goes to the next request that the packet at hand is judged by: the names of its connection are those of this request then. Returns
-/// whether there is one.
+/// Moves to the next request that decides the current packet, and sets the names of its connection to those of this
+/// request. Returns false if there is none.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     loop {
         let queries = &mut connections.queries;
@@ -255,7 +256,7 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     false
 }
 
-/// Reads what is there of a stream from a place on.
+/// Reads the available bytes of a stream from a place on.
 fn read(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Followed {
     let stream = &table::at(&mut connections.table, slot).stream;
     let end = stream::prefix(stream);
@@ -276,7 +277,7 @@ fn read(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Fo
     lifetime::named(connections, slot)
 }
 
-/// Reads what a stream of requests begins with. The packet at hand is judged by the first one.
+/// Reads the beginning of a stream of requests. The first request decides the current packet.
 pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     connection.requests = Requests::default();
@@ -290,8 +291,8 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
     lifetime::named(connections, slot)
 }
 
-/// Reads the bytes of a client and moves to the first request of the packet's decision.
-/// - data: from an offset of the stream on, as many bytes as were captured; it has length bytes.
+/// Reads the bytes of a client and moves to the first request that decides the packet.
+/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
 pub fn take(
     connections: &mut Connections,
     slot: u32,
@@ -328,7 +329,7 @@ pub fn take(
         return read(connections, slot, next, now_ns);
     }
     let is_next = offset <= before && stream::prefix(&connection.stream) == offset + needed;
-    // Without the end of a line nothing more can be read of a header that has begun.
+    // A header that has begun can't be read further without a line end.
     if connection.list == ConnectionList::Showing
         && is_next
         && offset + needed < BYTES_MAX

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a server of TLS asks its client for another ClientHello (HelloRetryRequest, RFC 8446, section 4.1.4), and that this names the same.
+//! Detection of a TLS server's request for a second ClientHello (HelloRetryRequest, RFC 8446, section 4.1.4), and check
+//! that the second has the same names.
 //!
-//! Theory of operation: a server that asks for another hello serves what that one names. So a name is final once the server's first message
-//! is seen to be no such request, or the other hello is there. Until then, what the client sends behind its hello is kept and read, too: it may
-//! hold the other hello before the server has asked for it.
+//! Theory of operation: a server that requests another ClientHello uses the name in that one. So a name is final once
+//! the server's first message is known not to be such a request, or the second ClientHello has arrived. Until then the
+//! client's bytes after its ClientHello are kept and read, too: they may contain the second ClientHello before the
+//! server has requested it.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::opening;
@@ -16,25 +18,27 @@ use crate::names::{hello, record, Names, NamesProtocol, NamesState};
 
 /// The lowest version of TLS that has a retry.
 const VERSION_1_3: u16 = 0x0304;
-/// Bytes of the server's start: the header of a record and of a handshake message, a version, and the server's random bytes.
+/// Length of the server's start: the headers of a record and of a handshake message, a version, and the server's random
+/// bytes.
 const HEAD_BYTES: usize = 43;
-/// Start of a HelloRetryRequest: a handshake record, in it a ServerHello, with random bytes that are SHA-256 of "HelloRetryRequest".
+/// Start of a HelloRetryRequest: a handshake record with a ServerHello, whose random bytes are SHA-256 of
+/// "HelloRetryRequest".
 const HEAD: [u8; HEAD_BYTES] = [
     0x16, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe,
     0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07,
     0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
-/// By the place of a byte: it is the same in all of them.
+/// Bit mask of the bytes of HEAD that all HelloRetryRequests share.
 const FIXED: u64 = 0x7ff_ffff_f821;
 
-/// Whether a server may ask for another hello than the one that shows these names.
+/// Returns true if a server may request another ClientHello than the one with these names.
 pub fn can(names: &Names) -> bool {
     names.state == NamesState::Known
         && names.protocol == NamesProtocol::Tls
         && names.version >= VERSION_1_3
 }
 
-/// Reads a server's bytes: one that differs from a HelloRetryRequest shows that there is none.
+/// Reads a server's bytes: a difference from HEAD shows that there is no HelloRetryRequest.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     let offset = segment.sequence.wrapping_sub(connection.server_begun) as usize;
     let expected = HEAD.iter().enumerate().skip(offset);
@@ -45,7 +49,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Moves a connection to its final list if its names can't change any more.
+/// Moves a connection to its final list if its names are final.
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let is_over = opening::is_finished(connection) && connection.list == ConnectionList::Settling;
@@ -54,7 +58,7 @@ pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Reads what is there behind a hello without a gap: another one must name the same.
+/// Reads the bytes after a ClientHello up to the first gap: a second ClientHello must have the same names.
 pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);

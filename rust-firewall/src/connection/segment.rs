@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A segment of TCP (RFC 9293, section 3.1) as connections take it in.
+//! TCP segments (RFC 9293, section 3.1), parsed for connections.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{Connection, ConnectionInput, ConnectionKey};
@@ -15,24 +15,24 @@ pub const URG: u8 = 0x20;
 /// A segment.
 pub struct Segment<'a> {
     pub key: ConnectionKey,
-    /// It comes from the lower one of both ends.
+    /// True if it comes from the lower end.
     pub is_low: bool,
     pub source_port: u16,
     pub destination_port: u16,
     pub flags: u8,
-    /// A SYN that asks for Multipath TCP, or of which this can't be told.
+    /// True for a SYN with the option of Multipath TCP, or whose options are unknown.
     pub is_multipath: bool,
     pub sequence: u32,
     pub acknowledged: u32,
     /// Copied part of its data.
     pub data: &'a [u8],
-    /// Of its data.
+    /// Length of its data.
     pub length: u32,
     pub input: ConnectionInput,
     pub now_ns: u64,
 }
 
-/// Reads a packet's header; None if it was not copied or is malformed.
+/// Parses a packet's header; None if it was not copied or is malformed.
 pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + TCP_HEADER_BYTES as usize)?;
@@ -66,13 +66,13 @@ pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a
     })
 }
 
-/// The sequence number of a packet of TCP; None if its header was not copied or is malformed.
+/// Returns the sequence number of a TCP packet; None if its header was not copied or is malformed.
 pub fn sequence(packet: &Packet) -> Option<u32> {
     let segment = of(packet, &ConnectionInput::default());
     segment.map(|segment| segment.sequence)
 }
 
-/// Whether a segment comes from the client of its connection.
+/// Returns true if a segment comes from the client of its connection.
 pub fn is_clients(segment: &Segment, connection: &Connection) -> bool {
     segment.is_low == connection.client_low
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections by their client's address, so that one client's many don't push another's few out of the table.
+//! Connections by their client's address, so that a client with many connections does not evict those of others.
 //!
-//! Theory of operation: addresses are put into places by a hash with a key that is drawn once; those of a place count as one client. A client of IPv6
-//! is its network of 64 bits, in which a host may have as many addresses as it likes.
+//! Theory of operation: addresses are mapped to places by a hash with a random key; all clients of a place count as
+//! one. An IPv6 client is a network of 64 bits, in which a host may have any number of addresses.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash;
@@ -11,8 +11,8 @@ use crate::connection::types::{ConnectionKey, Table, SLOT_NONE};
 
 const IPV4: u64 = 4;
 
-/// The place of a client.
-/// - client_low: the client is the lower one of both ends.
+/// Returns the place of a client.
+/// - client_low: the client is the lower end.
 pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     let &[first, second, _, fourth, _] = key;
     let address = match (first >> 8 & 0xff == IPV4, client_low) {
@@ -24,20 +24,20 @@ pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     siphash::words(&table.key, &[address]) as u32 & table.mask
 }
 
-/// How many connections the clients of a place have.
+/// Returns the number of connections of a place's clients.
 pub fn count(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(0, |share| share.count)
 }
 
-/// The connection of a place that has been there for longest, or SLOT_NONE.
+/// Returns the oldest connection of a place, or SLOT_NONE.
 pub fn oldest(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(SLOT_NONE, |share| share.oldest.wrapping_sub(1))
 }
 
-/// Counts a connection as its client's.
-/// - place: the client's.
+/// Adds a connection to its client's place.
+/// - place: place of the client.
 pub fn enter(table: &mut Table, slot: u32, place: u32) {
     let Some(share) = table.shares.get_mut(place as usize) else {
         return;
@@ -56,7 +56,7 @@ pub fn enter(table: &mut Table, slot: u32, place: u32) {
     connection.share_newer = SLOT_NONE;
 }
 
-/// Counts a connection as nobody's.
+/// Removes a connection from its client's place.
 pub fn leave(table: &mut Table, slot: u32) {
     let connection = table::at(table, slot);
     let place = connection.share;

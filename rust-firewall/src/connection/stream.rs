@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The first bytes of a client, put together from pieces in any order. Two pieces that claim
-//! different bytes for one place are told: one of the ends may have taken the other one.
+//! First bytes of a client, assembled from pieces in any order. Different bytes for the same position are reported: the
+//! server may have accepted the other ones.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::pool;
@@ -9,30 +9,30 @@ use crate::connection::types::{
 };
 use crate::names::hello;
 
-/// Bytes that are kept of a stream.
+/// Maximum number of bytes of a stream.
 pub const BYTES_MAX: u32 = hello::BYTES_MAX as u32;
 
 /// Result of storing a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamPut {
     Kept,
-    /// Other bytes are kept of its place.
+    /// Different bytes are stored for its position.
     Conflict,
-    /// There are more than SPANS_MAX pieces now.
+    /// It would need more than SPANS_MAX pieces.
     Gaps,
-    /// The pool is empty; it can be tried again.
+    /// The pool is empty; the caller may try again.
     Pool,
 }
 
-/// A part of a stream that lies in one block.
+/// A part of a stream within one block.
 struct Chunk {
     block: usize,
-    /// In the block.
+    /// Offset in the block.
     start: usize,
     bytes: usize,
 }
 
-/// Makes a stream of which nothing is kept.
+/// Makes an empty stream.
 pub fn make(base: u32) -> Stream {
     Stream {
         base,
@@ -40,7 +40,7 @@ pub fn make(base: u32) -> Stream {
     }
 }
 
-/// The part of a stream from an offset on, up to another one, as far as it lies in one block.
+/// Returns the part of a stream between two offsets, as far as it is in one block.
 fn chunk_at(offset: u32, limit: u32) -> Chunk {
     let start = offset as usize % BLOCK_BYTES;
     Chunk {
@@ -50,7 +50,7 @@ fn chunk_at(offset: u32, limit: u32) -> Chunk {
     }
 }
 
-/// The memory of a chunk; empty if it has none.
+/// Returns the memory of a chunk; empty if it has none.
 fn chunk_memory<'a>(stream: &Stream, pool: &'a mut Pool, chunk: &Chunk) -> &'a mut [u8] {
     let block = stream.blocks.get(chunk.block).copied();
     let memory = pool::block(pool, block.unwrap_or(BLOCK_NONE));
@@ -58,7 +58,7 @@ fn chunk_memory<'a>(stream: &Stream, pool: &'a mut Pool, chunk: &Chunk) -> &'a m
     memory.unwrap_or_default()
 }
 
-/// Whether other bytes are kept from an offset on.
+/// Returns true if the stored bytes from an offset on differ.
 fn differs_at(stream: &Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let chunk = chunk_at(offset, offset + bytes.len() as u32);
@@ -72,7 +72,7 @@ fn differs_at(stream: &Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8
     false
 }
 
-/// Whether other bytes are kept of any part of a piece.
+/// Returns true if the stored bytes differ from any part of a piece.
 fn differs(stream: &Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> bool {
     let end = offset + bytes.len() as u32;
     for span in stream.spans.iter().take(stream.span_count.into()) {
@@ -89,7 +89,7 @@ fn differs(stream: &Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> bool 
     false
 }
 
-/// Writes a piece to its blocks, and takes those that it needs. Returns whether there were as many.
+/// Writes a piece to its blocks, and allocates missing blocks. Returns false if the pool is empty.
 fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let chunk = chunk_at(offset, offset + bytes.len() as u32);
@@ -120,7 +120,7 @@ fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: St
     }
 }
 
-/// Notes that a piece is there, and joins those that touch it. Returns whether there is room for it.
+/// Records a stored piece, and joins adjacent pieces. Returns false if there are too many pieces.
 fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     let mut joined = StreamSpan {
         start: start as u16,
@@ -173,7 +173,7 @@ pub fn put(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> S
     }
 }
 
-/// Bytes from the first one on that are there without a gap.
+/// Returns the number of bytes before the first gap.
 pub fn prefix(stream: &Stream) -> u32 {
     match stream.spans.first() {
         Some(span) if stream.span_count > 0 && span.start == 0 => span.end.into(),
@@ -181,7 +181,7 @@ pub fn prefix(stream: &Stream) -> u32 {
     }
 }
 
-/// Whether anything is kept beyond what was decided on.
+/// Returns true if bytes are stored after those that the names were read from.
 pub fn has_more(stream: &Stream) -> bool {
     let mut spans = stream.spans.iter().take(stream.span_count.into());
     spans.any(|span| u32::from(span.end) > stream.decided)

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections by their key, and in lists by their time. The table has a fixed size and never
-//! allocates.
+//! Connections by their key, and in lists by their time. The table has a fixed size and never allocates.
 //!
-//! Theory of operation: who sends packets must not choose how long a search takes. A bucket is found
-//! by SipHash with a key that is drawn once, and there are at least twice as many buckets as
-//! connections, so chains are as short as those of random keys. Every list has one time-out, so it is
-//! in the order of time, and who looks for what is over looks at its beginning alone.
+//! Theory of operation: senders must not control the time of a search. A bucket is found by SipHash with a random key,
+//! and there are at least twice as many buckets as connections, so chains are as short as with random keys. Every list
+//! has a single timeout and is thus ordered by time, so only its beginning is checked for expired connections.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
@@ -15,8 +13,7 @@ use crate::connection::types::{
 };
 use crate::packet::{self, Packet};
 
-/// How long it is remembered that a connection was forgotten; its server may remember for as long
-/// what the client sent.
+/// Time that a forgotten connection is remembered; its server may remember the client's bytes that long.
 const GRAVE_SECONDS: u32 = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -43,7 +40,7 @@ pub fn make(connections: u32) -> Table {
     }
 }
 
-/// An address as a number, the first byte the highest.
+/// Returns an address as a number, the first byte is the highest.
 fn number(address: &[u8]) -> u128 {
     if let Some(bytes) = address.first_chunk() {
         return u128::from_be_bytes(*bytes);
@@ -52,8 +49,7 @@ fn number(address: &[u8]) -> u128 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes).into())
 }
 
-/// The key of a packet with addresses and ports, and whether its source is the lower one of both
-/// ends.
+/// Returns the key of a packet with addresses and ports, and true if its source is the lower end.
 pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
     let (source, destination) = packet::addresses(packet).unwrap_or_default();
     let source = (number(source), packet.source_port);
@@ -85,12 +81,12 @@ fn hash(hasher: &SiphashKey, key: &ConnectionKey) -> u64 {
     }
 }
 
-/// The bucket of a key.
+/// Returns the bucket of a key.
 pub fn bucket(table: &Table, key: &ConnectionKey) -> u32 {
     hash(&table.key, key) as u32 & table.mask
 }
 
-/// A connection; of SLOT_NONE one that is none.
+/// Returns a connection; for SLOT_NONE a spare one.
 pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
     match table.slots.get_mut(slot as usize) {
         Some(connection) => connection,
@@ -98,7 +94,7 @@ pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
     }
 }
 
-/// The connection of a key, or SLOT_NONE.
+/// Returns the connection with a key, or SLOT_NONE.
 pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
     let bucket = bucket(table, key);
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
@@ -112,14 +108,14 @@ pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
     SLOT_NONE
 }
 
-/// Touches the memory of so many connections of a table that has none, so that adding them waits for none.
+/// Touches the memory for `connections` connections of an empty table, so that adding them causes no page faults.
 pub fn warm(table: &mut Table, connections: u32) {
     let connections = connections.min(table.limit) as usize;
     table.slots.resize(connections, Connection::default());
     table.slots.clear();
 }
 
-/// Whether there is no room for another one.
+/// Returns true if there is no room for another connection.
 pub fn is_full(table: &Table) -> bool {
     table.free == SLOT_NONE && table.slots.len() >= table.limit as usize
 }
@@ -166,8 +162,7 @@ fn take_out(table: &mut Table, slot: u32) {
     }
 }
 
-/// Adds a connection of a key that the table has not, to a list. The table is not full.
-/// Returns SLOT_NONE if it is.
+/// Adds a connection with a new key to a list. Returns SLOT_NONE if the table is full.
 pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns: u64) -> u32 {
     let mut slot = table.free;
     if slot != SLOT_NONE {
@@ -224,7 +219,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table.free = slot;
 }
 
-/// The second of a time, from 1.
+/// Returns the second of a time, from 1.
 fn second_of(now_ns: u64) -> u32 {
     (now_ns / SECOND_NS) as u32 + 1
 }
@@ -233,10 +228,10 @@ fn is_fresh(grave: &Grave, second: u32) -> bool {
     grave.second != 0 && second.wrapping_sub(grave.second) < GRAVE_SECONDS
 }
 
-/// Notes at a place that a connection was forgotten.
+/// Stores at a place that a connection was forgotten.
 fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
     if let Some(grave) = table.graves.get_mut(place as usize) {
-        // Two in one place: any.
+        // Two connections share the place: 0 stands for any.
         let is_shared = is_fresh(grave, second) && grave.tag != tag;
         *grave = Grave {
             tag: if is_shared { 0 } else { tag },
@@ -245,24 +240,24 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
     }
 }
 
-/// Notes that a connection's bytes are forgotten, though its server may remember them.
+/// Remembers that a connection's bytes are forgotten, since its server may remember them.
 pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
     let hashed = hash(&table.grave_key, key);
     let place = hashed as u32 & table.mask;
     dig(table, place, (hashed >> 32) as u32, second_of(now_ns));
 }
 
-/// How many seconds ago a connection was forgotten of which it is remembered at a place.
+/// Returns the age in seconds of the forgotten connection at a place; None if there is none.
 pub fn grave_age(table: &Table, place: u32, now_ns: u64) -> Option<u32> {
     let grave = table.graves.get(place as usize)?;
     let second = second_of(now_ns);
     is_fresh(grave, second).then(|| second.wrapping_sub(grave.second))
 }
 
-/// Notes what a table with the same hash of graves remembers, and maybe another size, at all places that it may be
-/// about. Returns false if it is no such table.
-/// - mask: of that table.
-/// - age: as of `grave_age`.
+/// Adds an entry of another table with the same hash of forgotten connections and perhaps another size, at all places
+/// that it may belong to. Returns false if the entry is invalid.
+/// - mask: mask of the other table.
+/// - age: as returned by `grave_age`.
 pub fn bury_told(
     table: &mut Table,
     mask: u32,
@@ -283,7 +278,7 @@ pub fn bury_told(
     true
 }
 
-/// Whether bytes of a connection with this key may have been forgotten lately.
+/// Returns true if bytes of a connection with this key may have been forgotten recently.
 pub fn is_buried(table: &Table, key: &ConnectionKey, now_ns: u64) -> bool {
     let hashed = hash(&table.grave_key, key);
     let grave = table.graves.get((hashed as u32 & table.mask) as usize);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections of TCP (RFC 9293).
+//! TCP connections (RFC 9293).
 //!
-//! Theory of operation: a client that means to deceive sends what its server does not take: another
-//! SYN, bytes that never arrive, ends that are none. So nothing that a client says alone changes
-//! where its stream begins: the server's SYN-ACK tells which SYN it took, and before that no byte is
-//! read but those on the SYN. Bytes that were seen are compared with all that come later, until the
-//! server has acknowledged them; from then on it takes no others. A packet that would complete a
-//! name that we can't see is Unreadable itself, and is not counted as seen.
+//! Theory of operation: a deceptive client sends packets that its server ignores: another SYN, bytes that never arrive,
+//! false ends. So a client's packets alone never change the start of its stream: the server's SYN-ACK shows which SYN
+//! it accepted, and before that only the bytes on the SYN are read. Stored bytes are compared with all later ones until
+//! the server has acknowledged them; after that the server accepts no others. A packet that would complete a name and
+//! can't be read is itself Unreadable, and its bytes are not recorded as seen.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::segment::{self, Segment, ACK, FIN, RST, SYN, URG};
@@ -21,8 +20,8 @@ use crate::connection::{
 use crate::names::{client, record, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
-/// Compares what comes again, or comes late, with what was decided on. Where a server may ask for another hello, what stands behind the first
-/// one is read as well.
+/// Compares repeated and late bytes with the bytes that the names were read from. If a server may request another
+/// ClientHello, the bytes after the first are read as well.
 fn take_known(
     connections: &mut Connections,
     slot: u32,
@@ -61,8 +60,8 @@ fn take_known(
     }
 }
 
-/// Reads what is there of a stream without a gap.
-/// - data: of the segment that came last, from its offset on.
+/// Reads the bytes of a stream before the first gap.
+/// - data: bytes of the latest segment, from its offset on.
 fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> NamesState {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
@@ -83,9 +82,9 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
     client::read(bytes, whole, scratch, names)
 }
 
-/// Whether what came last leaves undecided what was so.
-/// - before: where what was read ends.
-/// - data: of the segment that came last, from its offset on.
+/// Returns true if the latest bytes leave an undecided connection undecided.
+/// - before: previous end of the read bytes.
+/// - data: bytes of the latest segment, from its offset on.
 fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, data: &[u8]) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
@@ -107,7 +106,7 @@ fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, dat
     added.is_some_and(|added| client::waits(&connection.names, &head, added, end))
 }
 
-/// Notes that a client has shown its names up to a place.
+/// Records that a client has sent its names up to a place.
 fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> Followed {
     lifetime::decide(connections, slot, place, now_ns);
     let connection = table::at(&mut connections.table, slot);
@@ -116,7 +115,7 @@ fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> 
         return lifetime::named(connections, slot);
     }
     if connection.server_end != connection.server_begun {
-        // The server's bytes that answer the hello are unknown.
+        // The part of the server's bytes that answers the ClientHello is unknown.
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, now_ns);
     }
@@ -225,7 +224,7 @@ fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
     lifetime::named(connections, slot)
 }
 
-/// A segment of a connection that is not refused.
+/// Handles a segment of a connection that is not refused.
 fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if direction::is_foreign(connection, segment.is_low, &segment.input) {
@@ -240,7 +239,7 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
         return hear(connections, slot, segment);
     }
     let is_over = opening::is_finished(connection) && !requests::go_on(connection);
-    // The receiver takes a byte out of the stream (RFC 6093), and which one isn't certain.
+    // The receiver removes a byte from the stream (RFC 6093), and its position is uncertain.
     if segment.flags & URG != 0 && (!is_over || connection.is_dns) {
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, segment.now_ns);
@@ -258,7 +257,7 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     take(connections, slot, segment, segment.sequence)
 }
 
-/// Whether a segment says anything that is noted, so that it must be one that its receiver takes.
+/// Returns true if the content of a segment is recorded, so that it must be one that its receiver accepts.
 fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let is_known = connection.list == ConnectionList::Known
@@ -267,8 +266,9 @@ fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool
     segment.flags & (SYN | FIN | RST | URG) != 0 || !is_known || connection.may_retry
 }
 
-/// A segment of a connection that is denied. What opens another one passes: a RST without data, and a server's segment that says without data which
-/// numbers it expects, so that its client can end the old connection. So do the RST by which the ends are told, where they are queued.
+/// Handles a segment of a denied connection. Segments that lead to a new connection pass: a RST without data, and a
+/// server's segment without data that shows the numbers it expects, so that its client can end the old connection. The
+/// RSTs that notify the ends pass as well, if they are queued.
 fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     let is_reset = segment.flags & RST != 0;
@@ -288,7 +288,7 @@ fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Follow
     Followed { kind, slot }
 }
 
-/// A SYN that no end has answered.
+/// Handles a SYN without ACK.
 fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let slot = match slot {
         SLOT_NONE => opening::begin(connections, segment),
@@ -319,7 +319,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::odd(connections, ConnectionCause::Checksum);
     }
     let opens = segment.flags & (SYN | ACK) == SYN;
-    // With Multipath TCP a server may read bytes that come over other connections.
+    // With Multipath TCP a server may read bytes that arrive over other connections.
     if segment.is_multipath || segment.flags & SYN != 0 && segment.flags & (FIN | RST | URG) != 0 {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }

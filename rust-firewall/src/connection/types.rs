@@ -5,24 +5,24 @@ use crate::base::siphash::SiphashKey;
 use crate::names::quic::{QuicKeys, QuicOpener};
 use crate::names::{hello, quic, Names};
 
-/// No connection: the names hold for this packet alone.
+/// Slot of no connection: the names belong to this packet only.
 pub const SLOT_NONE: u32 = u32::MAX;
 
-/// In place of an interface: this host.
+/// Index for this host, in place of an interface.
 pub const INTERFACE_HOST: u32 = 0;
-/// In place of an interface: the hook does not tell.
+/// Index of an unknown interface: the hook does not report it.
 pub const INTERFACE_UNKNOWN: u32 = u32::MAX;
 
-/// How many connections are followed, and for how long.
+/// Limits of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSettings {
-    /// That are kept at once.
+    /// Maximum number of connections.
     pub connections: u32,
-    /// Memory for what clients have sent until it is decided on.
+    /// Memory for clients' bytes until the names are known, in bytes.
     pub hello_bytes: u64,
-    /// From a client's first byte until it must have shown its names.
+    /// Time limit for a client's names, from its first byte.
     pub hello_timeout_ns: u64,
-    /// Bytes that pass each way while a client has not shown its names.
+    /// Bytes that pass in each direction before the client has sent its names.
     pub undecided_bytes: u32,
 }
 
@@ -30,12 +30,12 @@ pub struct ConnectionSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionChecksum {
-    /// Nobody has looked at it.
+    /// Not checked by the kernel.
     #[default]
     Unverified,
-    /// It is right.
+    /// Correct.
     Verified,
-    /// The packet was made here and has none yet.
+    /// The packet was sent by this host, and its checksum is not written yet.
     NotReady,
 }
 
@@ -43,15 +43,15 @@ pub enum ConnectionChecksum {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
-    /// It is several packets in one (NFQA_SKB_GSO), which its receiver sees apart.
+    /// True if it combines several packets (NFQA_SKB_GSO), which its receiver gets separately.
     pub segmented: bool,
-    /// The interface that it came in by, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    /// Input interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub source_interface: u32,
-    /// The interface that it leaves by, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    /// Output interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub sink_interface: u32,
     /// Generation of the policy that decides; never 0.
     pub generation: u64,
-    /// That policy asks for requests of HTTP.
+    /// True if that policy reads HTTP requests.
     pub asks_requests: bool,
     /// Monotonic time.
     pub now_ns: u64,
@@ -61,126 +61,127 @@ pub struct ConnectionInput {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FollowedKind {
-    /// It has no names: neither TCP nor UDP.
+    /// No names: neither TCP nor UDP.
     #[default]
     None,
-    /// It has names: `names` of follow gives them.
+    /// Names, returned by `names` of follow.
     Names,
-    /// Its connection is denied: it is dropped, and no rule is asked.
+    /// The connection is denied: the packet is dropped without evaluating rules.
     Denied,
 }
 
-/// Names of a packet. Valid until the next one.
+/// Names of a packet. Valid until the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
     pub kind: FollowedKind,
-    /// Its connection, or SLOT_NONE.
+    /// Slot of its connection, or SLOT_NONE.
     pub slot: u32,
 }
 
-/// Policy's numbers for a connection's names, for the caller of the policy. Zeroed whenever the names change.
+/// Numbers of a connection's names in the policy, for the caller of the policy. Zeroed when the names change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCache {
-    /// Generation of the policy; 0 = none.
+    /// Generation of the policy; 0 means none.
     pub generation: u64,
     pub host_number: u32,
     pub alpn_bits: u32,
 }
 
-/// List of a connection. Each list is in the order of time and has one time-out.
+/// List of a connection. Each list is ordered by time and has one timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionList {
-    /// The client has sent its SYN alone.
+    /// Only the client's SYN was sent.
     #[default]
     Opening,
-    /// The client has begun to show its names.
+    /// The client has sent a part of its names.
     Showing,
-    /// Its names are known, and what it sent is kept until the server has it.
+    /// Its names are known, and the client's bytes are kept until the server has them.
     Settling,
-    /// All is known, of TCP.
+    /// TCP with final names.
     Known,
-    /// All is known, of UDP.
+    /// UDP with final names.
     Datagrams,
     /// One of its ends has closed it, or it is denied.
     Closing,
-    /// Both ends have opened it, and the client has sent nothing yet.
+    /// Both ends have opened it, and the client has sent no data yet.
     Silent,
 }
 
 pub const LIST_COUNT: usize = 7;
 
-/// Why names are unreadable.
+/// Reason why names are unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionCause {
     /// A packet of a connection whose beginning was not seen.
     Midstream,
-    /// The connection's ends may see another stream than we do.
+    /// The connection's ends may see another stream than the firewall.
     Ambiguous,
-    /// The connection's bytes came with too many gaps, or are more than is kept or read.
+    /// The connection's bytes have too many gaps, or exceed the memory or the parsers' limits.
     Gaps,
     /// There was no memory for the connection's bytes.
     Pool,
-    /// The client did not show its names in time.
+    /// The client did not send its names in time.
     Timeout,
     /// A packet's bytes were not copied from the kernel.
     Cut,
     /// A packet is a fragment.
     Fragment,
-    /// A packet's checksum is wrong.
+    /// A packet's checksum is incorrect.
     Checksum,
     /// The client's bytes are unreadable.
     Parse,
-    /// A packet came from another interface than the end that it claims to come from.
+    /// A packet came in by another interface than that of its sender's end.
     Interface,
-    /// More bytes passed than may while the client had not shown its names.
+    /// More bytes passed than the limit while the client had not sent its names.
     Bound,
 }
 
 pub const CAUSE_COUNT: usize = 11;
-/// Of `NamesProtocol`.
+/// Number of values of `NamesProtocol`.
 pub const PROTOCOL_COUNT: usize = 5;
 
 /// Counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounts {
-    /// Connections that were begun to follow.
+    /// Connections that were followed.
     pub opened: u64,
-    /// Connections that are followed, by `ConnectionList`.
+    /// Connections followed now, by `ConnectionList`.
     pub now: [u64; LIST_COUNT],
-    /// Connections, queries of DNS, requests of HTTP, by `NamesProtocol`.
+    /// Connections, DNS queries, HTTP requests, by `NamesProtocol`.
     pub decided: [u64; PROTOCOL_COUNT],
     /// Connections that the policy refused.
     pub denied: u64,
-    /// Connections whose client claimed different bytes for one place.
+    /// Connections whose client sent different bytes for the same position.
     pub evasion: u64,
-    /// By `ConnectionCause`: packets of Midstream, Cut, Fragment, Checksum and Interface and such as are so alone, else connections.
+    /// Counts by `ConnectionCause`: packets for Midstream, Cut, Fragment, Checksum, Interface and for packets without a
+    /// connection, otherwise connections.
     pub unreadable: [u64; CAUSE_COUNT],
-    /// Connections that made room for others, by `ConnectionList`.
+    /// Evicted connections, by `ConnectionList`.
     pub evicted: [u64; LIST_COUNT],
-    /// Packets of versions of QUIC that are not understood.
+    /// Packets of unsupported QUIC versions.
     pub unknown_version: u64,
 }
 
-/// Of `StreamSpan` in a stream: so many pieces at once, with gaps between them.
+/// Maximum number of pieces of a stream with gaps between them.
 pub const SPANS_MAX: usize = 16;
-/// Bytes of a block of the pool.
+/// Size of a block in bytes.
 pub const BLOCK_BYTES: usize = 1024;
-/// Bytes of a stream.
+/// Number of blocks of a stream.
 pub const BLOCKS_MAX: usize = hello::BYTES_MAX / BLOCK_BYTES;
-/// No block.
+/// Index of no block.
 pub const BLOCK_NONE: u32 = u32::MAX;
 
-/// Memory for what clients have sent, in blocks.
+/// Memory for clients' bytes, in blocks.
 #[derive(Debug, Default)]
 pub struct Pool {
     pub bytes: Vec<u8>,
     /// Next block of a free block.
     pub links: Vec<u32>,
-    /// Blocks that were ever in use.
+    /// Number of blocks that were ever in use.
     pub used: u32,
-    /// The first one that is free again.
+    /// First free block.
     pub free: u32,
 }
 
@@ -191,29 +192,29 @@ pub struct StreamSpan {
     pub end: u16,
 }
 
-/// The first bytes of a client, put together. Offsets count from the first one.
+/// First bytes of a client, assembled. Offsets count from the first byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// The sequence number of offset 0.
+    /// Sequence number of offset 0.
     pub base: u32,
-    /// Up to here it is decided on.
+    /// End of the bytes that the names were read from.
     pub decided: u32,
-    /// Up to here the server has it.
+    /// End of the bytes that the server has acknowledged.
     pub acked: u32,
-    /// The stored bytes were freed.
+    /// True if the stored bytes were freed.
     pub let_go: bool,
-    /// DNS: a piece arrived before the bytes that precede it.
+    /// DNS: true if a piece arrived before its predecessor.
     pub ahead: bool,
     pub span_count: u8,
-    /// Those that were kept: apart from each other, in their order.
+    /// Stored pieces, separate from each other and in order.
     pub spans: [StreamSpan; SPANS_MAX],
     pub blocks: [u32; BLOCKS_MAX],
 }
 
-/// Both ends and the protocol, alike for both directions.
+/// Both ends and the protocol, equal for both directions.
 pub type ConnectionKey = [u64; KEY_WORDS];
 
-/// Of `ConnectionKey`.
+/// Number of words of `ConnectionKey`.
 pub const KEY_WORDS: usize = 5;
 
 /// Kind of the next bytes of an HTTP client.
@@ -225,16 +226,16 @@ pub enum RequestsAwaited {
     Header,
     /// A chunk of a body.
     Chunk,
-    /// Those of a tunnel: no more is read.
+    /// Bytes of a tunnel: nothing more is read.
     Nothing,
-    /// Not known: the policy did not ask for requests.
+    /// Unknown: the policy did not read requests.
     Lost,
 }
 
-/// How far the requests of a connection are read. The default is that none has been.
+/// State of the reader of a connection's requests. The default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// The offset in the stream where the next request or chunk begins.
+    /// Offset in the stream of the next request or chunk.
     pub next: u64,
     pub awaited: RequestsAwaited,
 }
@@ -243,7 +244,7 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub key: ConnectionKey,
-    /// Bucket of its key; the next connection there, or, of a slot that is none, the next one that is free.
+    /// Bucket of its key, and the next connection in the bucket; for a free slot, the next free one.
     pub bucket: u32,
     pub chained: u32,
     pub older: u32,
@@ -253,61 +254,62 @@ pub struct Connection {
     pub share_older: u32,
     pub share_newer: u32,
     pub list: ConnectionList,
-    /// UDP, else TCP.
+    /// True for UDP, false for TCP.
     pub is_udp: bool,
-    /// The client is the lower one of both ends.
+    /// True if the client is the lower end.
     pub client_low: bool,
     /// Interface of each end's packets, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub client_interface: u32,
     pub server_interface: u32,
-    /// Bytes that each end has sent while the client had not shown its names.
+    /// Bytes from each end before the client has sent its names.
     pub client_passed: u32,
     pub server_passed: u32,
-    /// The server has answered the client's SYN.
+    /// True if the server has answered the client's SYN.
     pub confirmed: bool,
-    /// One of the ends has closed it.
+    /// True if one of the ends has closed it.
     pub closed: bool,
-    /// Its client claimed different bytes for one place.
+    /// True if its client sent different bytes for the same position.
     pub evasion: bool,
-    /// The server's port is that of DNS.
+    /// True if the server's port is that of DNS.
     pub is_dns: bool,
     /// TCP: sequence number of the client's first byte.
     pub begun: u32,
-    /// With confirmed: the sequence number of the server's first byte, and of the one behind the last that was seen.
+    /// Sequence numbers of the server's first byte, and after its latest byte; valid if confirmed.
     pub server_begun: u32,
     pub server_end: u32,
-    /// The client has sent data with its SYN.
+    /// True if the client has sent data with its SYN.
     pub syn_data: bool,
-    /// The server may still ask for another ClientHello.
+    /// True if the server may still request another ClientHello.
     pub may_retry: bool,
-    /// The server may still say that it is a tunnel.
+    /// True if the server may still make it a tunnel.
     pub may_switch: bool,
-    /// A Handshake packet of the QUIC server came after the names were known: it has the whole hello.
+    /// True if a Handshake packet of the QUIC server came after the names were known: the server has the complete
+    /// ClientHello.
     pub accepted: bool,
-    /// The server has sent a SYN of its own.
+    /// True if the server has sent a SYN of its own.
     pub crossed: bool,
-    /// Another SYN came, which the server has not answered; from the lower one of both ends.
+    /// Another SYN that the server has not answered, and true if it came from the lower end.
     pub pending: bool,
     pub pending_low: bool,
-    /// With pending: the sequence number of its first byte, where it came from and went to.
+    /// Sequence number of the pending SYN's first byte, and its source and sink interface.
     pub pending_base: u32,
     pub pending_client_interface: u32,
     pub pending_server_interface: u32,
-    /// When it was begun to follow.
+    /// Time when it was first followed.
     pub opened_ns: u64,
-    /// When it came to its list, or was used last.
+    /// Time when it entered its list, or was used last.
     pub since_ns: u64,
-    /// The generation of the policy that refused it; 0 = none has.
+    /// Generation of the policy that refused it; 0 means none.
     pub denied: u64,
-    /// With denied: both ends are told so.
+    /// With denied: true if both ends are notified.
     pub is_reset: bool,
     pub cache: ConnectionCache,
     pub stream: Stream,
     pub keys: QuicKeys,
-    /// The connection id that the keys are of.
+    /// Connection id that the keys belong to.
     pub id: [u8; quic::CONNECTION_BYTES_MAX],
     pub id_bytes: u8,
-    /// It can be found by its id; then the next one of that bucket.
+    /// True if it can be found by its id; and the next connection in the id's bucket.
     pub has_id: bool,
     pub id_chained: u32,
     pub names: Names,
@@ -316,7 +318,7 @@ pub struct Connection {
     pub requests_begun: Requests,
 }
 
-/// Connections in the order of their time.
+/// Connections ordered by time.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     pub oldest: u32,
@@ -324,16 +326,16 @@ pub struct List {
     pub count: u32,
 }
 
-/// That a connection was forgotten whose server may go on with it.
+/// Record of a forgotten connection that its server may continue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grave {
-    /// The upper half of its hash, or 0 for any.
+    /// Upper half of its hash, or 0 for any.
     pub tag: u32,
-    /// When, in seconds from 1; 0 = none was.
+    /// Time in seconds from 1; 0 means none.
     pub second: u32,
 }
 
-/// The connections of the clients of one place, from the oldest on. Slots are plus 1; 0 = none.
+/// Connections of a place's clients, the oldest first. Slots are stored plus 1; 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     pub oldest: u32,
@@ -345,33 +347,33 @@ pub struct Share {
 #[derive(Debug)]
 pub struct Table {
     pub key: SiphashKey,
-    /// Buckets - 1; they are a power of 2.
+    /// Number of buckets - 1; the number is a power of 2.
     pub mask: u32,
-    /// The first connection of each bucket, plus 1.
+    /// First connection of each bucket, plus 1.
     pub buckets: Vec<u32>,
-    /// The same by the connection id of QUIC.
+    /// The same by the QUIC connection id.
     pub id_buckets: Vec<u32>,
-    /// One a bucket, by a hash of their own, which goes on in upgrades.
+    /// One record per bucket, by a separate hash, which is kept in upgrades.
     pub graves: Vec<Grave>,
     pub grave_key: SiphashKey,
-    /// One a bucket, by the hash of a client's address.
+    /// One share per bucket, by the hash of a client's address.
     pub shares: Vec<Share>,
-    /// Those that were ever in use, at most `limit`.
+    /// Slots that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
     pub limit: u32,
-    /// The first one that is free again.
+    /// first that is free
     pub free: u32,
     pub lists: [List; LIST_COUNT],
-    /// Value of no slot.
+    /// Connection for SLOT_NONE.
     pub spare: Connection,
 }
 
-/// The queries of DNS over TCP, or requests of HTTP, that the packet at hand is judged by, in what is gathered.
+/// DNS queries over TCP or HTTP requests that decide the current packet, in the gathered bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionQueries {
-    /// Their connection; SLOT_NONE: none is left.
+    /// Slot of their connection; SLOT_NONE if none is left.
     pub slot: u32,
-    /// Slot of the next query.
+    /// Place of the next query.
     pub place: u32,
     /// Length of the gathered bytes.
     pub end: u32,
@@ -379,7 +381,7 @@ pub struct ConnectionQueries {
     pub limit: u32,
     /// End of the queries that were counted with another packet.
     pub counted: u32,
-    /// That may be read.
+    /// Number of queries that may still be read.
     pub left: u32,
 }
 
@@ -390,14 +392,14 @@ pub struct Connections {
     pub counts: ConnectionCounts,
     pub table: Table,
     pub pool: Pool,
-    /// State of the packet that was followed last.
+    /// Time of the packet followed last.
     pub now_ns: u64,
-    /// The packet that was followed last comes from the lower one of both ends; of TCP and UDP.
+    /// True if the packet followed last, of TCP or UDP, comes from the lower end.
     pub is_low: bool,
-    /// When it is looked next whose time is over.
+    /// Time of the next check for expired connections.
     pub expire_ns: u64,
     pub opener: QuicOpener,
-    /// A stream's bytes in one piece.
+    /// Bytes of a stream in one piece.
     pub gathered: Box<[u8; hello::BYTES_MAX]>,
     /// Buffer of the parsers.
     pub scratch: Box<[u8; hello::BYTES_MAX]>,

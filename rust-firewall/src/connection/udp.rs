@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections of UDP: QUIC at any port but that of DNS (RFC 9000, RFC 9001, RFC 9369), and queries of DNS, each of which
-//! stands alone.
+//! UDP connections: QUIC at any port except that of DNS (RFC 9000, RFC 9001, RFC 9369), and DNS queries, each of which
+//! is independent.
 //!
-//! Theory of operation: a server keeps what it was sent under any connection id, and nothing tells us which it took; it
-//! passes over where it came from. So Initial packets with the connection id of another connection can't be read. And
-//! the CRYPTO frames of all Initial packets between two ends are one stream, whatever connection id they have: Retry
-//! makes a client send the same bytes again, and other bytes for one place are an evasion. What we have forgotten, a
-//! server may remember: for a while such a connection is Unreadable. A server of DNS reads a query in whatever looks like
-//! QUIC, so that is looked for at other ports only: as DNS each of its long headers has more than one question.
+//! Theory of operation: a server stores packets under any connection id, and the firewall can't know which ones it
+//! accepted; the server ignores their source. So Initial packets with the connection id of another connection are
+//! unreadable. And the CRYPTO frames of all Initial packets between two ends are one stream, for any connection id:
+//! after Retry a client sends the same bytes again, and different bytes for the same position are an evasion. A server
+//! may remember connections that the firewall has forgotten: for a while such a connection is Unreadable. A DNS server
+//! also reads queries that look like QUIC, so QUIC is recognised at other ports only: read as DNS, each of its long
+//! headers has more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -22,29 +23,30 @@ use crate::packet::{Packet, UDP_HEADER_BYTES};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Of a datagram, which show whether it begins with a long header, and its version.
+/// Bytes of a datagram that show whether it begins with a long header, and its version.
 const HEADER_BYTES: usize = 5;
-/// Packets of QUIC that are looked at in one datagram, and in one that is several (UDP_MAX_SEGMENTS of linux/udp.h has been 64).
+/// Maximum number of QUIC packets read in a datagram, and in one packet of several datagrams (UDP_MAX_SEGMENTS of
+/// linux/udp.h has been 64).
 const PACKETS_MAX: u32 = 8;
 const SEGMENTED_PACKETS_MAX: u32 = 64;
 
 /// A datagram.
 struct Datagram<'a> {
     key: ConnectionKey,
-    /// It comes from the lower one of both ends.
+    /// True if it comes from the lower end.
     is_low: bool,
     source_port: u16,
     destination_port: u16,
     /// Copied part of its data.
     data: &'a [u8],
-    /// Of its data.
+    /// Length of its data.
     length: u32,
     input: ConnectionInput,
     now_ns: u64,
 }
 
-/// Reads a packet's header; None if it was not copied or is malformed. The kernel sends all bytes of a packet that is several
-/// datagrams, whatever its header says (__udp_gso_segment).
+/// Parses a packet's header; None if it was not copied or is malformed. The kernel sends all bytes of a packet with
+/// several datagrams, whatever length its header has (__udp_gso_segment).
 fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
@@ -52,7 +54,7 @@ fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datag
         return None;
     };
     let available = packet.end.saturating_sub(packet.l4_offset);
-    // 0 = too long for the field.
+    // 0 means that the length exceeds the field.
     let told = match u32::from(u16::from_be_bytes([high, low])) {
         0 => available,
         told if input.segmented => told.max(available),
@@ -76,7 +78,7 @@ fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datag
     })
 }
 
-/// The connection id that a packet is sent to.
+/// Returns the destination connection id of a packet.
 fn id_of<'a>(datagram: &Datagram<'a>, header: &QuicHeader) -> &'a [u8] {
     let start = header.connection as usize;
     let id = datagram
@@ -85,7 +87,7 @@ fn id_of<'a>(datagram: &Datagram<'a>, header: &QuicHeader) -> &'a [u8] {
     id.unwrap_or_default()
 }
 
-/// Notes by which connection id a client's packets are opened. The one before is given up.
+/// Stores the connection id that opens a client's packets. The previous one is given up.
 fn set_keys(
     connections: &mut Connections,
     slot: u32,
@@ -99,10 +101,10 @@ fn set_keys(
     table::at(&mut connections.table, slot).keys = *keys;
 }
 
-/// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in another version
-/// (RFC 9368), or by the packet's own connection id, as after Retry.
-/// - is_others: its connection id is another connection's.
-/// - Returns the bytes of its frames; 0 = it can't be.
+/// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in another version (RFC
+/// 9368), or by the packet's own connection id, as after Retry.
+/// - is_others: its connection id belongs to another connection.
+/// - Returns the number of bytes of its frames; 0 if it can't be opened.
 fn open_known(
     connections: &mut Connections,
     slot: u32,
@@ -137,9 +139,9 @@ fn open_known(
     bytes
 }
 
-/// Opens an Initial packet of a connection that is not followed yet, and follows it if that can be.
-/// - is_others: its connection id is another connection's: it is not followed, unless it is one that was given up.
-/// - Returns its slot, or SLOT_NONE, and the bytes of its frames.
+/// Opens an Initial packet of a connection that is not followed yet, and follows the connection if possible.
+/// - is_others: its connection id belongs to another connection: it is not followed, unless the other one was given up.
+/// - Returns its slot, or SLOT_NONE, and the number of bytes of its frames.
 fn open_first(
     connections: &mut Connections,
     datagram: &Datagram,
@@ -170,7 +172,7 @@ fn open_first(
     (slot, bytes)
 }
 
-/// Reads the bytes of a CRYPTO frame. Returns false if they can't be compared any more.
+/// Reads the bytes of a CRYPTO frame. Returns false if they can no longer be compared.
 fn take_crypto(
     connections: &mut Connections,
     slot: u32,
@@ -201,15 +203,15 @@ fn take_crypto(
     true
 }
 
-/// Says that what a client sent can't be read.
+/// Makes a client's connection unreadable.
 fn give_up(connections: &mut Connections, slot: u32, now_ns: u64) {
     table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
     lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
 }
 
-/// Reads what is gathered behind the first ClientHello of a connection: the client's answer to HelloRetryRequest (RFC 8446,
-/// section 4.1.4), which servers take the name of, too. With other names it is an evasion.
-/// - end: of what is gathered.
+/// Reads the gathered bytes after the first ClientHello of a connection: the client's response to HelloRetryRequest
+/// (RFC 8446, section 4.1.4), whose name servers use, too. Other names are an evasion.
+/// - end: end of the gathered bytes.
 fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
     let mut left = connections.gathered.get(..end as usize).unwrap_or_default();
     loop {
@@ -231,7 +233,7 @@ fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
     }
 }
 
-/// Reads the ClientHello of a connection as far as it is there, and what stands behind it.
+/// Reads the available bytes of a connection's ClientHello, and the bytes after it.
 fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
@@ -254,7 +256,7 @@ fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
     read_again(connections, slot, end, now_ns);
 }
 
-/// Reads the frames of an Initial packet. Returns false if one can't be read.
+/// Reads the frames of an Initial packet. Returns false if a frame is unreadable.
 fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u64) -> bool {
     let before = stream::prefix(&table::at(&mut connections.table, slot).stream);
     let mut is_read = true;
@@ -278,9 +280,9 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
     is_read
 }
 
-/// Possible start of the next packet in a datagram that is several ones (UDP_SEGMENT): where a long header of a version that
-/// is understood seems to. The datagram's end if nowhere. Where one ends the kernel does not tell, and what a packet before
-/// says of its length can be false for its receiver.
+/// Returns the possible start of the next packet in a packet of several datagrams (UDP_SEGMENT): the next byte that
+/// looks like a long header of a supported version; the end if there is none. The kernel does not report the borders,
+/// and the length in an earlier packet may be invalid for its receiver.
 fn next_packet(data: &[u8], at: u32) -> u32 {
     let windows = data.get(at as usize..).unwrap_or_default().windows(5);
     for (place, window) in (at..).zip(windows) {
@@ -293,7 +295,7 @@ fn next_packet(data: &[u8], at: u32) -> u32 {
     data.len() as u32
 }
 
-/// Packets of QUIC that are looked at in a datagram.
+/// Returns the maximum number of QUIC packets that are read in a datagram.
 fn packets_max(segmented: bool) -> u32 {
     match segmented {
         true => SEGMENTED_PACKETS_MAX,
@@ -301,7 +303,7 @@ fn packets_max(segmented: bool) -> u32 {
     }
 }
 
-/// Possible start of the first packet of a datagram.
+/// Returns the possible start of a datagram's first packet.
 fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     match segmented {
         true => next_packet(datagram.data, 0),
@@ -309,7 +311,7 @@ fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     }
 }
 
-/// Possible start of the packet after another.
+/// Returns the possible start of the packet after another.
 fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u32 {
     match segmented {
         true => next_packet(datagram.data, header.start + 1),
@@ -317,7 +319,7 @@ fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u
     }
 }
 
-/// Whether a datagram has a Handshake packet.
+/// Returns true if a datagram has a Handshake packet.
 fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
     let mut at = first_packet(datagram, segmented);
     for _ in 0..packets_max(segmented) {
@@ -330,8 +332,8 @@ fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
     false
 }
 
-/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if it can't be read, or its connection id
-/// is another connection's.
+/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if it is unreadable or its
+/// connection id belongs to another connection.
 fn take_initial(
     connections: &mut Connections,
     slot: u32,
@@ -353,7 +355,7 @@ fn take_initial(
     (slot, is_read && !is_others)
 }
 
-/// Reads the packets of a client's datagram. Returns its connection's slot, and false if one can't be read.
+/// Reads the packets of a client's datagram. Returns its connection's slot, and false if a packet is unreadable.
 fn take_packets(
     connections: &mut Connections,
     mut slot: u32,
@@ -379,7 +381,7 @@ fn take_packets(
     (slot, false)
 }
 
-/// A client's datagram of QUIC.
+/// Handles a client's QUIC datagram.
 fn go_on(
     connections: &mut Connections,
     slot: u32,
@@ -406,7 +408,7 @@ fn go_on(
     lifetime::odd(connections, ConnectionCause::Parse)
 }
 
-/// A query of DNS, which stands alone. Where each of several begins can't be told.
+/// Handles a DNS query, which is independent of others. Several queries in one packet can't be separated.
 fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> Followed {
     if segmented || dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
         return lifetime::odd(connections, ConnectionCause::Parse);
@@ -421,8 +423,8 @@ fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> F
     }
 }
 
-/// A datagram that is none of QUIC that says what is noted. On a connection that is followed, a client's long header of a version that is not
-/// understood may begin another one, whose name can't be read.
+/// Handles a datagram without QUIC content that is recorded. On a followed connection, a client's long header of an
+/// unsupported version may begin another connection, whose name is unreadable.
 fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: QuicKind) -> Followed {
     if kind == QuicKind::Unknown && datagram.source_port != DNS_PORT {
         connections.counts.unknown_version += 1;
@@ -437,8 +439,8 @@ fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: Qui
     lifetime::named(connections, slot)
 }
 
-/// Whether a datagram comes from another interface than its end is bound to, or, as the server's, goes to another one than the
-/// client is.
+/// Returns true if a datagram comes in by another interface than that of its end, or, from the server, leaves by
+/// another interface than the client's.
 fn is_forged(connection: &Connection, datagram: &Datagram) -> bool {
     let (client, server) = (connection.client_interface, connection.server_interface);
     match connection.client_low == datagram.is_low {
@@ -447,7 +449,8 @@ fn is_forged(connection: &Connection, datagram: &Datagram) -> bool {
     }
 }
 
-/// Whether one of the ends shows that the server has a whole ClientHello of which we have not all.
+/// Returns true if a datagram of an end shows that the server has a complete ClientHello of which the firewall lacks a
+/// part.
 fn is_answered(
     connections: &mut Connections,
     slot: u32,
@@ -459,7 +462,8 @@ fn is_answered(
         && has_handshake(datagram, segmented)
 }
 
-/// Handles a server's datagram: a Handshake packet shows that the server has the whole ClientHello (RFC 9001, section 4.1.4).
+/// Handles a server's datagram: a Handshake packet shows that the server has the complete ClientHello (RFC 9001,
+/// section 4.1.4).
 fn hear(connections: &mut Connections, slot: u32, datagram: &Datagram, segmented: bool) {
     let connection = table::at(&mut connections.table, slot);
     direction::bind_server(connection, &datagram.input);
