@@ -2,11 +2,10 @@
 //! The orphan process that undoes a generation at its deadline, where there is no systemd.
 
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
-use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::{sigprocmask, SigSet, SigmaskHow, Signal};
 use nix::unistd::daemon;
 
@@ -16,6 +15,8 @@ use crate::{clock, undo};
 
 /// Line of the process once it waits.
 pub const ARMED: &str = "armed";
+/// Pause between two looks at the state, in milliseconds.
+const LOOK_MS: u64 = 1000;
 
 /// The deadline of a generation in ms of boot time, or None if it is not pending any more.
 fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
@@ -34,10 +35,6 @@ fn wait(folder: &Path) -> Result<bool> {
     let Some(pending) = store::read(folder)?.and_then(|state| state.pending) else {
         return Ok(false);
     };
-    let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(fail)?;
-    watch
-        .add_watch(folder, AddWatchFlags::IN_MOVED_TO)
-        .map_err(fail)?;
     // Only SIGKILL and the deadline end it.
     let polite = SigSet::from_iter([
         Signal::SIGHUP,
@@ -66,11 +63,9 @@ fn wait(folder: &Path) -> Result<bool> {
         if left_ms == 0 {
             return Ok(true);
         }
-        // poll(2) sleeps on the monotonic clock, which stops in suspend: a second at most lies between two looks at boot time.
-        let left = PollTimeout::from(left_ms.min(1000) as u16);
-        let mut polled = [PollFd::new(watch.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut polled, left);
-        let _ = watch.read_events();
+        // It sleeps on the monotonic clock, which stops in suspend: a second at most lies between two looks at boot time. No watch
+        // of the folder: a machine has 128 of root's, and the way back must not depend on a free one.
+        sleep(Duration::from_millis(left_ms.min(LOOK_MS)));
     }
 }
 
