@@ -15,6 +15,9 @@ use crate::{Options, Queue};
 /// How far in front of the policy classes are kept.
 const KEEP_BEFORE: i32 = 2;
 
+/// Match of packets that have no names whatever a rule says of them, such as those that find neighbours: conntrack leaves these out.
+const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp }";
+
 /// Match of all packets but datagrams, for the front of other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
 /// Match of the datagrams of a connection's first sender, the client of QUIC: a packet of several (UDP_SEGMENT) may hide a long header
@@ -77,7 +80,7 @@ impl Kernel<'_> {
         let _ = writeln!(
             text,
             "\n\tchain stage-names-{name} {{\n\t\ttype filter hook {name} priority {priority}; policy accept;\n\t\t\
-             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}",
+             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t{NOT_TRANSPORT} accept",
             !mask
         );
         let lines: Vec<&str> = match hook.lines.contains(TRANSPORT) {
@@ -231,6 +234,7 @@ impl Kernel<'_> {
             .map(|part| (bytes(tokens, &tree.sets[*part].tokens), String::new()));
         let rules = self.replaced.iter().flatten().cloned();
         let mut edits: Vec<Edit> = sets.chain(rules).chain(self.flow_edits()).collect();
+        edits.extend(self.reject_edits());
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
     }

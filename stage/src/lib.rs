@@ -20,6 +20,7 @@ mod nat;
 mod others;
 mod probe;
 mod reach;
+mod reject;
 mod replace;
 mod source;
 mod token;
@@ -414,6 +415,51 @@ mod tests {
         line(&split, "iifname \"e\" tcp sport 53 goto stage-ask");
         line(&split, "hook input priority 7;");
         line(&split, "hook output priority 8;");
+    }
+
+    /// Conntrack leaves out the packets that find neighbours, and what is asked about without a connection is dropped.
+    #[test]
+    fn packets_without_ports_are_not_asked_about() {
+        let split = in_forward("meta l4proto { icmp, ipv6-icmp } jump d\n\t}\n\tchain d {\n\t\ttls sni @b icmpv6 type echo-reply accept").unwrap();
+        let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
+        let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
+        assert!(at("meta l4proto != { tcp, udp } accept") < at("goto stage-ask"));
+    }
+
+    #[test]
+    fn a_connection_that_stands_is_rejected_by_a_reset() {
+        let rules = "tls sni @b counter reject with icmp type host-unreachable\ntls alpn \"h2\" reject with tcp reset\njump reject\n\
+            reject comment \"r\"\n\t}\n\tchain reject {";
+        let split = in_forward(rules).unwrap();
+        let jumps: Vec<&str> = split
+            .kernel
+            .lines()
+            .filter(|line| line.contains("jump stage-reject"))
+            .collect();
+        assert_eq!(jumps.len(), 2, "{}", split.kernel);
+        assert!(jumps[1].ends_with(" comment \"r\""), "{jumps:?}");
+        // What the error's family implies stands in front of the counter, as nft has it.
+        let family = jumps[0].trim().starts_with("meta nfproto ipv4 ");
+        assert!(family && !jumps[0].contains("type"), "{jumps:?}");
+        let mut lines = split.kernel.lines().map(str::trim);
+        let reset = lines.find(|line| line.starts_with("meta l4proto tcp ct mark"));
+        assert!(
+            reset.unwrap().ends_with("reject with tcp reset"),
+            "{reset:?}"
+        );
+        assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
+        line(&split, "jump reject");
+        let at = |words: &str| split.kernel.find(words).unwrap();
+        assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
+    }
+
+    #[test]
+    fn the_chain_of_a_rejection_is_there_before_its_rule() {
+        let policy = "add table inet f\nadd chain inet f c { type filter hook input priority 0; }\nadd rule inet f c tls sni \"a.example\" reject\n";
+        let split = split(&text("p.nft", policy).unwrap(), &Options::default()).unwrap();
+        let at = |words: &str| split.kernel.find(words).unwrap();
+        assert!(at("table inet f {\n\tchain stage-reject-1") < at("jump stage-reject-1"));
+        assert!(at("add table inet f") < at("chain stage-reject-1"));
     }
 
     #[test]
