@@ -69,6 +69,60 @@ fn be32(bytes: &[u8]) -> u32 {
         .fold(0, |so_far, byte| so_far << 8 | u32::from(*byte))
 }
 
+fn reset_text(seen: &View, bits: u32) -> String {
+    let tcp = seen.layer4;
+    let (sequence, acknowledged) = (be32(&tcp[4..8]), be32(&tcp[8..12]));
+    format!(
+        "tcp reset {}:{} > {}:{} flags {:#04x} seq {} ack {}",
+        seen.source,
+        be32(&tcp[..2]),
+        seen.destination,
+        be32(&tcp[2..4]),
+        tcp[13],
+        sequence & bits,
+        acknowledged & bits
+    )
+}
+
+fn error_text(seen: &View) -> String {
+    let (kind, code) = (seen.layer4[0], seen.layer4[1]);
+    let mut so_far = sum(seen.layer4, 0);
+    if seen.version == 6 {
+        so_far = sum(seen.addresses, so_far) + u32::from(ICMPV6) + seen.layer4.len() as u32;
+    }
+    let checksum = if folded(so_far) == 0 {
+        ""
+    } else {
+        ", checksum wrong"
+    };
+    format!(
+        "icmp type {kind} code {code} to {}{checksum}",
+        seen.destination
+    )
+}
+
+/// Whether an ICMP message is an error that `reject` sends.
+fn is_unreachable(seen: &View) -> bool {
+    matches!((seen.version, seen.layer4[0]), (4, 3) | (6, 1))
+}
+
+/// Returns the response in a packet that left the cell because of one packet. None for any other packet.
+pub fn of(packet: &[u8]) -> Option<Answer> {
+    let seen = view(packet)?;
+    match seen.protocol {
+        TCP if seen.layer4.len() >= 20 && seen.layer4[13] & 0x04 != 0 => {
+            Some(Answer(reset_text(&seen, u32::MAX)))
+        }
+        ICMP | ICMPV6 if seen.layer4.len() >= 8 => {
+            is_unreachable(&seen).then(|| Answer(error_text(&seen)))
+        }
+        _ => None,
+    }
+}
+
+/// Bits of a sequence number below the packet's number.
+const BELOW_NUMBER: u32 = 0xfff;
+
 /// Returns the response in a packet that left the cell, and the number of the packet that caused it. None for any other
 /// packet.
 pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
@@ -84,46 +138,12 @@ pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
                 .into_iter()
                 .find(|number| *number != 0)?;
             shot(number)?;
-            let ports = (be32(&tcp[..2]), be32(&tcp[2..4]));
-            Some((
-                number,
-                Answer(format!(
-                    "tcp reset {}:{} > {}:{} flags {:#04x} seq {} ack {}",
-                    seen.source,
-                    ports.0,
-                    seen.destination,
-                    ports.1,
-                    tcp[13],
-                    sequence & 0xfff,
-                    acknowledged & 0xfff
-                )),
-            ))
+            Some((number, Answer(reset_text(&seen, BELOW_NUMBER))))
         }
         ICMP | ICMPV6 if seen.layer4.len() >= 8 => {
-            let (kind, code) = (seen.layer4[0], seen.layer4[1]);
-            let is_error = if seen.version == 4 {
-                kind == 3
-            } else {
-                kind == 1
-            };
-            let number = number_in(&seen.layer4[8..]).filter(|_| is_error)?;
+            let number = number_in(&seen.layer4[8..]).filter(|_| is_unreachable(&seen))?;
             shot(number)?;
-            let mut so_far = sum(seen.layer4, 0);
-            if seen.version == 6 {
-                so_far = sum(seen.addresses, so_far) + u32::from(ICMPV6) + seen.layer4.len() as u32;
-            }
-            let checksum = if folded(so_far) == 0 {
-                ""
-            } else {
-                ", checksum wrong"
-            };
-            Some((
-                number,
-                Answer(format!(
-                    "icmp type {kind} code {code} to {}{checksum}",
-                    seen.destination
-                )),
-            ))
+            Some((number, Answer(error_text(&seen))))
         }
         _ => None,
     }

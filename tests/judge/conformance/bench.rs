@@ -33,7 +33,7 @@ const NFT_NOTE: &str = "\n# nft: ";
 /// Number of bytes that copies every packet whole.
 const COPY_ALL: u32 = 65535;
 /// Time limit for shrinking a disagreement.
-const SHRINK: Duration = Duration::from_secs(90);
+pub const SHRINK: Duration = Duration::from_secs(90);
 
 /// Number of disagreements after which the search ends: each takes time to shrink.
 const DISAGREEMENTS_MAX: u64 = 10;
@@ -173,7 +173,7 @@ fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
 }
 
 /// Returns the policy with limits that hardly refill while the packets pass, since the judge does not control their times.
-fn without_refill(text: &str) -> String {
+pub fn without_refill(text: &str) -> String {
     text.replace("/second", "/hour").replace("/minute", "/hour")
 }
 
@@ -327,6 +327,7 @@ impl Bench {
         let text = &with_single_blanks(text);
         let mut shots = shots.to_vec();
         let who: Vec<Who> = self.subjects.iter().map(|subject| subject.who).collect();
+        let names: Vec<&str> = who.iter().map(|who| who.name()).collect();
         loop {
             let mut fresh;
             let subjects = match is_tracked(text) {
@@ -343,7 +344,7 @@ impl Bench {
                     Err(refused) => return Ok(Finding::Refused(subject.who, refused.0)),
                 }
             }
-            let found = differences(&who, &outcomes, &shots);
+            let found = differences(&names, &outcomes, &shots);
             if found.is_empty() {
                 if counted {
                     self.tally.add(&outcomes[0], &shots);
@@ -493,7 +494,7 @@ const SHOT_WORDS: usize = 8;
 
 impl Shot {
     /// Formats everything but the bytes, which are in a pcap file.
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let (number, mark, owner) = (self.number, self.mark, self.owner);
         format!(
             "number {number} way {} mark {mark} owner {owner}",
@@ -501,14 +502,14 @@ impl Shot {
         )
     }
 
-    fn parse(text: &str, bytes: &[u8]) -> Option<Shot> {
+    pub fn parse(text: &str, bytes: &[u8]) -> Option<Shot> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["number", number, "way", way, "mark", mark, "owner", owner, ..] = words[..] else {
             return None;
         };
         Some(Shot {
             number: number.parse().ok()?,
-            way: WAYS.into_iter().find(|one: &Way| one.text() == way)?,
+            way: Way::parse(way)?,
             bytes: bytes.to_vec(),
             mark: mark.parse().ok()?,
             owner: owner.parse().ok()?,

@@ -5,6 +5,8 @@
 //!     pfwd0 -> fwd0 ----------------> out0 --> pout0   prerouting, forward, postrouting
 //!     raw socket (owner, mark) -----> out0 --> pout0   output, postrouting
 //!
+//! and their way back, for the server of a connection: a raw socket on in0, pout0 to fwd0, and pout0 to this host.
+//!
 //! Reject responses leave by out0, too. The last chain of every hook, after all other chains, logs passing packets with hook
 //! and mark to a netlink socket; in the input hook it then drops them, so that the stack itself sends no replies.
 
@@ -21,14 +23,20 @@ use testbed::netns::Namespace;
 use testbed::twin::root;
 use twinwall_judge::tree::{Hook, HOOKS};
 
-use crate::socket::{set_mark, Link, Nflog, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER};
+use crate::netlink::{Logged, Nflog};
+use crate::socket::{
+    bind_to_device, set_mark, Link, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER,
+};
 
 pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
 /// Number of owners whose sockets stay open.
 const OWNERS_KEPT: usize = 100;
-const GROUP: u16 = 7;
+pub const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
+const OUT0: [u8; 6] = [2, 0, 0, 0, 3, 1];
+/// Addresses of this host: sources of connections that it opens, whose servers' packets come back to it.
+pub const OWN: (u128, u128) = (0x0a4d_0001, 0xfd77 << 112 | 1);
 const ETH_P_ALL: u16 = 0x0003;
 /// Time in which new interfaces send their own initial packets.
 const SETTLE: Duration = Duration::from_millis(400);
@@ -37,26 +45,63 @@ const STEP: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Way of a packet through the cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     In,
     Forward,
     Out,
+    InBack,
+    ForwardBack,
+    OutBack,
 }
 
+/// Ways of single packets and clients.
 pub const WAYS: [Way; 3] = [Way::In, Way::Forward, Way::Out];
+/// All ways.
+const ALL_WAYS: [Way; 6] = [
+    Way::In,
+    Way::Forward,
+    Way::Out,
+    Way::InBack,
+    Way::ForwardBack,
+    Way::OutBack,
+];
 
 impl Way {
     pub fn text(self) -> &'static str {
-        ["in", "forward", "out"][self as usize]
+        let texts = [
+            "in",
+            "forward",
+            "out",
+            "in-back",
+            "forward-back",
+            "out-back",
+        ];
+        texts[self as usize]
+    }
+
+    /// Parses the text.
+    pub fn parse(text: &str) -> Option<Way> {
+        ALL_WAYS.into_iter().find(|way| way.text() == text)
+    }
+
+    /// Returns the way of the server's packets.
+    pub fn back(self) -> Way {
+        match self {
+            Way::In => Way::InBack,
+            Way::Forward => Way::ForwardBack,
+            _ => Way::OutBack,
+        }
     }
 
     /// Whether the way leads through a hook.
     pub fn meets(self, hook: Hook) -> bool {
         match self {
-            Way::In => matches!(hook, Hook::Prerouting | Hook::Input),
-            Way::Forward => matches!(hook, Hook::Prerouting | Hook::Forward | Hook::Postrouting),
-            Way::Out => matches!(hook, Hook::Output | Hook::Postrouting),
+            Way::In | Way::OutBack => matches!(hook, Hook::Prerouting | Hook::Input),
+            Way::Forward | Way::ForwardBack => {
+                matches!(hook, Hook::Prerouting | Hook::Forward | Hook::Postrouting)
+            }
+            Way::Out | Way::InBack => matches!(hook, Hook::Output | Hook::Postrouting),
         }
     }
 }
@@ -75,7 +120,7 @@ pub struct Shot {
 /// Packets that passed a cell.
 #[derive(Default)]
 pub struct Seen {
-    pub logged: Vec<crate::socket::Logged>,
+    pub logged: Vec<Logged>,
     /// Packets that left by out0.
     pub left: Vec<Vec<u8>>,
 }
@@ -85,11 +130,12 @@ pub struct Cell {
     inward: Link,
     forward: Link,
     outside: Link,
-    markers: [Link; 2],
+    markers: [Link; 3],
     nflog: Nflog,
     /// The open /proc file that lists the namespace's queues.
     queues: File,
-    raws: RefCell<BTreeMap<(u32, u8), Raw>>,
+    /// Raw sockets by owner, IP version and way.
+    raws: RefCell<BTreeMap<(u32, u8, Way), Raw>>,
 }
 
 const SYSCTLS: &[(&str, &str)] = &[
@@ -133,11 +179,19 @@ link set out0 up
 link set pout0 up
 neigh add 169.254.9.9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
 neigh add fe80::9 lladdr 02:00:00:00:00:99 dev out0 nud permanent
+neigh add 169.254.9.8 lladdr 02:00:00:00:00:98 dev fwd0 nud permanent
+neigh add fe80::8 lladdr 02:00:00:00:00:98 dev fwd0 nud permanent
+neigh add 169.254.9.7 lladdr 02:00:00:00:00:97 dev in0 nud permanent
+neigh add fe80::7 lladdr 02:00:00:00:00:97 dev in0 nud permanent
 route add default via 169.254.9.9 dev out0 onlink
+route add default via 169.254.9.7 dev in0 onlink metric 2000
+route add default via 169.254.9.8 dev fwd0 onlink table 77
+rule add iif out0 to 10.77.0.1 lookup local pref 7
+rule add iif out0 lookup 77 pref 8
 ";
 
 /// Every address is local for packets from in0, and for checks of a response's source address. Packets from fwd0 and locally
-/// sent packets are routed.
+/// sent packets are routed; those from out0 go to fwd0, unless they are for this host's own address.
 const RULES: &str = "route add local default dev lo table local
 rule add iif fwd0 lookup main pref 5
 rule add iif lo lookup main pref 6
@@ -146,6 +200,10 @@ rule del pref 0
 ";
 
 const LINKS6: &str = "route add default via fe80::9 dev out0 onlink
+route add default via fe80::7 dev in0 onlink metric 2000
+route add default via fe80::8 dev fwd0 onlink table 77
+rule add iif out0 to fd77::1 lookup local pref 7
+rule add iif out0 lookup 77 pref 8
 ";
 
 /// Returns the chains after all other chains. `tracked`: an unreachable chain enables connection tracking for both families,
@@ -185,6 +243,7 @@ impl Cell {
         let markers = [
             namespace.enter(|| Link::open("in0", ETHERTYPE_MARKER))?,
             namespace.enter(|| Link::open("fwd0", ETHERTYPE_MARKER))?,
+            namespace.enter(|| Link::open("out0", ETHERTYPE_MARKER))?,
         ];
         let nflog = namespace.enter(|| Nflog::open(GROUP))?;
         Ok(Cell {
@@ -214,6 +273,22 @@ impl Cell {
             }
         }
         Ok(())
+    }
+
+    /// Sends packets, each after the previous one is decided. Returns what passed because of each.
+    pub fn observe(&self, shots: &[Shot]) -> anyhow::Result<Vec<Seen>> {
+        // Packets from before belong to none of these.
+        self.settle()?;
+        let one = |shot: &Shot| {
+            self.send_one(shot)?;
+            self.wait_for_marker(shot.way)?;
+            self.wait_for_queue()?;
+            Ok(Seen {
+                logged: self.nflog.received()?,
+                left: self.outside.received()?,
+            })
+        };
+        shots.iter().map(one).collect()
     }
 
     /// Waits until no packet waits for a verdict. A packet with a verdict is in its next queue, or at its end, before its
@@ -254,14 +329,18 @@ impl Cell {
                 self.forward.set_mark(shot.mark)?;
                 self.forward.send(FWD0, ethertype, &shot.bytes)?;
             }
-            Way::Out => {
+            Way::ForwardBack | Way::OutBack => {
+                self.outside.set_mark(shot.mark)?;
+                self.outside.send(OUT0, ethertype, &shot.bytes)?;
+            }
+            Way::Out | Way::InBack => {
                 let mut raws = self.raws.borrow_mut();
                 if raws.len() > OWNERS_KEPT {
                     raws.clear();
                 }
-                let raw = match raws.entry((shot.owner, version)) {
+                let raw = match raws.entry((shot.owner, version, shot.way)) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(self.raw(shot.owner, version)?),
+                    Entry::Vacant(new) => new.insert(self.raw(shot.owner, version, shot.way)?),
                 };
                 set_mark(&raw.socket, shot.mark)?;
                 raw.send(&shot.bytes);
@@ -271,7 +350,7 @@ impl Cell {
     }
 
     /// Returns a socket that belongs to a user and a group.
-    fn raw(&self, owner: u32, version: u8) -> anyhow::Result<Raw> {
+    fn raw(&self, owner: u32, version: u8, way: Way) -> anyhow::Result<Raw> {
         self.namespace.enter(|| {
             // The thread ends with this closure, and its file system ids with it.
             // SAFETY: both calls have only numbers as arguments.
@@ -279,7 +358,11 @@ impl Cell {
                 libc::setfsgid(owner);
                 libc::setfsuid(owner);
             }
-            Raw::open(version)
+            let raw = Raw::open(version)?;
+            if way == Way::InBack {
+                bind_to_device(&raw.socket, "in0")?;
+            }
+            Ok(raw)
         })
     }
 
@@ -289,7 +372,8 @@ impl Cell {
         let (link, to, marker) = match way {
             Way::In => (&self.inward, IN0, &self.markers[0]),
             Way::Forward => (&self.forward, FWD0, &self.markers[1]),
-            Way::Out => return Ok(()),
+            Way::ForwardBack | Way::OutBack => (&self.outside, OUT0, &self.markers[2]),
+            Way::Out | Way::InBack => return Ok(()),
         };
         link.send(to, ETHERTYPE_MARKER, &[0; 46])?;
         ensure!(
@@ -343,20 +427,23 @@ impl Cell {
     }
 
     /// Sends the packets of some hooks to queue 0 and lets all other packets bypass it. `tracked`: with the connection state
-    /// in their mark, as the shipped rules set it.
-    pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool) -> anyhow::Result<()> {
+    /// in their mark, as the shipped rules set it. before: table of prerouting.
+    pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool, before: &str) -> anyhow::Result<()> {
         let rules = match tracked {
             true => tracking_rules()?,
             false => "-A TWINWALL -j NFQUEUE --queue-num 0\n".to_string(),
         };
-        let before = if tracked { "mangle" } else { "raw" };
         let mut text = String::new();
-        for (table, of) in [
-            (before, &[Hook::Prerouting][..]),
-            ("filter", &[Hook::Input, Hook::Forward, Hook::Output]),
-            ("mangle", &[Hook::Postrouting]),
-        ] {
-            let of: Vec<&Hook> = of.iter().filter(|hook| hooks.contains(hook)).collect();
+        let table_of = |hook: &Hook| match hook {
+            Hook::Prerouting => before,
+            Hook::Postrouting => "mangle",
+            _ => "filter",
+        };
+        for table in ["raw", "mangle", "filter"] {
+            let of: Vec<&Hook> = hooks
+                .iter()
+                .filter(|hook| table_of(hook) == table)
+                .collect();
             text.push_str(&format!("*{table}\n"));
             if !of.is_empty() {
                 text.push_str(&format!(":TWINWALL - [0:0]\n{rules}"));

@@ -7,7 +7,7 @@ use twinwall_judge::tree::Hook;
 
 use crate::answer::Answer;
 use crate::cell::Shot;
-use crate::subject::{Outcome, Who};
+use crate::subject::Outcome;
 
 pub struct Difference {
     /// Number of the packet; None if the counters differ.
@@ -23,6 +23,14 @@ pub struct Fate {
     /// Hooks that it passed, in order, with its mark at that time.
     pub passed: Vec<(Hook, u32)>,
     pub answers: Vec<Answer>,
+}
+
+impl Fate {
+    /// Whether the packet did not pass its last hook.
+    pub fn is_stopped(&self) -> bool {
+        let is_last = |hook: &Hook| matches!(hook, Hook::Input | Hook::Postrouting);
+        !self.passed.iter().any(|(hook, _)| is_last(hook))
+    }
 }
 
 pub fn fate(outcome: &Outcome, number: u32) -> Fate {
@@ -54,12 +62,12 @@ fn fate_text(fate: &Fate) -> String {
 }
 
 /// `a and b: WHAT; c: WHAT`.
-fn by_what(who: &[Who], what: &[String]) -> String {
+fn by_what(names: &[&str], what: &[String]) -> String {
     let mut groups: Vec<(&String, Vec<&str>)> = Vec::new();
-    for (who, what) in who.iter().zip(what) {
+    for (name, what) in names.iter().zip(what) {
         match groups.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, names)) => names.push(who.name()),
-            None => groups.push((what, vec![who.name()])),
+            Some((_, names)) => names.push(name),
+            None => groups.push((what, vec![name])),
         }
     }
     let texts: Vec<String> = groups
@@ -73,8 +81,8 @@ fn all_equal<T: PartialEq>(items: &[T]) -> bool {
     items.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Returns all differences, those of packets first.
-pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Difference> {
+/// Returns all differences, those of packets first. names: of the subjects, in the order of their outcomes.
+pub fn differences(names: &[&str], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Difference> {
     let mut found = Vec::new();
     for shot in shots {
         let fates: Vec<_> = outcomes
@@ -87,7 +95,7 @@ pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Dif
                 "packet {} by {}: {}",
                 shot.number,
                 shot.way.text(),
-                by_what(who, &texts)
+                by_what(names, &texts)
             );
             found.push(Difference {
                 number: Some(shot.number),
@@ -105,7 +113,7 @@ pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Dif
             .iter()
             .map(|count| format!("{count} counters"))
             .collect();
-        let text = by_what(who, &texts);
+        let text = by_what(names, &texts);
         found.push(Difference {
             number: None,
             counter: None,
@@ -123,7 +131,7 @@ pub fn differences(who: &[Who], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Dif
                 .iter()
                 .map(|(packets, bytes)| format!("packets {packets} bytes {bytes}"))
                 .collect();
-            let text = format!("counter {}: {}", index + 1, by_what(who, &texts));
+            let text = format!("counter {}: {}", index + 1, by_what(names, &texts));
             found.push(Difference {
                 number: None,
                 counter: Some(index),

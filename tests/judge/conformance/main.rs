@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The judge: the same packets through nf_tables, the Rust twin and the C twin, in namespaces of their own.
-//!     certify [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
+//! The judge: the same packets through nf_tables, the Rust twin and the C twin, in namespaces of their own; with --split
+//! through each twin with the whole policy, and through nf_tables with the split one, for which the twin names.
+//!     certify [--split] [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
 //! Policies are the files, or without one all shipped and kept ones, and then random ones from the seed until the time
 //! is over. A disagreement is one line; it is shrunk, kept in tests/corpus/crashes, and the exit code is 1. What is listed in
 //! tests/judge/conformance/deviations.txt is counted.
@@ -14,9 +15,11 @@ mod compare;
 mod deviations;
 mod excuse;
 mod expected;
+mod netlink;
 mod options;
 mod ruleset;
 mod socket;
+mod split;
 mod subject;
 
 /// Exit code of a program that could not run here, recognised by tests/run.
@@ -35,7 +38,11 @@ fn main() -> ExitCode {
         println!("skipped: network namespaces need root");
         return ExitCode::from(SKIPPED);
     }
-    match bench::sit(&options) {
+    let judged = match options.split {
+        true => split::sit(&options),
+        false => bench::sit(&options),
+    };
+    match judged {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

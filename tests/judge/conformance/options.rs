@@ -12,6 +12,8 @@ pub struct Options {
     /// Seconds for random policies; 0 means none.
     pub seconds: u64,
     pub seed: u64,
+    /// Whether whole policies are held against split ones.
+    pub split: bool,
     /// Number of packets per policy and way.
     pub packets: usize,
     pub who: Vec<Who>,
@@ -25,6 +27,7 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
     let mut options = Options {
         seconds: 60,
         seed: now,
+        split: false,
         packets: 150,
         who: Vec::new(),
         files: Vec::new(),
@@ -42,6 +45,7 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
             "--seconds" => options.seconds = number()?,
             "--seed" => options.seed = number()?,
             "--packets" => options.packets = number()?.clamp(1, 10_000) as usize,
+            "--split" => options.split = true,
             "--only" => {
                 let name = arguments.next().unwrap_or_default();
                 let all = [Who::Kernel, Who::Twin(Twin::Rust), Who::Twin(Twin::C)];

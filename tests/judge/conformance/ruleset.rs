@@ -44,13 +44,16 @@ fn value(attributes: &[(u16, &[u8])], kind: u16) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Appends the (packets, bytes) of a rule message's counters; none for the table `without`.
-fn counters_of(message: &[u8], without: &str, counters: &mut Vec<(u64, u64)>) {
+/// Appends the (packets, bytes) of a rule message's counters; none for the tables `without`.
+fn counters_of(message: &[u8], without: &[&str], counters: &mut Vec<(u64, u64)>) {
     let rule = attributes(message);
-    let name = [without.as_bytes(), &[0]].concat();
+    let is_left_out = |table: &[u8]| {
+        let name = table.strip_suffix(&[0]).unwrap_or(table);
+        without.iter().any(|out| out.as_bytes() == name)
+    };
     if rule
         .iter()
-        .any(|(kind, bytes)| *kind == NFTA_RULE_TABLE && *bytes == name)
+        .any(|(kind, bytes)| *kind == NFTA_RULE_TABLE && is_left_out(bytes))
     {
         return;
     }
@@ -73,8 +76,8 @@ fn counters_of(message: &[u8], without: &str, counters: &mut Vec<(u64, u64)>) {
     }
 }
 
-/// Returns the counters of all rules in the calling thread's namespace, in order, without those of one table.
-pub fn counters(without: &str) -> anyhow::Result<Vec<(u64, u64)>> {
+/// Returns the counters of all rules in the calling thread's namespace, in order, without those of some tables.
+pub fn counters(without: &[&str]) -> anyhow::Result<Vec<(u64, u64)>> {
     let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
     let mut request = ((NETLINK_HEADER_BYTES + NFGEN_BYTES) as u32)
         .to_ne_bytes()

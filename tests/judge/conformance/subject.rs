@@ -123,7 +123,7 @@ impl Subject {
         outcome.counters = self
             .cell
             .namespace
-            .enter(|| ruleset::counters("certify_late"))?;
+            .enter(|| ruleset::counters(&["certify_late"]))?;
         Ok(Ok(outcome))
     }
 
@@ -136,7 +136,8 @@ impl Subject {
         told: Told,
     ) -> anyhow::Result<Result<Outcome, Refused>> {
         if self.queued.as_deref() != Some(hooks) {
-            self.cell.queue_hooks(hooks, self.tracked)?;
+            let before = if self.tracked { "mangle" } else { "raw" };
+            self.cell.queue_hooks(hooks, self.tracked, before)?;
             self.queued = Some(hooks.to_vec());
         }
         let path = policy.to_str().context("a path that is no text")?;
@@ -181,7 +182,7 @@ impl Subject {
 }
 
 /// Returns a packet without the parts that the way changes: hops, checksum, and the length that a raw socket fills in.
-fn normal(packet: &[u8]) -> Vec<u8> {
+pub fn normal(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= 20 => {
@@ -237,10 +238,10 @@ fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
 }
 
 /// Packets and bytes.
-type Counter = (u64, u64);
+pub type Counter = (u64, u64);
 
 /// Returns the counters of the last ledger, and their rules.
-fn twin_counters(ledger: &Value) -> anyhow::Result<(Vec<Counter>, Vec<String>)> {
+pub fn twin_counters(ledger: &Value) -> anyhow::Result<(Vec<Counter>, Vec<String>)> {
     let listed = ledger["policy"]["counters"]
         .as_array()
         .context("a ledger without counters")?;

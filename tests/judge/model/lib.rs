@@ -4,8 +4,10 @@
 //! It imports nothing from a firewall: the language follows rules/policy/GRAMMAR.md, packets follow the RFCs.
 
 pub mod boundary;
+pub mod connection;
 pub mod field;
 pub mod generate;
+pub mod hello;
 pub mod keep;
 pub mod mutate;
 pub mod names;

@@ -69,6 +69,8 @@ pub struct Packet {
     /// Number of bytes to which layer 4 and payload are truncated; the IP header has the truncated length.
     pub cut: Option<usize>,
     pub bad_checksum: bool,
+    /// TCP's sequence and acknowledgement numbers that replace those made of `number`.
+    pub sequence: Option<(u32, u32)>,
     /// IPv4 identification or IPv6 flow label, and TCP's sequence numbers: identifies packets where no rule tests it.
     pub number: u32,
 }
@@ -111,6 +113,7 @@ impl Packet {
             payload: Vec::new(),
             cut: None,
             bad_checksum: false,
+            sequence: None,
             number: 0,
         };
         packet.set_protocol(protocol);
@@ -243,8 +246,10 @@ impl Packet {
             } => {
                 bytes.extend(source.to_be_bytes());
                 bytes.extend(destination.to_be_bytes());
-                bytes.extend((self.number << 12).to_be_bytes());
-                bytes.extend((self.number << 12 | 1).to_be_bytes());
+                let numbered = (self.number << 12, self.number << 12 | 1);
+                let (sequence, acknowledged) = self.sequence.unwrap_or(numbered);
+                bytes.extend(sequence.to_be_bytes());
+                bytes.extend(acknowledged.to_be_bytes());
                 let words = data_offset.unwrap_or(5 + options.len() as u8 / 4);
                 bytes.extend([words << 4, *flags, 0x20, 0, 0, 0, 0, 0]);
                 bytes.extend(options);

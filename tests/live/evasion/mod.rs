@@ -18,7 +18,7 @@ pub mod both_open;
 mod checksum;
 pub mod client;
 pub mod datagrams;
-pub mod hello;
+pub use twinwall_judge::hello;
 mod later;
 pub mod multipath;
 pub mod net;

@@ -22,20 +22,29 @@ fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes()[..], &with_length16(body)].concat()
 }
 
+/// The protocols that a hello offers unless it says others.
+const ALPN: &[u8] = b"\x08http/1.1";
+
 /// The handshake message without a record around it.
+/// - host: empty for a hello that shows no name.
 /// - padding: bytes of a padding extension in front of the name, which moves the name to where a hello with a share of a
 ///   post-quantum key has it.
 /// - share: of a key; empty: the server asks for another hello.
-fn handshake(host: &str, padding: usize, share: &[u8]) -> Vec<u8> {
+/// - alpn: protocols, each behind its length.
+fn handshake(host: &str, padding: usize, share: &[u8], alpn: &[u8]) -> Vec<u8> {
     let name = [&[0][..], &with_length16(host.as_bytes())].concat();
+    let shown = match host {
+        "" => Vec::new(),
+        _ => extension(0, &with_length16(&name)),
+    };
     let extensions = [
         extension(21, &vec![0; padding]),
-        extension(0, &with_length16(&name)),
+        shown,
         extension(10, &with_length16(&[0, 0x1d, 0, 0x17])),
         extension(13, &with_length16(&[4, 3, 8, 4, 4, 1, 5, 3, 8, 5, 8, 6])),
         extension(43, &[2, 3, 4]),
         extension(51, &with_length16(share)),
-        extension(16, &with_length16(b"\x08http/1.1")),
+        extension(16, &with_length16(alpn)),
     ]
     .concat();
     let body = [
@@ -71,7 +80,7 @@ pub fn tls(host: &str, padding: usize) -> Opening {
 
 /// A hello in several records, which end at so many bytes from the handshake's begin.
 pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
-    let message = handshake(host, padding, &share());
+    let message = handshake(host, padding, &share(), ALPN);
     let mut bytes = Vec::new();
     let mut from = 0;
     for &end in cuts.iter().chain([&message.len()]) {
@@ -88,14 +97,19 @@ pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
     }
 }
 
+/// The bytes of a hello in one record that offers protocols, each behind its length. host: empty for one without a name.
+pub fn tls_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
+    record(&handshake(host, 0, &share(), alpn))
+}
+
 /// The bytes of a hello that the server answers by asking for another one (RFC 8446, section 4.1.4).
 pub fn tls_retried(host: &str, padding: usize) -> Vec<u8> {
-    record(&handshake(host, padding, &[]))
+    record(&handshake(host, padding, &[], ALPN))
 }
 
 /// Offset of the name in the handshake, for the cuts of records.
 pub fn name_in_handshake(host: &str, padding: usize) -> usize {
-    let message = handshake(host, padding, &share());
+    let message = handshake(host, padding, &share(), ALPN);
     let mut parts = message.windows(host.len());
     parts.position(|part| part == host.as_bytes()).unwrap_or(0)
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Intended deviations of a split policy from the whole one: deviations.txt lists them, this file recognises them and checks
+//! what is expected.
+
+use std::fs;
+
+use anyhow::{ensure, Context};
+use testbed::twin::root;
+use twinwall_judge::field::TCP;
+
+use crate::compare::Fate;
+use crate::deviations::{self, Case};
+use crate::expected;
+
+use super::sequence::Act;
+
+/// A packet with other fates on both sides.
+pub struct Differing<'a> {
+    pub policy: &'a str,
+    pub act: &'a Act,
+    pub whole: &'a Fate,
+    pub split: &'a Fate,
+    /// Whether conntrack assigns it to no connection.
+    pub is_lost: bool,
+    /// Whether an earlier packet of its connection was stopped on both sides.
+    pub is_denied: bool,
+}
+
+/// Effect of a deviation on the packets after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Both sides have the same state.
+    Same,
+    /// The packet is left out, and what follows on its connection.
+    LeftOut,
+}
+
+pub struct Deviation {
+    pub name: &'static str,
+    recognise: fn(&Differing) -> bool,
+    pub after: After,
+    /// Number of packets that matched it.
+    pub met: u64,
+}
+
+/// Those that may be met by counters alone.
+pub const NO_CONNECTION: &str = "no-connection";
+pub const DENIED: &str = "denied-connection";
+
+const RECOGNISERS: [(&str, fn(&Differing) -> bool, After); 4] = [
+    ("both-ends-reset", both_ends_reset, After::Same),
+    (DENIED, denied_connection, After::LeftOut),
+    (NO_CONNECTION, no_connection, After::LeftOut),
+    ("answers-in-own-chains", answers_in_own_chains, After::Same),
+];
+
+fn both_ends_reset(case: &Differing) -> bool {
+    let more = || {
+        let answers = case.whole.answers.iter();
+        answers.filter(|answer| !case.split.answers.contains(answer))
+    };
+    case.whole.passed == case.split.passed
+        && case.act.connection.is_some()
+        && case.whole.answers.len() == case.split.answers.len() + 1
+        && more().count() == 1
+        && more().all(|answer| answer.0.starts_with("tcp reset"))
+}
+
+/// Whether a segment of TCP has no data.
+fn is_empty_segment(packet: &[u8]) -> bool {
+    let (protocol, header) = match packet[0] >> 4 {
+        4 => (packet[9], usize::from(packet[0] & 15) * 4),
+        _ => (packet[6], 40),
+    };
+    let words = packet.get(header + 12).map_or(0, |byte| byte >> 4);
+    protocol == TCP && packet.len() <= header + usize::from(words) * 4
+}
+
+fn denied_connection(case: &Differing) -> bool {
+    let is_within = |hook| case.split.passed.contains(hook);
+    let is_dropped = case.whole.passed.iter().all(is_within);
+    case.is_denied && (is_dropped || is_empty_segment(&case.act.shot.bytes))
+}
+
+fn no_connection(case: &Differing) -> bool {
+    let is_within = |hook| case.whole.passed.contains(hook);
+    case.is_lost
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
+}
+
+fn answers_in_own_chains(case: &Differing) -> bool {
+    let sees_own = ["hook output", "hook postrouting"]
+        .iter()
+        .any(|hook| case.policy.contains(hook));
+    sees_own && case.policy.contains("reject") && case.whole.passed == case.split.passed
+}
+
+/// Reads the list.
+pub fn read() -> anyhow::Result<Vec<Deviation>> {
+    let path = root().join("tests/judge/conformance/split/deviations.txt");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut listed = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        ensure!(
+            fields.len() == 4 && fields.iter().all(|field| !field.is_empty()),
+            "a deviation is NAME | EXPECTED OF THE SPLIT | HOW TO RECOGNISE IT | REASON: {line}"
+        );
+        listed.push(fields[0].to_owned());
+    }
+    let known = RECOGNISERS.map(|(name, ..)| name);
+    ensure!(
+        listed == known,
+        "{listed:?} are listed, {known:?} recognised"
+    );
+    let deviation = |(name, recognise, after)| Deviation {
+        name,
+        recognise,
+        after,
+        met: 0,
+    };
+    Ok(RECOGNISERS.map(deviation).into())
+}
+
+/// Counts packets of a deviation.
+pub fn count(own: &mut [Deviation], name: &str, packets: usize) {
+    for deviation in own.iter_mut().filter(|one| one.name == name) {
+        deviation.met += packets as u64;
+    }
+}
+
+/// Returns what follows for a packet that differs as expected, and counts it. None: it differs otherwise.
+pub fn excuse(
+    own: &mut [Deviation],
+    of_kernel: &mut [deviations::Deviation],
+    case: &Differing,
+) -> Option<After> {
+    if let Some(found) = own.iter_mut().find(|one| (one.recognise)(case)) {
+        found.met += 1;
+        return Some(found.after);
+    }
+    let same = Case {
+        policy: case.policy,
+        shot: &case.act.shot,
+        copy_bytes: None,
+    };
+    for place in deviations::met(of_kernel, &same) {
+        let whole = std::slice::from_ref(case.whole);
+        if expected::holds(of_kernel[place].expected, case.split, whole, false) {
+            of_kernel[place].met += 1;
+            return Some(After::LeftOut);
+        }
+    }
+    None
+}

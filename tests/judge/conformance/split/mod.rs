@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `certify --split`: the same packets through a twin with the whole policy, and through the kernel with the split one, for
+//! which a twin names. Way, marks outside the stage's mask, answers and counters of each packet are equal, except as
+//! deviations.txt says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use testbed::twin::{root, TWINS};
+use twinwall_judge::random::Random;
+use twinwall_judge::scan::{self, Scanned};
+use twinwall_judge::{keep, shrink};
+
+use crate::bench::{without_refill, SHRINK};
+use crate::cell::Shot;
+use crate::compare::{differences, fate, Difference, Tally};
+use crate::deviations as of_kernel;
+use crate::options::Options;
+
+use deviations::{After, Deviation, Differing};
+use sequence::{acts, Act};
+use side::{Case, Kind, Report, Side, IPTABLES, KERNEL, NAMES};
+
+mod deviations;
+mod policies;
+mod sequence;
+mod side;
+
+const JUDGE: &str = "certify-split";
+/// Policies of the corpus to which names are added.
+const FROM_CORPUS: usize = 10;
+/// Number of disagreements after which the search ends.
+const DISAGREEMENTS_MAX: u64 = 5;
+/// Connections on each way, for each ten single packets.
+const CONNECTIONS: usize = 3;
+
+/// Result of a policy with packets.
+enum Finding {
+    Agreed,
+    /// The splitter refuses the policy, with its reason.
+    NotSplit(String),
+    /// nft or a twin does not load its part, with the reason.
+    Refused(String),
+    Wrong(String),
+}
+
+struct Sitting {
+    sides: Vec<Side>,
+    own: Vec<Deviation>,
+    of_kernel: Vec<of_kernel::Deviation>,
+    folder: PathBuf,
+    tally: Tally,
+    /// Reasons for which policies were not split, and how many.
+    refused: BTreeMap<String, u64>,
+    disagreements: u64,
+}
+
+/// Makes the cells in parallel.
+fn sides() -> anyhow::Result<Vec<Side>> {
+    let all = [Kind::Whole, Kind::Split].map(|kind| TWINS.map(|twin| (kind, twin)));
+    thread::scope(|scope| {
+        let start = |(kind, twin)| scope.spawn(move || Side::new(kind, twin));
+        let makers: Vec<_> = all.into_iter().flatten().map(start).collect();
+        let made = makers.into_iter();
+        made.map(|maker| maker.join().expect("making a cell does not panic"))
+            .collect()
+    })
+}
+
+/// Judges everything that the options select; returns true if there is no disagreement.
+pub fn sit(options: &Options) -> anyhow::Result<bool> {
+    let folder = root().join("build/certify-split");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let mut sitting = Sitting {
+        sides: sides()?,
+        own: deviations::read()?,
+        of_kernel: of_kernel::read()?,
+        folder,
+        tally: Tally::default(),
+        refused: BTreeMap::new(),
+        disagreements: 0,
+    };
+    sitting.written(options)?;
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let mut part = 0;
+    while Instant::now() < end && sitting.disagreements < DISAGREEMENTS_MAX {
+        sitting.random(options, part)?;
+        part += 1;
+    }
+    sitting.tell(options);
+    Ok(sitting.disagreements == 0)
+}
+
+/// Returns a reason without the numbers and the end that differ from policy to policy.
+fn without_numbers(reason: &str) -> String {
+    reason.chars().filter(|one| !one.is_ascii_digit()).collect()
+}
+
+impl Sitting {
+    fn tell(&self, options: &Options) {
+        println!("{}", self.tally.text());
+        for (reason, count) in &self.refused {
+            println!("not split, {count} policies: {reason}");
+        }
+        let own = self.own.iter().map(|one| (one.name, one.met));
+        let kernels = self
+            .of_kernel
+            .iter()
+            .map(|one| (one.name.as_str(), one.met));
+        for (name, met) in own.chain(kernels).filter(|(_, met)| *met > 0) {
+            println!("listed: {name}, met by {met} packets");
+        }
+        println!(
+            "seed {}: {} disagreements",
+            options.seed, self.disagreements
+        );
+    }
+
+    /// Judges the files of the command line; without files those that were kept, shipped policies with their own names, and
+    /// written policies with names added.
+    fn written(&mut self, options: &Options) -> anyhow::Result<()> {
+        let mut random = Random::new(options.seed);
+        for path in &options.files {
+            self.file(path, &mut random, options)?;
+        }
+        if !options.files.is_empty() {
+            return Ok(());
+        }
+        self.kept()?;
+        let shipped = policies::of_folder(policies::SHIPPED)?;
+        for path in &shipped {
+            self.file(path, &mut random, options)?;
+        }
+        let corpus = policies::of_folder(policies::CORPUS)?;
+        let picked: Vec<&PathBuf> = (0..FROM_CORPUS).map(|_| random.pick(&corpus)).collect();
+        for path in shipped.iter().chain(picked) {
+            let text = scan::file(path)?.text;
+            if let Some(text) = policies::with_names(&text, &mut random) {
+                let name = format!("{} with names", path.display());
+                self.text(&name, &text, &mut random, options)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&mut self) -> anyhow::Result<()> {
+        for kept in keep::read_all(&keep::folder(), JUDGE)? {
+            let scanned = scan::file(&kept.path)?;
+            let asked = kept.asked.iter().zip(&kept.packets);
+            let acts: Option<Vec<Act>> = asked.map(|(text, bytes)| parse(text, bytes)).collect();
+            let acts = acts.with_context(|| format!("the comments of {}", kept.path.display()))?;
+            let finding = self.judge(&kept.path, &scanned, &acts)?;
+            self.report(&kept.path.display().to_string(), &finding);
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, random: &mut Random, options: &Options) -> anyhow::Result<()> {
+        let scanned = scan::file(path)?;
+        if !policies::has_names(&scanned.text) || scanned.hooks.is_empty() {
+            return Ok(());
+        }
+        // A policy without files can be shrunk.
+        if !scanned.text.contains("file \"") {
+            return self.text(&path.display().to_string(), &scanned.text, random, options);
+        }
+        let acts = sequence(random, &scanned, options);
+        let finding = self.judge(path, &scanned, &acts)?;
+        self.report(&path.display().to_string(), &finding);
+        Ok(())
+    }
+
+    fn text(
+        &mut self,
+        name: &str,
+        text: &str,
+        random: &mut Random,
+        options: &Options,
+    ) -> anyhow::Result<()> {
+        let text = without_refill(text);
+        let mut scanned = scan::scan(&text);
+        scanned.text = text;
+        if scanned.hooks.is_empty() {
+            return Ok(());
+        }
+        let acts = sequence(random, &scanned, options);
+        let finding = self.judge_text(&scanned, &acts)?;
+        self.report(name, &finding);
+        if matches!(finding, Finding::Wrong(_)) {
+            let stem = name
+                .rsplit('/')
+                .next()
+                .unwrap_or(name)
+                .replace([' ', '.'], "-");
+            self.shrink_text(&format!("{JUDGE}-{}-{stem}", options.seed), &scanned, &acts)?;
+        }
+        Ok(())
+    }
+
+    fn random(&mut self, options: &Options, part: u64) -> anyhow::Result<()> {
+        let mut random = Random::split(options.seed, part);
+        let made = policies::random(&mut random);
+        let scan = |made: &twinwall_judge::tree::Policy| Scanned {
+            text: without_refill(&made.to_string()),
+            hooks: made.hooks(),
+            groups: made.groups(),
+        };
+        let scanned = scan(&made);
+        let acts = sequence(&mut random, &scanned, options);
+        let finding = self.judge_text(&scanned, &acts)?;
+        let name = format!("{JUDGE}-{}-{part}", options.seed);
+        self.report(&name, &finding);
+        if let Finding::Wrong(_) = finding {
+            let end = Instant::now() + SHRINK;
+            let acts = shrink::list(&acts, |fewer| self.is_wrong(&scanned, fewer, end));
+            let small = shrink::policy(&made, |smaller| self.is_wrong(&scan(smaller), &acts, end));
+            let acts = shrink::list(&acts, |fewer| self.is_wrong(&scan(&small), fewer, end));
+            self.keep(&name, &scan(&small), &acts)?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, name: &str, finding: &Finding) {
+        match finding {
+            Finding::Agreed => {}
+            Finding::NotSplit(reason) => *self.refused.entry(reason.clone()).or_default() += 1,
+            Finding::Refused(words) | Finding::Wrong(words) => {
+                self.disagreements += 1;
+                println!("{name}: {}", words.trim().replace('\n', " "));
+            }
+        }
+    }
+
+    fn judge_text(&mut self, scanned: &Scanned, acts: &[Act]) -> anyhow::Result<Finding> {
+        let path = self.folder.join("policy.nft");
+        fs::write(&path, &scanned.text)?;
+        self.judge(&path, scanned, acts)
+    }
+
+    /// Splits a policy into files. Returns the stage's mask, or the reason of the refusal.
+    fn split(&self, policy: &Path) -> anyhow::Result<Result<u32, String>> {
+        let options = stage::Options {
+            queue: stage::Queue::Iptables,
+            ..stage::Options::default()
+        };
+        let source = stage::file(policy.to_str().context("a path that is no text")?)?;
+        let split = match stage::split(&source, &options) {
+            Ok(split) => split,
+            Err(refusal) => return Ok(Err(without_numbers(&refusal.reason))),
+        };
+        let parts = self.folder.join("parts");
+        fs::create_dir_all(&parts)?;
+        let iptables = split.iptables.context("rules of iptables")?;
+        for (name, text) in [
+            (KERNEL, split.kernel),
+            (NAMES, split.daemon),
+            (IPTABLES, iptables),
+        ] {
+            fs::write(parts.join(name), text).with_context(|| name.to_owned())?;
+        }
+        Ok(Ok(split.mask))
+    }
+
+    /// Runs all sides in parallel.
+    fn run(&mut self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Vec<Report>, String>> {
+        let reports: Vec<_> = thread::scope(|scope| {
+            let start = |side| scope.spawn(move || Side::run(side, case, shots));
+            let running: Vec<_> = self.sides.iter_mut().map(start).collect();
+            let done = running.into_iter();
+            done.map(|run| run.join().expect("a run does not panic"))
+                .collect()
+        });
+        let mut all = Vec::new();
+        for (side, report) in self.sides.iter().zip(reports) {
+            match report? {
+                Ok(report) => all.push(report),
+                Err(refused) => {
+                    return Ok(Err(format!("{} refuses it: {}", side.name(), refused.0)))
+                }
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    /// Runs a policy until all that differs as expected is left out.
+    fn judge(&mut self, policy: &Path, scanned: &Scanned, acts: &[Act]) -> anyhow::Result<Finding> {
+        let mask = match self.split(policy)? {
+            Ok(mask) => mask,
+            Err(refusal) => return Ok(Finding::NotSplit(refusal)),
+        };
+        let parts = self.folder.join("parts");
+        let case = Case {
+            policy,
+            text: &scanned.text,
+            hooks: &scanned.hooks,
+            parts: &parts,
+            mask,
+        };
+        let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
+        let mut acts = acts.to_vec();
+        for act in &mut acts {
+            act.shot.mark &= !mask;
+        }
+        loop {
+            let shots: Vec<Shot> = acts.iter().map(|act| act.shot.clone()).collect();
+            let reports = match self.run(&case, &shots)? {
+                Ok(reports) => reports,
+                Err(refused) => return Ok(Finding::Refused(refused)),
+            };
+            let outcomes: Vec<_> = reports.iter().map(|one| one.outcome.clone()).collect();
+            let found = differences(&names, &outcomes, &shots);
+            let (left_out, wrong) = self.excuse(&case, &acts, &reports, &found);
+            if left_out.is_empty() {
+                if let Some(wrong) = wrong {
+                    return Ok(Finding::Wrong(wrong));
+                }
+                self.tally.add(&outcomes[0], &shots);
+                return Ok(Finding::Agreed);
+            }
+            acts.retain(|act| !left_out.contains(&act.shot.number));
+        }
+    }
+
+    /// Returns the packets to leave out, and the first difference that is not expected.
+    fn excuse(
+        &mut self,
+        case: &Case,
+        acts: &[Act],
+        reports: &[Report],
+        found: &[Difference],
+    ) -> (BTreeSet<u32>, Option<String>) {
+        let differ: BTreeMap<u32, &Difference> = found
+            .iter()
+            .filter_map(|one| Some((one.number?, one)))
+            .collect();
+        let (mut left_out, mut denied) = (BTreeSet::new(), BTreeSet::new());
+        let (mut ended, mut wrong) = (BTreeSet::new(), None);
+        for act in acts {
+            let number = act.shot.number;
+            let fates: Vec<_> = reports
+                .iter()
+                .map(|one| fate(&one.outcome, number))
+                .collect();
+            if act.connection.is_some_and(|one| ended.contains(&one)) {
+                left_out.insert(number);
+                continue;
+            }
+            if let Some(difference) = differ.get(&number) {
+                let alike = fates[0] == fates[1] && fates[2] == fates[3];
+                let differing = Differing {
+                    policy: case.text,
+                    act,
+                    whole: &fates[0],
+                    split: &fates[2],
+                    is_lost: reports[2].lost.contains(&number),
+                    is_denied: act.connection.is_some_and(|one| denied.contains(&one)),
+                };
+                let excused = match alike {
+                    true => deviations::excuse(&mut self.own, &mut self.of_kernel, &differing),
+                    false => None,
+                };
+                match excused {
+                    Some(After::Same) => {}
+                    Some(After::LeftOut) => {
+                        left_out.insert(number);
+                        ended.extend(act.connection);
+                    }
+                    None => wrong = wrong.or(Some(difference.text.clone())),
+                }
+            }
+            if fates[0].is_stopped() && fates[2].is_stopped() {
+                denied.extend(act.connection);
+            }
+        }
+        if wrong.is_none() && left_out.is_empty() {
+            return self.excuse_counters(case, acts, reports, found);
+        }
+        (left_out, wrong)
+    }
+
+    /// Does the same where only counters differ.
+    fn excuse_counters(
+        &mut self,
+        case: &Case,
+        acts: &[Act],
+        reports: &[Report],
+        found: &[Difference],
+    ) -> (BTreeSet<u32>, Option<String>) {
+        let counters: Vec<_> = found.iter().filter(|one| one.number.is_none()).collect();
+        let Some(first) = counters.first() else {
+            return (BTreeSet::new(), None);
+        };
+        for (name, uncounted) in [
+            (deviations::NO_CONNECTION, lost(acts, reports)),
+            (deviations::DENIED, denied(acts, reports)),
+        ] {
+            if !uncounted.is_empty() {
+                deviations::count(&mut self.own, name, uncounted.len());
+                return (uncounted, None);
+            }
+        }
+        let rules = &reports[0].outcome.counter_rules;
+        let sees_own = |one: &&Difference| {
+            let rule = one.counter.and_then(|counter| rules.get(counter));
+            rule.is_some_and(|rule| of_kernel::sees_own(case.policy, case.text, rule))
+        };
+        let own = counters.iter().all(sees_own);
+        let is_expected = of_kernel::counts_own(&mut self.of_kernel, case.text, own);
+        (BTreeSet::new(), (!is_expected).then(|| first.text.clone()))
+    }
+
+    /// Whether there still is a disagreement.
+    fn is_wrong(&mut self, scanned: &Scanned, acts: &[Act], end: Instant) -> bool {
+        Instant::now() < end
+            && !acts.is_empty()
+            && matches!(self.judge_text(scanned, acts), Ok(Finding::Wrong(_)))
+    }
+
+    /// Shrinks a disagreement about a written policy, line by line, and saves it.
+    fn shrink_text(&mut self, name: &str, scanned: &Scanned, acts: &[Act]) -> anyhow::Result<()> {
+        let end = Instant::now() + SHRINK;
+        let acts = shrink::list(acts, |fewer| self.is_wrong(scanned, fewer, end));
+        let with = |lines: &[&str]| Scanned {
+            text: lines.concat(),
+            hooks: scanned.hooks.clone(),
+            groups: Vec::new(),
+        };
+        let lines: Vec<&str> = scanned.text.split_inclusive('\n').collect();
+        let lines = shrink::list(&lines, |fewer| self.is_wrong(&with(fewer), &acts, end));
+        self.keep(name, &with(&lines), &acts)
+    }
+
+    fn keep(&mut self, name: &str, scanned: &Scanned, acts: &[Act]) -> anyhow::Result<()> {
+        let note = match self.judge_text(scanned, acts)? {
+            Finding::Wrong(words) => words,
+            _ => "it did not happen again".to_owned(),
+        };
+        let note = note.trim().replace('\n', " ");
+        let asked: Vec<String> = acts.iter().map(text).collect();
+        let packets: Vec<Vec<u8>> = acts.iter().map(|act| act.shot.bytes.clone()).collect();
+        let path = keep::write(name, JUDGE, &note, &asked, &scanned.text, &packets)?;
+        println!("  shrunk to {} packets: {note}", acts.len());
+        println!("  kept as {}", path.display());
+        Ok(())
+    }
+}
+
+/// Packets without a connection that are dropped in front of the split policy, which doesn't count them.
+fn lost(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_lost = |number: &u32| {
+        reports[2].lost.contains(number) && fate(&reports[2].outcome, *number).is_stopped()
+    };
+    let numbers = acts.iter().map(|act| act.shot.number);
+    numbers.filter(is_lost).collect()
+}
+
+/// Packets of connections behind one that was stopped on both sides: a twin drops them without asking rules.
+fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let (mut later, mut denied) = (BTreeSet::new(), BTreeSet::new());
+    for act in acts {
+        let Some(connection) = act.connection else {
+            continue;
+        };
+        let number = act.shot.number;
+        let is_stopped = |side: usize| fate(&reports[side].outcome, number).is_stopped();
+        if denied.contains(&connection) {
+            later.insert(number);
+        } else if is_stopped(0) && is_stopped(2) {
+            denied.insert(connection);
+        }
+    }
+    later
+}
+
+fn sequence(random: &mut Random, scanned: &Scanned, options: &Options) -> Vec<Act> {
+    let singles = options.packets / 5;
+    acts(random, scanned, (singles, singles * CONNECTIONS / 10), 0)
+}
+
+/// Formats a packet, without its bytes.
+fn text(act: &Act) -> String {
+    let connection = act.connection.map_or(0, |number| number + 1);
+    format!("{} connection {connection}", act.shot.text())
+}
+
+fn parse(text: &str, bytes: &[u8]) -> Option<Act> {
+    let (_, connection) = text.rsplit_once(" connection ")?;
+    let connection: u32 = connection.parse().ok()?;
+    Some(Act {
+        shot: Shot::parse(text, bytes)?,
+        connection: connection.checked_sub(1),
+    })
+}

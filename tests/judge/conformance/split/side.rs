@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The two sides of a comparison, each in a cell of its own: a twin that has the whole policy, and the kernel with the policy as
+//! the splitter writes it, for which a twin names.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::firewall::Firewall;
+use testbed::twin::Twin;
+use twinwall_judge::tree::{Hook, HOOKS};
+
+use crate::answer;
+use crate::bench::is_tracked;
+use crate::cell::{Cell, Seen, Shot, GROUP};
+use crate::netlink::forget_connections;
+use crate::ruleset;
+use crate::subject::{normal, twin_counters, Counter, Outcome, Refused, STATE_BITS};
+
+/// Tables that are not the policy's: this judge's, and that of iptables with the queue rules.
+const FOREIGN_TABLES: [&str; 2] = ["certify_late", "mangle"];
+/// Files of a split policy: the kernel's text, the twin's policy, and the queue rules.
+pub const KERNEL: &str = "kernel.nft";
+pub const NAMES: &str = "names.nft";
+pub const IPTABLES: &str = "iptables.rules";
+/// Prefix of logged packets that belong to no connection.
+const LOST: &str = "lost";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Whole,
+    Split,
+}
+
+/// A policy, whole and split.
+pub struct Case<'a> {
+    /// File of the whole policy.
+    pub policy: &'a Path,
+    pub text: &'a str,
+    pub hooks: &'a [Hook],
+    /// Folder with the files of the split policy.
+    pub parts: &'a Path,
+    /// Bits of marks that belong to the stage.
+    pub mask: u32,
+}
+
+/// Outcome of a run on one side.
+#[derive(Default)]
+pub struct Report {
+    pub outcome: Outcome,
+    /// Numbers of the packets that conntrack assigns to no connection.
+    pub lost: BTreeSet<u32>,
+}
+
+pub struct Side {
+    pub kind: Kind,
+    twin: Twin,
+    cell: Cell,
+}
+
+/// Returns the chains around the policy's, in a table with a reference to conntrack. A packet that is delivered here ends
+/// behind the last hook of conntrack, which confirms its connection at the highest priority.
+fn late_chains() -> String {
+    let passed = HOOKS.map(|hook| {
+        let name = hook.text();
+        format!("\tchain {name} {{\n\t\ttype filter hook {name} priority 30000;\n\t\tlog group {GROUP}\n\t}}\n")
+    });
+    let lost = ["prerouting", "output"].map(|name| {
+        format!(
+            "\tchain {LOST}_{name} {{\n\t\ttype filter hook {name} priority -190;\n\t\t\
+             ct state {{ invalid, untracked }} log prefix \"{LOST}\" group {GROUP}\n\t}}\n"
+        )
+    });
+    let end = format!(
+        "\tchain end {{\n\t\ttype filter hook input priority {}; policy drop;\n\t}}\n",
+        i32::MAX
+    );
+    format!(
+        "table inet certify_late {{\n{}{}{end}}}\n",
+        passed.concat(),
+        lost.concat()
+    )
+}
+
+/// Returns a policy's hooks with those that the answers of their packets pass.
+fn with_answers(hooks: &[Hook]) -> Vec<Hook> {
+    let answers = hooks.iter().filter_map(|hook| match hook {
+        Hook::Input | Hook::Prerouting => Some(Hook::Output),
+        Hook::Output => Some(Hook::Input),
+        _ => None,
+    });
+    let all: BTreeSet<Hook> = hooks.iter().copied().chain(answers).collect();
+    all.into_iter().collect()
+}
+
+fn file(folder: &Path, name: &str) -> anyhow::Result<String> {
+    let path = folder.join(name);
+    std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+impl Side {
+    pub fn new(kind: Kind, twin: Twin) -> anyhow::Result<Side> {
+        let cell = Cell::new()?;
+        Ok(Side { kind, twin, cell })
+    }
+
+    pub fn name(&self) -> &'static str {
+        match (self.kind, self.twin) {
+            (Kind::Whole, Twin::Rust) => "whole in rust",
+            (Kind::Whole, Twin::C) => "whole in c",
+            (Kind::Split, Twin::Rust) => "split for rust",
+            (Kind::Split, Twin::C) => "split for c",
+        }
+    }
+
+    /// Loads the policy, sends the packets one after the other, and returns what became of them.
+    pub fn run(&mut self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
+        let name = self.name();
+        let at = || format!("{name} with {}", case.policy.display());
+        self.cell.nft("flush ruleset\n").with_context(at)?;
+        self.cell.namespace.enter(forget_connections)?;
+        match self.kind {
+            Kind::Whole => self.run_whole(case, shots),
+            Kind::Split => self.run_split(case, shots),
+        }
+        .with_context(at)
+    }
+
+    fn run_whole(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
+        self.cell.nft(&late_chains())?;
+        let is_tracked = is_tracked(case.text);
+        self.cell
+            .queue_hooks(&with_answers(case.hooks), is_tracked, "mangle")?;
+        let policy = case.policy.to_str().context("a path that is no text")?;
+        let states = ["--conntrack", "mark"];
+        let more = if is_tracked { &states[..] } else { &[] };
+        let arguments = [&["--policy", policy][..], more].concat();
+        let mut mask = case.mask;
+        if is_tracked {
+            mask |= STATE_BITS;
+        }
+        self.observe(&arguments, shots, mask, twin_counters)
+    }
+
+    fn run_split(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
+        if let Err(error) = self.cell.nft(&file(case.parts, KERNEL)?) {
+            return Ok(Err(Refused(format!("{error:#}"))));
+        }
+        self.cell.nft(&late_chains())?;
+        let rules = file(case.parts, IPTABLES)?;
+        for tool in ["iptables-restore", "ip6tables-restore"] {
+            self.cell.namespace.feed(tool, &["--noflush"], &rules)?;
+        }
+        let names = case.parts.join(NAMES);
+        let names = names.to_str().context("a path that is no text")?;
+        let mask = format!("{:#010x}", case.mask);
+        let arguments = ["--policy", names, "--stage", &mask];
+        let namespace = &self.cell.namespace;
+        self.observe(&arguments, shots, case.mask, |_| {
+            let counted = namespace.enter(|| ruleset::counters(&FOREIGN_TABLES))?;
+            Ok((counted, Vec::new()))
+        })
+    }
+
+    /// Runs the twin while the packets are sent. mask: bits of marks that are not compared.
+    fn observe(
+        &self,
+        arguments: &[&str],
+        shots: &[Shot],
+        mask: u32,
+        counters: impl FnOnce(&Value) -> anyhow::Result<(Vec<Counter>, Vec<String>)>,
+    ) -> anyhow::Result<Result<Report, Refused>> {
+        // On a busy machine no guard answers in the twin's place.
+        let own = [
+            ["--malformed", "policy"],
+            ["--queue", "0"],
+            ["--user", "root"],
+            ["--deadline", "0"],
+            ["--fail", "crash=closed"],
+        ];
+        let own = own.concat();
+        let arguments = [arguments, &own].concat();
+        let firewall = match Firewall::start(&self.cell.namespace, self.twin, &arguments) {
+            Ok(firewall) => firewall,
+            Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
+        };
+        let seen = self.cell.observe(shots)?;
+        let ended = firewall.end_by(libc::SIGTERM)?;
+        ensure!(
+            ended.code == Some(0),
+            "it ended with code {:?}, signal {:?}: {}",
+            ended.code,
+            ended.signal,
+            ended.stderr
+        );
+        let mut report = report(shots, &seen, mask);
+        let ledger = serde_json::from_str(ended.lines.last().context("no ledger")?)?;
+        (report.outcome.counters, report.outcome.counter_rules) = counters(&ledger)?;
+        Ok(Ok(report))
+    }
+}
+
+/// Collects what passed because of each packet.
+fn report(shots: &[Shot], seen: &[Seen], mask: u32) -> Report {
+    let mut report = Report::default();
+    for (shot, seen) in shots.iter().zip(seen) {
+        let own = normal(&shot.bytes);
+        for logged in seen.logged.iter().filter(|one| normal(&one.packet) == own) {
+            if logged.prefix == LOST.as_bytes() {
+                report.lost.insert(shot.number);
+            } else if let Some(hook) = Hook::from_number(logged.hook) {
+                let passed = report.outcome.passed.entry(shot.number).or_default();
+                passed.push((hook, logged.mark & !mask));
+            }
+        }
+        let left = seen.left.iter().filter(|packet| normal(packet) != own);
+        let answers: Vec<_> = left.filter_map(|packet| answer::of(packet)).collect();
+        if !answers.is_empty() {
+            report.outcome.answers.insert(shot.number, answers);
+        }
+    }
+    report
+}
