@@ -438,7 +438,7 @@ mod tests {
             .collect();
         assert_eq!(jumps.len(), 2, "{}", split.kernel);
         assert!(jumps[1].ends_with(" comment \"r\""), "{jumps:?}");
-        // What the error's family implies stands in front of the counter, as nft has it.
+        // The match that the error implies stands in front of the counter, as nft has it.
         let family = jumps[0].trim().starts_with("meta nfproto ipv4 ");
         assert!(family && !jumps[0].contains("type"), "{jumps:?}");
         let mut lines = split.kernel.lines().map(str::trim);

@@ -28,7 +28,7 @@ fn end(tokens: &Tokens, at: usize) -> Option<usize> {
     }
 }
 
-/// The outermost statement in which a token stands.
+/// Outermost statement around a token.
 fn outermost(tokens: &Tokens, at: usize) -> Range<usize> {
     let mut start = 0;
     loop {
@@ -61,7 +61,7 @@ impl Kernel<'_> {
         found
     }
 
-    /// The match that an error's family implies in a table of both, which nft puts in front of its rule.
+    /// Match that an error's family implies in a table of both, as nft puts it in front of its rule.
     fn family_of(&self, reject: &Reject) -> &'static str {
         let table = &self.ways.tree.tables[self.table_of(reject)];
         let kind = self.ways.tokens.get(reject.tokens.start + 2);
