@@ -417,6 +417,13 @@ mod tests {
         line(&split, "hook output priority 8;");
     }
 
+    #[test]
+    fn a_test_at_the_end_of_a_rule_is_a_word_of_its_own() {
+        let split = in_forward("tls sni @b tcp option mptcp exists").unwrap();
+        let line = line(&split, "mptcp");
+        assert!(line.contains(" exists "), "{line}");
+    }
+
     /// Conntrack leaves out the packets that find neighbours, and what is asked about without a connection is dropped.
     #[test]
     fn packets_without_ports_are_not_asked_about() {

@@ -12,7 +12,7 @@ use crate::marks::Layout;
 use crate::names::{Ask, NameRule};
 use crate::others::Others;
 use crate::reach::Ways;
-use crate::token::Tokens;
+use crate::token::{Kind, Tokens};
 use crate::{unknown, Options, Refusal, Undecided};
 
 /// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
@@ -267,6 +267,10 @@ impl Replacer<'_> {
             let before = removed.iter().position(|range| range.end == place);
             edits.push(match before {
                 Some(found) => (bytes(tokens, &removed.swap_remove(found)), test),
+                // A line end stands right behind the last word.
+                None if tokens.kind(place) == Kind::End => {
+                    (tokens.start(place)..tokens.start(place), format!(" {test}"))
+                }
                 None => (tokens.start(place)..tokens.start(place), format!("{test} ")),
             });
         }
