@@ -5,6 +5,7 @@ use twinwall_tests::case::Case;
 
 mod boot;
 mod death;
+mod init;
 mod names;
 mod place;
 mod queues;
@@ -20,6 +21,7 @@ pub fn cases() -> Vec<Case> {
         boot::ROWS,
         names::ROWS,
         queues::ROWS,
+        init::ROWS,
     ]
     .concat();
     let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `fwctl init`: a host and a client in two namespaces, before and after the first policy.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::twin::{built, Twin};
+use testbed::wait::{until, PATIENCE};
+
+use super::place::{Place, Row, POLICY};
+
+pub const ROWS: &[Row] = &[
+    ("init-protects-a-host", 60, init_protects_a_host),
+    ("init-knows-its-session", 60, init_knows_its_session),
+    ("init-allows-names", 60, init_allows_names),
+    (
+        "init-meets-older-connections",
+        60,
+        init_meets_older_connections,
+    ),
+    ("init-goes-back", 60, init_goes_back),
+    ("init-replaces-no-file", 60, init_replaces_no_file),
+];
+
+const SSH: u16 = 22;
+const WEB: u16 = 80;
+const OTHER: u16 = 5000;
+/// Time after which an attempt counts as unanswered.
+const SOON: Duration = Duration::from_millis(700);
+
+/// A host to be protected, and a client.
+struct Hosts {
+    host: Place,
+    client: Namespace,
+}
+
+impl Hosts {
+    fn new() -> anyhow::Result<Hosts> {
+        let hosts = Hosts {
+            host: Place::with_twin(Twin::Rust)?,
+            client: Namespace::new()?,
+        };
+        Namespace::veth_pair(&hosts.host.namespace, &hosts.client)?;
+        // The kernel ends the detection of duplicate addresses in a work item, also where it is off.
+        for (namespace, address) in [
+            (&hosts.host.namespace, VETH_IPV6.0),
+            (&hosts.client, VETH_IPV6.1),
+        ] {
+            until("an address that can be bound", PATIENCE, || {
+                Ok(listen(namespace, address, OTHER).is_ok())
+            })?;
+        }
+        Ok(hosts)
+    }
+
+    fn policy(&self) -> String {
+        self.host.folder.file("policy.nft")
+    }
+
+    /// fwctl init with the policy's path.
+    fn init(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        self.init_in("", arguments)
+    }
+
+    /// The same with a value of SSH_CONNECTION.
+    fn init_in(&self, claim: &str, arguments: &[&str]) -> anyhow::Result<Output> {
+        let policy = self.policy();
+        let words = [&["init", policy.as_str()], arguments].concat();
+        let mut command = self.host.command_under(&[], &words);
+        match claim {
+            "" => command.env_remove("SSH_CONNECTION"),
+            claim => command.env("SSH_CONNECTION", claim),
+        };
+        Ok(command.output()?)
+    }
+}
+
+fn listen(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
+    namespace.enter(|| Ok(TcpListener::bind((address, port))?))
+}
+
+fn connect(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result<TcpStream> {
+    let server = SocketAddr::new(address, port);
+    let stream = namespace.enter(|| TcpStream::connect_timeout(&server, SOON))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// A connection that a client has with a server.
+struct Connection {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Connection {
+    fn new(client: &Namespace, listener: &TcpListener) -> anyhow::Result<Connection> {
+        let address = listener.local_addr()?;
+        let client = connect(client, address.ip(), address.port())?;
+        let (server, _) = listener.accept()?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        Ok(Connection { client, server })
+    }
+
+    /// As sshd has it in SSH_CONNECTION.
+    fn claim(&self) -> anyhow::Result<String> {
+        let (client, server) = (self.server.peer_addr()?, self.server.local_addr()?);
+        let (from, to) = (client.ip(), server.ip());
+        Ok(format!("{from} {} {to} {}", client.port(), server.port()))
+    }
+
+    /// Sends bytes to the client, then to the server. Each must arrive.
+    fn check(&mut self) -> anyhow::Result<()> {
+        let mut bytes = [0; 4];
+        self.server.write_all(b"down")?;
+        self.client
+            .read_exact(&mut bytes)
+            .context("to the client")?;
+        self.client.write_all(b"up..")?;
+        self.server
+            .read_exact(&mut bytes)
+            .context("to the server")?;
+        Ok(())
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn check_done(output: &Output) -> anyhow::Result<()> {
+    ensure!(
+        output.status.success(),
+        "{}: {}",
+        output.status,
+        said(output)
+    );
+    Ok(())
+}
+
+fn check_refused(output: &Output, words: &str) -> anyhow::Result<()> {
+    let text = said(output);
+    ensure!(
+        output.status.code() == Some(2) && text.contains(words),
+        "{}: {text}",
+        output.status
+    );
+    Ok(())
+}
+
+/// Sessions of both families go on, the server speaking first; what was not opened is closed.
+fn init_protects_a_host() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let host = &hosts.host.namespace;
+    let addresses = [VETH_IPV4.0, VETH_IPV6.0];
+    let listeners = |port| -> anyhow::Result<Vec<TcpListener>> {
+        addresses
+            .iter()
+            .map(|one| listen(host, *one, port))
+            .collect()
+    };
+    let (ssh, web, other) = (listeners(SSH)?, listeners(WEB)?, listeners(OTHER)?);
+    let sessions = ssh.iter().map(|one| Connection::new(&hosts.client, one));
+    let mut sessions: Vec<Connection> = sessions.collect::<anyhow::Result<_>>()?;
+    for listener in &other {
+        Connection::new(&hosts.client, listener)?;
+    }
+    let claim = sessions[0].claim()?;
+    let output = hosts.init_in(&claim, &["--yes", "--open", "80", "--confirm", "600"])?;
+    check_done(&output)?;
+    let text = said(&output);
+    ensure!(text.contains("no longer reach tcp 5000 ("), "{text}");
+    ensure!(!text.contains("not believed"), "{text}");
+    for session in &mut sessions {
+        session.check()?;
+    }
+    for listener in web.iter().chain(&ssh) {
+        Connection::new(&hosts.client, listener)?.check()?;
+    }
+    for address in addresses {
+        ensure!(connect(&hosts.client, address, OTHER).is_err(), "{address}");
+    }
+    // Answers to the host come in.
+    for address in [VETH_IPV4.1, VETH_IPV6.1] {
+        let listener = listen(&hosts.client, address, OTHER)?;
+        Connection::new(host, &listener)?.check()?;
+    }
+    hosts.host.done(&["confirm"])?;
+    let mut check = Command::new(built("fwctl"));
+    check_done(
+        &check
+            .args(["check", &hosts.policy(), "--config", "/nonexistent"])
+            .output()?,
+    )?;
+    let text = fs::read_to_string(hosts.policy())?;
+    let client = sessions[0].server.peer_addr()?;
+    ensure!(
+        text.contains(&format!("# expect: in tcp {client} -> ")),
+        "{text}"
+    );
+    Ok(())
+}
+
+/// By the kernel's table of sockets, whatever the environment says.
+fn init_knows_its_session() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let address = VETH_IPV6.0;
+    let ssh = listen(&hosts.host.namespace, address, SSH)?;
+    let session = Connection::new(&hosts.client, &ssh)?;
+    let claim = session.claim()?;
+    let from = ["--print", "--ssh-from", "192.0.2.1"];
+    check_refused(
+        &hosts.init_in(&claim, &from)?,
+        "would end this session, which comes from fd77::2",
+    )?;
+    check_done(&hosts.init_in(&claim, &["--print", "--ssh-from", "fd77::/16"])?)?;
+    let false_claim = claim.replacen("fd77::2", "192.0.2.1", 1);
+    let output = hosts.init_in(&false_claim, &from)?;
+    check_done(&output)?;
+    ensure!(
+        said(&output).contains("SSH_CONNECTION is not believed"),
+        "{}",
+        said(&output)
+    );
+    // A closed connection is no session.
+    drop(session);
+    drop(ssh);
+    check_done(&hosts.init_in(&claim, &from)?)
+}
+
+/// Returns true if a request for a host comes to a server.
+fn asks(client: &Namespace, listener: &TcpListener, name: &str) -> anyhow::Result<bool> {
+    let mut connection = Connection::new(client, listener)?;
+    connection.server.set_read_timeout(Some(SOON))?;
+    let request = format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n");
+    connection.client.write_all(request.as_bytes())?;
+    Ok(connection
+        .server
+        .read(&mut [0; 64])
+        .is_ok_and(|length| length > 0))
+}
+
+/// The session is one of those whose server speaks first, without a state: no packet of it was tracked before.
+fn init_allows_names() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let host = &hosts.host.namespace;
+    let ssh = listen(host, VETH_IPV4.0, SSH)?;
+    let mut session = Connection::new(&hosts.client, &ssh)?;
+    let servers = [
+        listen(&hosts.client, VETH_IPV4.1, WEB)?,
+        listen(&hosts.client, VETH_IPV6.1, WEB)?,
+    ];
+    let other = listen(&hosts.client, VETH_IPV4.1, OTHER)?;
+    let names = [
+        "--allow",
+        "allowed.example,*.allowed.example,10.77.0.2:5000",
+    ];
+    let output = hosts.init(&[&["--yes", "--confirm", "600"], &names[..]].concat())?;
+    check_done(&output)?;
+    session.check()?;
+    for server in &servers {
+        ensure!(
+            asks(host, server, "www.allowed.example")?,
+            "www.allowed.example"
+        );
+        ensure!(!asks(host, server, "denied.example")?, "denied.example");
+    }
+    Connection::new(host, &other)?.check()?;
+    listen(&hosts.client, VETH_IPV4.1, OTHER + 1)?;
+    ensure!(
+        connect(host, VETH_IPV4.1, OTHER + 1).is_err(),
+        "another port"
+    );
+    ensure!(hosts.host.firewall().is_some(), "no firewall runs");
+    Connection::new(&hosts.client, &ssh)?.check()?;
+    session.check()
+}
+
+/// Returns true if bytes of one end come to the other.
+fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
+    from.write_all(b"1")?;
+    to.set_read_timeout(Some(SOON))?;
+    let arrived = to.read(&mut [0; 1]).is_ok();
+    to.set_read_timeout(Some(PATIENCE))?;
+    Ok(arrived)
+}
+
+/// Connections that this host opened before the policy, to ports that are no longer allowed, and to all.
+fn init_meets_older_connections() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let host = &hosts.host.namespace;
+    let servers = [
+        listen(&hosts.client, VETH_IPV4.1, WEB)?,
+        listen(&hosts.client, VETH_IPV6.1, OTHER)?,
+    ];
+    for server in &servers {
+        let mut free = Connection::new(host, server)?;
+        let mut restricted = Connection::new(host, server)?;
+        check_done(&hosts.init(&["--yes", "--confirm", "600"])?)?;
+        ensure!(
+            !arrives(&mut free.server, &mut free.client)?,
+            "the server's packet came in first"
+        );
+        free.client.write_all(b"up..")?;
+        free.server.read_exact(&mut [0; 4])?;
+        free.client.read_exact(&mut [0; 1])?;
+        free.check()?;
+        hosts.host.done(&["revert"])?;
+        let names = [
+            "--yes",
+            "--force",
+            "--confirm",
+            "600",
+            "--allow",
+            "allowed.example",
+        ];
+        check_done(&hosts.init(&names)?)?;
+        let Connection { client, server } = &mut restricted;
+        ensure!(!arrives(client, server)?, "what is not allowed went out");
+        hosts.host.done(&["revert"])?;
+        fs::remove_file(hosts.policy())?;
+    }
+    Ok(())
+}
+
+/// Without a confirmation the rules are as before, and the next boot does not load the file.
+fn init_goes_back() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let before = hosts.host.rules()?;
+    check_done(&hosts.init(&["--yes", "--confirm", "2"])?)?;
+    hosts.host.wait_settled()?;
+    hosts.host.check_rules(&before)?;
+    let output = hosts.host.run(&["boot", &hosts.policy()])?;
+    check_refused(&output, "the text of generation 1, which was reverted")?;
+    hosts.host.check_rules(&before)
+}
+
+fn init_replaces_no_file() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let own = hosts.host.folder.write("own.nft", POLICY)?;
+    std::os::unix::fs::symlink(&own, hosts.policy())?;
+    check_refused(&hosts.init(&["--yes"])?, "is there: change it")?;
+    check_refused(&hosts.init(&[])?, "stdin is no terminal")?;
+    // It can't be applied, so the file is as it was.
+    let taken = "table inet host {\n}\n";
+    hosts.host.namespace.feed("nft", &["-f", "-"], taken)?;
+    check_refused(
+        &hosts.init(&["--yes", "--force"])?,
+        "another program made it",
+    )?;
+    ensure!(
+        fs::read_link(hosts.policy())?.to_string_lossy() == own,
+        "the link is another"
+    );
+    let untaken = "delete table inet host\n";
+    hosts.host.namespace.feed("nft", &["-f", "-"], untaken)?;
+    check_done(&hosts.init(&["--yes", "--force", "--confirm", "600"])?)?;
+    ensure!(fs::symlink_metadata(hosts.policy())?.is_file(), "a link");
+    ensure!(fs::read_to_string(&own)? == POLICY, "the link was followed");
+    ensure!(
+        fs::read_link(hosts.policy() + ".old")?.to_string_lossy() == own,
+        "no old link"
+    );
+    hosts.host.done(&["revert"])?;
+    Ok(())
+}
