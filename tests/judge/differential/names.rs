@@ -11,7 +11,7 @@ use serde_json::Value;
 use twinwall_judge::boundary::packets;
 use twinwall_judge::generate::{policy, Profile};
 use twinwall_judge::random::Random;
-use twinwall_judge::tree::{Hook, Policy, Statement};
+use twinwall_judge::tree::{Hook, Policy, Statement, HOOKS};
 use twinwall_judge::{keep, pcap};
 
 use crate::ask::{line, Asker, PACKETS, POLICY};
@@ -162,17 +162,18 @@ fn judge(
     })
 }
 
-/// Judges a policy of a run, with its packets. Limits and quotas are excluded: each variant would use them up separately.
+/// Judges a policy of a run, with its packets. All base chains have one hook, so that names stand in later ones too. Limits and
+/// quotas are excluded: each variant would use them up separately.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(seed, part);
+    let hook = *random.pick(&HOOKS);
     let profile = Profile {
+        hooks: vec![hook],
         limits: false,
         ..Profile::full()
     };
     let made = policy(&mut random, &profile);
     let groups = made.groups();
-    let hooks = made.hooks();
-    let hook = *random.pick(&hooks);
     let packets: Vec<Vec<u8>> = packets(&mut random, &groups, PACKETS_PER_POLICY)
         .iter()
         .map(|packet| packet.bytes())
