@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{ensure, Context};
 use nix::errno::Errno;
@@ -25,15 +26,21 @@ use twinwall_tests::case::Row;
 use crate::evasion::hello;
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 use crate::evasion::queries::question;
+use crate::evasion::quic::first_datagram;
+use crate::evasion::quic::setting::Setting::QuinnV4;
+use crate::evasion::wire::Version;
+use crate::evasion::{self, By};
 
 pub const ROWS: &[Row] = &[
     ("shipped-egress-names", 60, egress_names),
     ("shipped-family-filter", 60, family_filter),
     ("shipped-dns-guard", 60, dns_guard),
+    ("shipped-family-filter-evasions", 240, evasions),
 ];
 
 /// Ports that the client takes for its own: of services, and 0 for any.
 const OWN_PORTS: [u16; 6] = [0, 22, 53, 80, 443, 853];
+const NAMES_OF_EVASION: &str = r#"elements = { "denied.example", "*.denied.example" }"#;
 /// Time that a connection may take.
 const CONNECTED_MS: i64 = 300;
 
@@ -44,26 +51,35 @@ enum Kind {
     Http,
     DnsTcp,
     DnsUdp,
+    Quic,
     Other,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Tls,
     Kind::Http,
     Kind::DnsTcp,
     Kind::DnsUdp,
+    Kind::Quic,
     Kind::Other,
 ];
 
 impl Kind {
-    fn message(self, name: &str) -> Vec<u8> {
-        match self {
+    fn is_udp(self) -> bool {
+        matches!(self, Kind::DnsUdp | Kind::Quic)
+    }
+
+    /// Returns the message of a client.
+    /// - number: of the client.
+    fn message(self, name: &str, number: u16) -> anyhow::Result<Vec<u8>> {
+        Ok(match self {
             Kind::Tls => hello::tls(name, 0).bytes,
             Kind::Http => format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n").into_bytes(),
             Kind::DnsTcp => question(name),
             Kind::DnsUdp => question(name)[2..].to_vec(),
+            Kind::Quic => first_datagram(name, number, 1)?,
             Kind::Other => b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(),
-        }
+        })
     }
 }
 
@@ -111,23 +127,19 @@ fn send(
     own: u16,
     name: &str,
 ) -> anyhow::Result<Option<(TcpOrUdp, Ports)>> {
-    let message = kind.message(name);
-    let is_udp = kind == Kind::DnsUdp;
-    let socket = bound(
-        to,
-        if is_udp {
-            SockType::Datagram
-        } else {
-            SockType::Stream
-        },
-        own,
-    );
+    static CLIENTS: AtomicU16 = AtomicU16::new(1);
+    let message = kind.message(name, CLIENTS.fetch_add(1, Ordering::Relaxed))?;
+    let type_ = match kind.is_udp() {
+        true => SockType::Datagram,
+        false => SockType::Stream,
+    };
+    let socket = bound(to, type_, own);
     let socket = match socket {
         Ok(socket) => socket,
         Err(Errno::EADDRINUSE) => return Err(anyhow::anyhow!("port {own} is in use")),
         Err(_) => return Ok(None),
     };
-    if is_udp {
+    if kind.is_udp() {
         let socket = UdpSocket::from(socket);
         let ports = (socket.local_addr()?.port(), to.port());
         let _ = socket.send(&message);
@@ -229,7 +241,8 @@ impl Scene<'_> {
             let to = SocketAddr::new(address, allowed.2);
             let honest = self.client.enter(|| send(to, allowed.0, 0, allowed.1))?;
             let (_honest, ports) = honest.context("the allowed connection is refused")?;
-            let (bytes, last) = (kind.message(name).len(), allowed.0.message(allowed.1).len());
+            let bytes = kind.message(name, 0)?.len();
+            let last = allowed.0.message(allowed.1, 0)?.len();
             let mut streams = Vec::new();
             until("the allowed message comes", PATIENCE, || {
                 let came = server.heard(bytes.min(last), &mut streams);
@@ -303,9 +316,7 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
     let resolvers = [("192.0.2.53", v4.as_str()), ("2001:db8::53", v6.as_str())];
     let (_folder, file) = shipped("egress-names", &resolvers)?;
     let firewall = Firewall::start(&client, twin, &["--policy", &file])?;
-    let is_dns = |kind| matches!(kind, Kind::DnsTcp | Kind::DnsUdp);
-    // What is no question is not known to be none before its bytes are there; it comes to the resolver only.
-    scene.try_all(DENIED, allowed, &|kind, port| port != 53 || is_dns(kind))?;
+    scene.try_all(DENIED, allowed, &|_, _| true)?;
     firewall.finish().map(drop)
 }
 
@@ -341,10 +352,9 @@ fn family_filter(twin: Twin) -> anyhow::Result<()> {
         &["--policy", &file, "--log-level", "warning"],
     )?;
     scene.try_all(DENIED, FORWARDED, &|kind, port| match kind {
-        // Over TCP a hello's first bytes are the length of a question there, which is not known to be none before they have come.
-        Kind::Tls | Kind::Http => port != 53,
-        Kind::DnsTcp | Kind::DnsUdp => port == 53 || port == 853,
-        Kind::Other => port == 853,
+        Kind::Tls | Kind::Http | Kind::Quic => true,
+        // What is no question can't be read at port 53.
+        Kind::DnsTcp | Kind::DnsUdp | Kind::Other => port == 53 || port == 853,
     })?;
     firewall.finish().map(drop)
 }
@@ -364,9 +374,17 @@ fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     let resolvers = [("192.0.2.53", v4.as_str()), ("2001:db8::53", v6.as_str())];
     let (_folder, file) = shipped("dns-guard", &resolvers)?;
     let firewall = Firewall::start(&net.firewall, twin, &["--policy", &file])?;
-    let is_dns = |kind| matches!(kind, Kind::DnsTcp | Kind::DnsUdp);
-    scene.try_all("printer.local", FORWARDED, &|kind, port| {
-        port == 53 && is_dns(kind)
-    })?;
+    scene.try_all("printer.local", FORWARDED, &|_, port| port == 53)?;
     firewall.finish().map(drop)
+}
+
+/// The ways of the evasion suite, whose names are on the list of family-filter.
+fn evasions(twin: Twin) -> anyhow::Result<()> {
+    let policy = root().join("rules/policy/family-filter.nft");
+    let text = std::fs::read_to_string(policy)?;
+    let file = "file \"family-filter.names\"";
+    ensure!(text.contains(file), "family-filter has no {file}");
+    let text = text.replace(file, NAMES_OF_EVASION);
+    evasion::hold(By::Twin(twin), Sees::Both, Version::V4, &text)?;
+    evasion::quic::hold(By::Twin(twin), QuinnV4, &text)
 }

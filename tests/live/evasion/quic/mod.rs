@@ -89,17 +89,23 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// A datagram of UDP to port 443 that has half of a hello, without a port of its own and without a checksum.
-pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
+/// The first datagram of a client: one part in so many of a hello.
+/// - number: of the client; others have other connection ids.
+pub fn first_datagram(host: &str, number: u16, parts: usize) -> anyhow::Result<Vec<u8>> {
     let config = Identity::new(&[host])?.client(Hello::Plain, None)?;
     let version = packet::version_of(VERSION_1);
     let bytes = ends::quic_hello(config, host, version, SOURCES[0])?;
     let initial = Packet {
         version: VERSION_1,
-        frames: packet::crypto(&bytes, 0, bytes.len() / 2),
+        frames: packet::crypto(&bytes, 0, bytes.len() / parts),
         ..Packet::default()
     };
-    let data = packet::datagram(&Ids::new(0), &[initial], &[])?;
+    packet::datagram(&Ids::new(number), &[initial], &[])
+}
+
+/// A datagram of UDP to port 443 that has half of a hello, without a port of its own and without a checksum.
+pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
+    let data = first_datagram(host, 0, 2)?;
     let length = (8 + data.len() as u16).to_be_bytes();
     let port = QUIC_PORT.to_be_bytes();
     Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
