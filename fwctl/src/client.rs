@@ -280,13 +280,14 @@ mod tests {
         }
     }
 
-    /// Returns the result of a request if the other end sends this and closes.
+    /// Returns the result of a request if the other end reads it, sends this and closes.
     fn asked(name: &str, said: &[u8]) -> Result<Answer, Failure> {
         let place = Place::new(name);
         let listener = UnixListener::bind(place.path()).unwrap();
         let said = said.to_owned();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
             // The client may leave after reading a part.
             let _ = stream.write_all(&said);
         });
