@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use crate::applied::arguments::{Apply, Boot, Revert, StatePlace};
 use crate::fleet::arguments::Fleet;
 use crate::init::arguments::Init;
+use crate::paths::{CONFIG, POLICY};
 use crate::top::arguments::Top;
 
 const EXIT_CODES: &str = "\
@@ -18,11 +19,6 @@ Exit status: 0 no problem, 1 problem found (a ledger that does not reconcile,
 flows whose verdict changes, findings), 2 bad command line, policy or capture,
 3 no firewall found, 4 the firewall refused, failed or sent an unsupported
 reply.";
-
-/// Default policy file of a host.
-pub const POLICY: &str = "/etc/twinwall/policy.nft";
-/// Settings of the firewall for that policy.
-pub const CONFIG: &str = "/etc/twinwall/twinwall.conf";
 
 const EVERYWHERE: &str = "Options of all commands";
 

@@ -287,7 +287,9 @@ mod tests {
         let said = said.to_owned();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            BufReader::new(&stream)
+                .read_line(&mut String::new())
+                .unwrap();
             // The client may leave after reading a part.
             let _ = stream.write_all(&said);
         });

@@ -25,6 +25,7 @@ mod init;
 mod instance;
 mod level;
 mod output;
+mod paths;
 mod record;
 mod reload;
 mod rights;

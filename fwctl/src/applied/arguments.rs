@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::{CONFIG, POLICY};
+use crate::paths::{CONFIG, POLICY};
 
 /// Place of the generations of `apply`, and of the firewall for the applied policy.
 #[derive(Args, Clone)]

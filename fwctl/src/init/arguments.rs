@@ -10,7 +10,7 @@ use cage::allow::{Allowed, Host};
 use clap::Args;
 
 use crate::applied::arguments::{confirm_seconds, StatePlace};
-use crate::arguments::POLICY;
+use crate::paths::POLICY;
 
 const ANY: &str = "any";
 

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Default paths of a host's files.
+
+/// Default policy file of a host.
+pub const POLICY: &str = "/etc/twinwall/policy.nft";
+/// Settings of the firewall for that policy.
+pub const CONFIG: &str = "/etc/twinwall/twinwall.conf";
