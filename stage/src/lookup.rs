@@ -3,6 +3,7 @@
 //! (`ip daddr . tls sni @s`).
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 
 use crate::key::{self, Part, Use};
@@ -70,7 +71,7 @@ impl Reader<'_> {
         let right = self.key.right;
         let ranges: Vec<Range<usize>> = match self.tokens.get(right).strip_prefix('@') {
             Some(name) => named(self.tokens, self.tree, table, name),
-            None => vec![right..self.key.tokens.end],
+            None => iter::once(right..self.key.tokens.end).collect(),
         };
         let mut all = Vec::new();
         for range in ranges {

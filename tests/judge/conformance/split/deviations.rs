@@ -47,7 +47,10 @@ pub struct Deviation {
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
 
-const RECOGNISERS: [(&str, fn(&Differing) -> bool, After); 4] = [
+/// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
+type Recogniser = (&'static str, fn(&Differing) -> bool, After);
+
+const RECOGNISERS: [Recogniser; 4] = [
     ("both-ends-reset", both_ends_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
