@@ -36,7 +36,7 @@ rules() {
 goes_back() {
     local before
     before=$(rules)
-    fwctl apply --confirm 5 /run/apply/other.nft
+    fwctl apply --confirm 60 /run/apply/other.nft
     denies other.example denied.example || return 1
     patiently denies denied.example other.example
     patiently same "$before" rules

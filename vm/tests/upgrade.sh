@@ -70,9 +70,9 @@ check policy-is-reloaded systemctl reload $unit
 
 # What can't be is said, and the old one goes on.
 echo nonsense >/etc/twinwall/web.nft
-check a-bad-policy-is-told says 'the old firewall goes on: /etc/twinwall/web.nft:1:1' upgrade /usr/sbin/rust-firewall
+check a-bad-policy-is-told says 'the old firewall stays: /etc/twinwall/web.nft:1:1' upgrade /usr/sbin/rust-firewall
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
-check arguments-are-the-units says 'stand in its unit' upgrade /usr/sbin/c-firewall -- --queue 5
+check arguments-are-the-units says 'are in its unit' upgrade /usr/sbin/c-firewall -- --queue 5
 sleep 11
 check goes-on-with-the-watchdog same "$after" main_pid
 
