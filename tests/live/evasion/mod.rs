@@ -101,13 +101,25 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
+/// An alert of TLS (RFC 8446, section 6).
+const ALERT: &[u8] = &[0x15, 3, 3];
+
 /// Bytes of a client with a name: TLS, TLS with the name far behind as a post-quantum share moves it, and HTTP.
 fn openings(host: &str) -> [(&'static str, Opening); 3] {
-    [
+    let mut openings = [
         ("TLS", hello::tls(host, 0)),
         ("TLS, long", hello::tls(host, 1_400)),
         ("HTTP", hello::http(host, "\r\n")),
-    ]
+    ];
+    if host == ALLOWED {
+        for (_, opening) in &mut openings {
+            opening.answer = match opening.port {
+                443 => ALERT,
+                _ => b"HTTP/1.1 404",
+            };
+        }
+    }
+    openings
 }
 
 /// A strategy with an opening, and its name.

@@ -14,6 +14,8 @@ use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, run};
 use testbed::wait::{until, PATIENCE};
 
+use super::ALLOWED;
+
 /// The address that the client's packets come from. Its kernel doesn't have it, so that it answers nothing itself.
 pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
 pub const SERVER: [u8; 4] = [10, 9, 3, 2];
@@ -89,7 +91,8 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
-/// Starts nginx with a certificate of its own.
+/// Starts nginx with a certificate of its own. It rejects the allowed name: the answer to a decoy is no answer to the
+/// denied name.
 fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
     let file = |name: &str| folder.file(name);
     let made = Command::new("openssl")
@@ -121,6 +124,8 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
              return 200 \"here\\n\"; }}\n\
              server {{ listen 443 ssl default_server fastopen=64; listen [::]:443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
              ssl_certificate_key {root}/key.pem; access_log {root}/names name; return 200 \"here\\n\"; }}\n\
+             server {{ listen 80; listen [::]:80; server_name {ALLOWED}; return 404; }}\n\
+             server {{ listen 443 ssl; listen [::]:443 ssl; server_name {ALLOWED}; ssl_reject_handshake on; }}\n\
              }}\n"
         ),
     )?;

@@ -80,12 +80,15 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
-/// A client that asks for a name: its command line, and what it prints if it gets an answer.
+/// A client that asks for a name: its command line for a name and a limit in seconds, and its output if it gets an answer.
 struct Asker {
     what: &'static str,
-    command: fn(&str) -> Vec<String>,
+    command: fn(&str, &str) -> Vec<String>,
     says: &'static str,
 }
+
+/// Limits in seconds for an answer that must come and for one that must not.
+const LIMITS: (&str, &str) = ("60", "4");
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -113,7 +116,7 @@ const PYTHON: &str = "
 import socket, ssl, sys
 context = ssl._create_unverified_context()
 context.set_alpn_protocols(['http/1.1'])
-stream = socket.create_connection((sys.argv[1], 443), 4)
+stream = socket.create_connection((sys.argv[1], 443))
 stream = context.wrap_socket(stream, server_hostname=sys.argv[2])
 print('connected', stream.version())
 ";
@@ -121,26 +124,33 @@ print('connected', stream.version())
 const ASKERS: &[Asker] = &[
     Asker {
         what: "curl, TLS",
-        command: |name| curl(name, "https", 443, &[]),
+        command: |name, limit| curl(name, "https", 443, &["--max-time", limit]),
         says: "here",
     },
     Asker {
         what: "curl, TLS 1.2",
-        command: |name| curl(name, "https", 443, &["--tls-max", "1.2"]),
+        command: |name, limit| {
+            curl(
+                name,
+                "https",
+                443,
+                &["--max-time", limit, "--tls-max", "1.2"],
+            )
+        },
         says: "here",
     },
     Asker {
         what: "curl, HTTP",
-        command: |name| curl(name, "http", 80, &[]),
+        command: |name, limit| curl(name, "http", 80, &["--max-time", limit]),
         says: "here",
     },
     Asker {
         what: "openssl s_client",
-        command: |name| {
+        command: |name, limit| {
             let to = format!("{}:443", server());
             words(&[
                 "timeout",
-                "2",
+                limit,
                 "openssl",
                 "s_client",
                 "-connect",
@@ -153,17 +163,17 @@ const ASKERS: &[Asker] = &[
     },
     Asker {
         what: "Python",
-        command: |name| words(&["timeout", "5", "python3", "-c", PYTHON, &server(), name]),
+        command: |name, limit| words(&["timeout", limit, "python3", "-c", PYTHON, &server(), name]),
         says: "connected",
     },
     Asker {
         what: "dig, UDP",
-        command: |name| dig(name, &[]),
+        command: |name, limit| dig(name, &[&format!("+time={limit}")]),
         says: "192.0.2.77",
     },
     Asker {
         what: "dig, TCP",
-        command: |name| dig(name, &["+tcp"]),
+        command: |name, limit| dig(name, &["+tcp", &format!("+time={limit}")]),
         says: "192.0.2.77",
     },
 ];
@@ -241,7 +251,8 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
         let asked: Vec<_> = pairs
             .map(|(asker, (name, expected))| {
                 let client = &net.client;
-                let ask = move || is_answered(client, &(asker.command)(name), asker.says);
+                let limit = if expected { LIMITS.0 } else { LIMITS.1 };
+                let ask = move || is_answered(client, &(asker.command)(name, limit), asker.says);
                 (asker, name, expected, scope.spawn(ask))
             })
             .collect();
