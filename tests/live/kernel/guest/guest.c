@@ -16,9 +16,9 @@
 #include "fuzz.h"
 #include "modes.h"
 
-#define TEST_SECONDS 60
-#define DEBUG_TEST_SECONDS 300
-#define KILLED_SECONDS 5
+#define TEST_SECONDS 600
+#define DEBUG_TEST_SECONDS 3000
+#define KILLED_SECONDS 60
 #define FAILED 99
 
 bool guest_debug_kernel;
