@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `apply`: the steps from a policy to a generation that waits for its confirmation.
+//! Command `apply`: the steps from a policy to a generation that waits for its confirmation.
 
 use crate::failure::{policy, Result};
 use crate::firewall::Naming;
@@ -14,22 +14,22 @@ use crate::{
 /// Parameters of an apply.
 pub struct Request {
     pub source: Source,
-    /// The firewall, if the policy has names.
+    /// Parameters of the firewall, if the policy has names.
     pub wanted: Wanted,
     /// User who applies it, for the history.
     pub by: String,
-    /// Seconds until it is reverted; None: it is confirmed at once.
+    /// Seconds until the revert; None confirms at once.
     pub confirm_seconds: Option<u32>,
 }
 
 /// Applied generation.
 pub struct Applied {
     pub number: u64,
-    /// To tell of the policy: "FILE:LINE: …".
+    /// Warnings about the policy: "FILE:LINE: …".
     pub warnings: Vec<String>,
 }
 
-/// Fails if one of the tables exists and no generation made it.
+/// Fails if a table exists that no generation created.
 fn refuse_foreign(tables: &[Table], ours: &[Table]) -> Result<()> {
     for table in tables.iter().filter(|table| !ours.contains(table)) {
         if nft::list(table)?.is_some() {
@@ -41,7 +41,7 @@ fn refuse_foreign(tables: &[Table], ours: &[Table]) -> Result<()> {
     Ok(())
 }
 
-/// Reverts a generation whose time has passed unnoticed, and refuses another one beside it.
+/// Reverts a generation whose deadline has passed unnoticed. Fails if another one is pending.
 fn clear_pending(store: &mut Store) -> Result<()> {
     match store.state.pending.clone() {
         Some(pending) if confirm::is_late(&pending) => {
@@ -55,10 +55,10 @@ fn clear_pending(store: &mut Store) -> Result<()> {
     }
 }
 
-/// Checks that the kernel takes a policy and that its tables are free to use.
+/// Checks that the kernel accepts a policy and that its tables are free to use.
 fn check_parts(source: &Source, parts: &Parts, ours: &[Table]) -> Result<()> {
     refuse_foreign(&source.tables, ours)?;
-    // On the policy's first line, so that nft's line numbers are the policy's.
+    // Inserted in the policy's first line, so that nft's line numbers are the policy's.
     let removal = undo::removal(&source.tables).replace('\n', "; ");
     swap::check(
         &(removal + &parts.kernel),
@@ -116,13 +116,14 @@ fn prepare(store: &mut Store, request: &Request, source: &Source, parts: &Parts)
     Ok(())
 }
 
-/// Loads a generation with names: the firewall follows first, which the kernel does not believe before it has its own text.
+/// Loads a generation with names, the firewall first. The kernel does not use the firewall's new classes before it has
+/// its new rules.
 fn load_with_names(store: &mut Store, number: u64, naming: &Naming) -> Result<()> {
     queue_rules::make(store, &naming.rules)?;
     undo::run_firewall(store, number, naming)?;
     let cleared = marks::begin(store, naming, number)?;
     swap::load(store, number, KERNEL)?;
-    // The kernel's former text wrote marks until now.
+    // The kernel's former rules set marks until now.
     cleared.map_or(Ok(()), conntrack::clear)
 }
 
@@ -141,7 +142,7 @@ fn load(store: &mut Store, parts: &Parts, confirm_seconds: Option<u32>) -> Resul
     }
 }
 
-/// Applies a policy; whatever fails, it is undone.
+/// Applies a policy, and reverts it after any failure.
 pub fn run(host: Host, request: &Request) -> Result<Applied> {
     let mut store = Store::open(host)?;
     clear_pending(&mut store)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules of iptables that lead to the firewall's queues, where the kernel has no `queue` of nft. They are no part of nft's
-//! transaction, and need not be: each asks for a mark that only the chains of its generation set.
+//! iptables rules that lead to the firewall's queues, for kernels without nft's `queue`. They are not part of nft's
+//! transaction, and need not be: each matches a mark that only the chains of its generation set.
 //!
-//! What is made is written down first, so that it can be removed whatever happens: rules, and tables and chains that
-//! iptables makes in nf_tables for them.
+//! The state records rules, and the tables and chains that iptables creates in nf_tables for them, before they are
+//! created, so that they can be removed after any failure.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,11 @@ const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 /// Rules, tables and chains that were created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
-    /// "FORWARD -m mark …", once for both tools.
+    /// Rule such as "FORWARD -m mark …", once for both tools.
     pub rules: Vec<String>,
-    /// Families of tables that were not there before.
+    /// Families of tables that did not exist before.
     pub tables: Vec<String>,
-    /// Families and chains that were not there before.
+    /// Families and chains that did not exist before.
     pub chains: Vec<(String, String)>,
 }
 
@@ -34,7 +34,7 @@ fn table(family: &str) -> Table {
     }
 }
 
-/// Runs a command of iptables on a rule. Returns whether it succeeded.
+/// Runs an iptables command on a rule. Returns true if it succeeded.
 fn command(tool: &str, verb: &str, words: &str) -> Result<bool> {
     let mut arguments = vec!["--wait", "--table", TABLE, verb];
     arguments.extend(words.split_whitespace());
@@ -47,7 +47,7 @@ fn chain_of(rule: &str) -> &str {
     rule.split(' ').next().unwrap_or_default()
 }
 
-/// The chains of a table of nf_tables. None: there is no such table.
+/// Returns the chains of an nf_tables table. None if the table does not exist.
 fn chains(family: &str) -> Result<Option<Vec<String>>> {
     let text = nft::list(&table(family))?;
     let name = |line: &str| {
@@ -57,7 +57,7 @@ fn chains(family: &str) -> Result<Option<Vec<String>>> {
     Ok(text.map(|text| text.lines().filter_map(name).collect()))
 }
 
-/// Notes what a rule will make beside itself.
+/// Records a rule, and the table and chain that it will create.
 fn note(made: &mut QueueRules, rule: &str) -> Result<()> {
     for (_, family) in TOOLS {
         let there = chains(family)?;
@@ -93,7 +93,7 @@ fn remove(rule: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a rule stands in a table, or its chains decide anything.
+/// Returns true if a table has a rule, or a chain with a policy other than accept.
 fn is_used(text: &str) -> bool {
     let is_plain = |line: &str| {
         let line = line.trim();
@@ -103,7 +103,7 @@ fn is_used(text: &str) -> bool {
     !text.lines().all(is_plain)
 }
 
-/// Removes the tables and chains that were made for rules, unless others use them by now.
+/// Removes the tables and chains that were created for rules, unless they are in use now.
 fn remove_made(made: &mut QueueRules) -> Result<()> {
     for (family, chain) in std::mem::take(&mut made.chains) {
         let tool = TOOLS.iter().find(|(_, known)| *known == family);
@@ -125,7 +125,7 @@ fn remove_made(made: &mut QueueRules) -> Result<()> {
     Ok(())
 }
 
-/// Makes rules, beside those that there are.
+/// Creates rules, in addition to the existing ones.
 pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     for rule in wanted {
         if !store.state.rules.rules.contains(rule) {
@@ -137,7 +137,7 @@ pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Removes all rules but some.
+/// Removes all rules except the wanted ones.
 pub fn keep(store: &mut Store, wanted: &[String]) -> Result<()> {
     let made = store.state.rules.clone();
     if made == QueueRules::default() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Transactions that replace tables and keep their base chains. When a base chain goes, the kernel drops all packets that wait in
-//! queues of the namespace (nf_queue_nf_hook_drop). So a chain that both rule sets have is emptied and filled anew. The kernel
-//! refuses a chain of another type, hook or priority; then, and wherever a chain has to go, the tables are removed whole.
+//! Transactions that replace tables and keep their base chains. When a base chain is removed, the kernel drops all
+//! packets that wait in queues of the namespace (nf_queue_nf_hook_drop). So a chain of both rule sets is emptied and
+//! filled again. The kernel refuses a changed type, hook or priority; in that case, and if a chain must be removed, the
+//! tables are removed whole.
 
 use std::collections::HashMap;
 
@@ -14,20 +15,20 @@ use crate::store::{Store, SWAP};
 /// Transaction that keeps base chains.
 struct Swap {
     text: String,
-    /// Whether it makes new base chains beside them.
+    /// True if it adds new base chains.
     adds: bool,
 }
 
 /// Commands of a text that remove whole tables.
 #[derive(Default)]
 struct Removals {
-    /// Bytes at which these commands begin: `add table X` before `delete table X`, and the latter.
+    /// Byte offsets of these commands: `add table X` before `delete table X`, and the latter.
     places: Vec<usize>,
-    /// Each once.
+    /// The removed tables, each once.
     tables: Vec<Table>,
 }
 
-/// Finds the commands that remove tables. None if one removes what the text has declared before.
+/// Finds the commands that remove tables. None if one removes a table that the text has filled before.
 fn removals(text: &str) -> Option<Removals> {
     let mut found = Removals::default();
     let (mut empty, mut filled): (Vec<(Table, usize)>, Vec<Table>) = (Vec::new(), Vec::new());
@@ -60,7 +61,8 @@ fn removals(text: &str) -> Option<Removals> {
     Some(found)
 }
 
-/// Whether the base chains of a rule set keep their order within each hook if some of them are there before.
+/// Returns true if the base chains of a rule set keep their order within each hook when the present chains already
+/// exist.
 fn keeps_order(present: &[Outline], wanted: &[Outline]) -> bool {
     let by_hook = |all: &[Outline]| {
         let mut hooks: HashMap<String, Vec<(Table, String)>> = HashMap::new();
@@ -80,14 +82,15 @@ fn keeps_order(present: &[Outline], wanted: &[Outline]) -> bool {
     })
 }
 
-/// Commands that empty a table and leave the chains that are wanted again.
+/// Returns commands that empty a table, except the base chains that the new text declares again. None if that is
+/// impossible.
 fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
     let table = &present.table;
     if present.is_fixed || wanted.is_fixed {
         return None;
     }
     let mut lines = vec![format!("flush table {table}")];
-    // Elements of maps jump to chains.
+    // Elements of maps refer to chains.
     let objects = present.objects.iter();
     lines.extend(objects.filter_map(|object| {
         let (kind, name) = object.rsplit_once(' ')?;
@@ -110,8 +113,8 @@ fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Makes of a transaction that removes tables first one that keeps their base chains. None if it can't.
-/// - present: the tables as the kernel holds them.
+/// Changes a transaction that first removes tables to one that keeps their base chains. None if that is impossible.
+/// - present: the tables in the kernel.
 fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap> {
     let wanted = outlines(text);
     if !present.iter().any(|one| one.base_chains().next().is_some())
@@ -140,7 +143,7 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     };
     let mut places = removals.places.clone();
     places.sort_unstable();
-    // On one line, so that the numbers of lines in nft's messages stay.
+    // In one line, so that line numbers in nft's messages don't change.
     let mut rest = text.to_owned();
     for at in places.iter().rev() {
         let end = rest[*at..]
@@ -154,7 +157,8 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     })
 }
 
-/// Reads what the kernel holds of a transaction's tables, and makes one that keeps base chains. None if it can't.
+/// Reads the kernel's tables that a transaction removes, and makes one that keeps base chains. None if that is
+/// impossible.
 fn plan(text: &str) -> Result<Option<Swap>> {
     let Some(removals) = removals(text) else {
         return Ok(None);
@@ -170,8 +174,8 @@ fn plan(text: &str) -> Result<Option<Swap>> {
     Ok(keeping(text, &removals, &present))
 }
 
-/// Asks nft and the kernel whether a transaction could be loaded. The kernel makes and removes base chains for that, so one that
-/// has new ones is asked for in a network namespace of its own first.
+/// Checks with nft and the kernel that a transaction can be loaded. For this check the kernel creates and removes base
+/// chains, so a transaction with new ones is first checked in a new network namespace.
 /// - file: its name in messages.
 pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     let swap = plan(text)?.filter(|swap| !swap.adds);
