@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fwctl apply` and its way back, with the kernel of a network namespace.
+//! `fwctl apply` and its revert, with the kernel of a network namespace.
 
 use twinwall_tests::case::Case;
 
@@ -12,7 +12,7 @@ mod queues;
 mod refusal;
 mod way;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         way::ROWS,
