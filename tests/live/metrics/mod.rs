@@ -14,7 +14,7 @@ mod text;
 /// A case of HTTP alone.
 type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let lone = [
         &[
