@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn from dnsmasq's answers to dig, and let curl through to nginx; answers that nobody asked for teach nothing.
+//! Sets that learn from dnsmasq's answers to dig, and allow curl's connections to nginx; unrequested answers are not
+//! learned.
 
 use std::net::UdpSocket;
 
@@ -31,7 +32,7 @@ const POLICY: &str = "table inet filter {\n\
     \t\ttcp dport 80 ip daddr @cdn accept\n\t}\n}\n";
 
 const METRICS: &str = "127.0.0.1:9630";
-/// Hosts of the server's network that nginx answers at, by their names and without.
+/// Last address bytes of hosts in the server's network at which nginx answers, with and without names.
 const HOSTS: std::ops::Range<u8> = 10..18;
 const NAMELESS: u8 = 18;
 
@@ -44,7 +45,7 @@ fn name(host: u8) -> String {
     format!("h{host}.cdn.example")
 }
 
-/// The network with more addresses at the server, and dnsmasq, whose answers hold for so many seconds.
+/// Returns the network with more addresses for the server, and dnsmasq, whose answers have a TTL of some seconds.
 fn network() -> anyhow::Result<(Net, Resolver)> {
     let net = Net::new(Sees::Both)?;
     for host in HOSTS.chain([NAMELESS]) {
@@ -62,21 +63,21 @@ fn network() -> anyhow::Result<(Net, Resolver)> {
     Ok((net, resolver))
 }
 
-/// Has dig ask for a host's address.
+/// Makes dig query a host's address.
 fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
     let answered = is_answered(&net.client, &dig(&name(host), more), &address(host))?;
     ensure!(answered, "dig gets no answer of {}", name(host));
     Ok(())
 }
 
-/// Returns true if curl gets through to a host's address.
+/// Returns true if curl reaches a host's address.
 fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
     let url = format!("http://{}/", address(host));
     let command = words(&["curl", "-s", "--max-time", "1", &url]);
     is_answered(&net.client, &command, "here")
 }
 
-/// A figure of the metrics, summed over queues.
+/// Returns a metric's value, summed over queues.
 fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
     let said = run(
         &net.firewall,
@@ -130,7 +131,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let hosts = HOSTS.len() as u64;
     ensure!(known == hosts && learned == hosts, "{known}, {learned}");
 
-    // The set says the same, so it keeps what it has learnt; another name is another set.
+    // The set has the same text, so it keeps its addresses; a set with another name does not.
     folder.replace(
         "policy.nft",
         POLICY.replace("tcp sport 80", "tcp sport 80 counter"),
@@ -143,13 +144,13 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     )?;
     reload(&net, &firewall, 3)?;
     ensure!(!is_reached(&net, HOSTS.start)?, "another set has them");
-    // Not `finish`: it has reported the reloads.
+    // Not `finish`: stderr has lines about the reloads.
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     Ok(())
 }
 
-/// Has the firewall read its policy again, and waits until it decides by it.
+/// Reloads the policy, and waits until it is in use.
 fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()> {
     proc::signal(firewall.pid, libc::SIGHUP);
     until("the policy is the new one", PATIENCE, || {
@@ -157,7 +158,7 @@ fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()>
     })
 }
 
-/// A query for the nameless host under a name that is learnt, and an answer to it.
+/// Returns a query for a learned name, and an answer with the address of the nameless host.
 fn messages(id: u8) -> (Vec<u8>, Vec<u8>) {
     let question = b"\x04fake\x03cdn\x07example\0\0\x01\0\x01";
     let query = [&[0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], question].concat();

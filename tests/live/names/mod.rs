@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
-//! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses from
-//! answers.
+//! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS,
+//! with nginx and dnsmasq as servers; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses
+//! from answers.
 
 use std::net::IpAddr;
 use std::process::{Child, Stdio};
@@ -31,7 +31,7 @@ mod shipped;
 
 use ends::{Heard, Hello, Identity, HELLOS};
 
-/// Backends, each of which brings the packets in its own way.
+/// Backends, each with its own way to receive packets.
 const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
 
 const POLICY: &str = r#"
@@ -80,7 +80,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
-/// A client that asks for a name: its command line for a name and a limit in seconds, and its output if it gets an answer.
+/// Client that requests a name: its command for a name and a limit in seconds, and its output if it gets an answer.
 struct Asker {
     what: &'static str,
     command: fn(&str, &str) -> Vec<String>,
@@ -111,7 +111,7 @@ fn dig(name: &str, more: &[&str]) -> Vec<String> {
     words(&[&["dig", &at, name, "+time=4", "+tries=1", "+short"], more].concat())
 }
 
-/// A client in Python, whose hello is another than openssl's own.
+/// Client in Python, whose hello differs from openssl's.
 const PYTHON: &str = "
 import socket, ssl, sys
 context = ssl._create_unverified_context()
@@ -178,7 +178,7 @@ const ASKERS: &[Asker] = &[
     },
 ];
 
-/// Runs a client; gives whether it got an answer.
+/// Runs a client; returns true if it gets an answer.
 fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
     let (program, arguments) = command.split_first().context("a command")?;
     let output = client
@@ -190,7 +190,7 @@ fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Re
     Ok(String::from_utf8_lossy(&output.stdout).contains(says))
 }
 
-/// dnsmasq.
+/// Running dnsmasq, killed on drop.
 pub struct Resolver(Child);
 
 impl Drop for Resolver {
@@ -200,7 +200,7 @@ impl Drop for Resolver {
     }
 }
 
-/// Configuration of dnsmasq: one address for every name.
+/// dnsmasq's option for one address for every name.
 pub const EVERY_NAME: &str = "--address=/#/192.0.2.77";
 
 /// Starts dnsmasq with more options.
@@ -233,13 +233,13 @@ pub fn is_fetched(net: &Net, name: &str) -> anyhow::Result<bool> {
     is_fetched_with(net, name, &[])
 }
 
-/// The same with more options of curl.
+/// Returns the same with more options of curl.
 pub fn is_fetched_with(net: &Net, name: &str, more: &[&str]) -> anyhow::Result<bool> {
     is_answered(&net.client, &curl(name, "https", 443, more), "here")
 }
 
-/// All clients at once, with all names. Gives how many they are.
-/// - denied: whether those that a policy denies get an answer.
+/// Runs all clients concurrently, with all names. Returns their number.
+/// - denied: true if clients with denied names are expected to get an answer.
 pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
     let denied = DENIED.map(|name| (name, denied));
@@ -269,7 +269,7 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     })
 }
 
-/// Runs clients behind a firewall with each backend in turn, which they end.
+/// Runs clients with a firewall of each backend in turn; they end the firewall.
 fn behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -286,7 +286,7 @@ fn behind_each_backend(
     Ok(())
 }
 
-/// Every client reaches allowed names and no denied one, whichever backend the firewall has.
+/// Every client reaches allowed names and no denied one, with any backend of the firewall.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
@@ -316,14 +316,14 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// For a handshake that must not be.
+/// Time after which a handshake counts as refused.
 const REFUSED: Duration = Duration::from_millis(1_500);
 /// Bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
 
-/// All hellos at once, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a protocol that no one may speak.
-/// Gives how many they are.
-/// - denied: whether those that a policy denies complete a handshake.
+/// Sends all hellos concurrently, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a denied
+/// protocol. Returns their number.
+/// - denied: true if handshakes with denied names are expected to complete.
 fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
     type Completes = fn(&Net, IpAddr, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
     let ways: [(&str, Completes); 2] =
@@ -380,7 +380,7 @@ fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// A connection that is known stays known when the policy is read anew, and is decided by the new one.
+/// A known connection stays known after a reload, and the new policy decides it.
 fn reload(twin: Twin) -> anyhow::Result<()> {
     const ASK: &str = "GET / HTTP/1.1\r\nHost: changing.example\r\n\r\n";
     let net = Net::new(Sees::Both)?;
@@ -410,7 +410,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A connection of HTTP that is kept open.
+/// HTTP connection that is kept open.
 struct Talker(std::net::TcpStream);
 
 impl Talker {
@@ -422,7 +422,7 @@ impl Talker {
         Ok(Talker(stream))
     }
 
-    /// Sends a request; gives whether it is answered soon. What comes late counts for the next.
+    /// Sends a request; returns true if it is answered soon. Late answers are skipped.
     fn ask(&mut self, text: &str) -> anyhow::Result<bool> {
         use std::io::{ErrorKind, Read, Write};
         let mut answer = [0; 4096];
