@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The example unit of a job in a cage, as a dynamic user; the queue rules in nft's form, which this kernel has.
+# The example unit of a job in a cage, as a dynamic user; the queue rules in nft's form, which this kernel supports.
 server=203.0.113.10
 folder=/run/cage-test
 mkdir -p $folder
@@ -36,7 +36,7 @@ PYTHON
 web=$!
 patiently curl -s --cacert $folder/cert.pem --resolve example.org:443:$server -o /dev/null https://example.org/
 
-# job NAME URL: the example's unit, whose command asks for this page and trusts our server.
+# job NAME URL: writes the example's unit with a command that requests this page and trusts the test's server.
 job() {
     sed -e "s;https://example.org/;$2;" -e "s;^\[Service\];&\nEnvironment=CURL_CA_BUNDLE=$folder/cert.pem;" \
         packaging/example/cage.service >"/etc/systemd/system/twinwall-$1.service"
@@ -56,7 +56,7 @@ in_cage() {
     nsenter --net="/proc/$(pgrep --full --oldest "^sleep 1234")/ns/net" "$@"
 }
 
-# Packets that were queued so far: the eighth figure is the last one's number.
+# Prints the number of packets queued so far: the eighth figure is the last packet's number.
 queued() {
     in_cage cat /proc/self/net/netfilter/nfnetlink_queue | awk '{ print $8 }'
 }
