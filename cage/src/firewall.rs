@@ -89,7 +89,7 @@ impl Firewall {
     fn why(&mut self) -> Failure {
         let mut said = String::new();
         if let Some(stderr) = &mut self.process.stderr {
-            let _ = stderr.read_to_string(&mut said); // what it said so far is what there is
+            let _ = stderr.read_to_string(&mut said); // the output so far is enough
         }
         let status = self.process.wait();
         let own = said.lines().find_map(|line| line.strip_prefix("error: "));

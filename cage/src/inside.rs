@@ -47,8 +47,8 @@ pub fn hold(command: Vec<OsString>) -> Result<Infallible, Failure> {
     let mut inside = stage::command(stage::INSIDE, ["--"]).map_err(Failure::at("a stage"))?;
     inside.args(command).stdin(Stdio::from(channel));
     let mut inside = inside.spawn().map_err(Failure::at("a stage"))?;
-    let _ = inside.wait(); // how the command ended is what it says itself
-                           // The firewall still has to tell of it.
+    let _ = inside.wait(); // the stage itself reports the command's end
+                           // The firewall still has to report its last events.
     loop {
         thread::park();
     }
@@ -248,6 +248,6 @@ pub fn inside(command: &[OsString]) -> Result<(), Failure> {
         Ok(pid) => reap(pid),
         Err(failure) => Report::Failed(failure.code, failure.text),
     };
-    let _ = tell(&channel, &report); // fwctl may have failed, and said why
+    let _ = tell(&channel, &report); // fwctl may have failed and reported it
     Ok(())
 }

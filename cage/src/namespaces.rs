@@ -86,7 +86,7 @@ fn start_mapper() -> io::Result<Child> {
 pub fn map(pid: &str) -> Result<(), Failure> {
     let told = io::stdin().read(&mut [0]).map_err(Failure::at("mapping"))?;
     if told == 0 {
-        return Ok(()); // there is no namespace, which the caller says
+        return Ok(()); // there is no namespace; the caller reports it
     }
     let (users, groups) = same_maps().map_err(Failure::at("/proc/self/uid_map"))?;
     write_maps(pid, true, &users, &groups).map_err(Failure::at("/proc/PID/uid_map"))

@@ -140,7 +140,7 @@ fn network(
     let hold = start_hold(&settings.command, channel)?;
     let processes = open(&format!("/proc/{}/ns/pid", hold.id()))?;
     // The uplink may start now, since the command does not run before the rules are loaded.
-    let _ = made.send(Made { network, processes }); // who waits for it has failed itself
+    let _ = made.send(Made { network, processes }); // a missing receiver has failed itself
     let mut firewall = firewall::start(&settings.firewall, &plan.firewall_arguments(settings))?;
     queue_rules::load()?;
     firewall.wait()?;

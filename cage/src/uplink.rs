@@ -133,7 +133,7 @@ impl Running {
     fn why(mut self) -> Failure {
         let mut said = String::new();
         if let Some(mut stderr) = self.process.stderr.take() {
-            let _ = stderr.read_to_string(&mut said); // what it said so far is what there is
+            let _ = stderr.read_to_string(&mut said); // the output so far is enough
         }
         let _ = self.process.wait();
         let tun = File::options().read(true).write(true).open(TUN);

@@ -54,7 +54,7 @@ fn bytes(expected: &Expected, is_first: bool) -> Vec<u8> {
             let head = [0x45, 0, high, low, 0, 0, 0, 0, TTL, protocol, 0, 0];
             [&head[..], &source.octets(), &destination.octets()].concat()
         }
-        _ => Vec::new(), // `line::read` gives both ends one family
+        _ => Vec::new(), // `line::read` returns ends of one family
     };
     [head, rest].concat()
 }

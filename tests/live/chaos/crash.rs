@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A killed firewall: its guard does what the contract says, and is gone for the next start.
+//! A killed firewall: its guard acts as the contract specifies, and has ended by the next start.
 
 use std::fs;
 use std::thread;

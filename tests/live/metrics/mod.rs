@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The exporter of running firewalls: the text is the same of both, a real Prometheus reads it, no client delays a packet or
-//! outlives its time, and the dashboard requests nothing else. What concerns HTTP alone is tested with one twin.
+//! outlives its time, and the dashboard requests nothing else. Cases of HTTP alone run with one twin.
 
 use twinwall_tests::case::{for_each_twin, Case};
 
