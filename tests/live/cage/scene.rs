@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A host with an uplink, an internet with test servers, and an ordinary user who runs commands in cages.
+//! A host with an uplink, an internet with test servers, and an ordinary user with commands in cages.
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Output, Stdio};
