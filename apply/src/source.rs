@@ -138,7 +138,7 @@ pub fn commands(text: &str) -> Vec<Command> {
     found
 }
 
-/// Returns the table at the start of words: an optional family, and a name.
+/// Parses the table at the start of words: a family (ip by default), and a name. None if there is no name.
 pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> Option<Table> {
     let family = words.next_if(|word| FAMILIES.contains(word));
     Some(Table {

@@ -93,7 +93,7 @@ impl State {
         tables
     }
 
-    /// Returns the generation that waits for its confirmation.
+    /// Returns the generation that waits for its confirmation, if any.
     pub fn waiting(&self) -> Option<&Generation> {
         self.generation(self.pending.as_ref()?.number)
     }

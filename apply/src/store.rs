@@ -130,12 +130,12 @@ impl<'a> Store<'a> {
         })
     }
 
-    /// Opens a state folder after the end of a running operation.
+    /// Opens a state folder; waits for the end of a running operation.
     pub fn open(host: Host<'a>) -> Result<Store<'a>> {
         Store::with(host, lock::wait)
     }
 
-    /// Opens a state folder after killing a running operation.
+    /// Opens a state folder; kills a running operation.
     pub fn seize(host: Host<'a>) -> Result<Store<'a>> {
         Store::with(host, lock::seize)
     }

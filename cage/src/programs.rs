@@ -19,7 +19,8 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Finds a program of the system. PATH comes last: an ordinary user's often lacks the sbin folders.
+/// Finds a program of the system; None if it is not installed. PATH comes last: an ordinary user's often lacks the sbin
+/// folders.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = SYSTEM_FOLDERS.iter().map(PathBuf::from);

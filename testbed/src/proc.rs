@@ -152,7 +152,7 @@ pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     asleep && matches!(number, Ok(Some(Ok(number))) if polls.contains(&number))
 }
 
-/// Returns the first process of this name that is `ancestor` or its descendant.
+/// Returns the first process of this name that is `ancestor` or its descendant, if any.
 pub fn descendant(ancestor: u32, name: &str) -> Option<u32> {
     // The kernel truncates names to 15 bytes.
     let name = &name[..name.len().min(15)];

@@ -80,7 +80,7 @@ impl Way {
         texts[self as usize]
     }
 
-    /// Parses the text.
+    /// Parses a way's text; None for other texts.
     pub fn parse(text: &str) -> Option<Way> {
         ALL_WAYS.into_iter().find(|way| way.text() == text)
     }

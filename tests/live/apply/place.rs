@@ -73,7 +73,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Returns the process id of the firewall that apply started.
+    /// Returns the process id of the firewall that apply started, if it runs.
     pub fn firewall(&self) -> Option<u32> {
         let text = std::fs::read_to_string(self.folder.file("run/stage/pid")).ok()?;
         let pid = text.split(' ').next()?.parse().ok()?;

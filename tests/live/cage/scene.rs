@@ -24,7 +24,7 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("hidden.example", SHARED),
     ("wild.example", GOOD),
 ];
-/// Ordinary user without groups or files.
+/// Id of an ordinary user without groups or files.
 pub const USER: u32 = 65534;
 
 /// Sets up the host for cages, then runs the command: the resolver's address, a tap device that users may open, as

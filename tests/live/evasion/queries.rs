@@ -185,7 +185,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     known.chain(cuts(&asked)).chain(orders(host)).collect()
 }
 
-/// Returns the name in a message.
+/// Returns the name in a message; None if it can't be read.
 pub fn name_of(message: &[u8]) -> Option<String> {
     let mut left = message.get(HEADER_BYTES..)?;
     let mut labels = Vec::new();

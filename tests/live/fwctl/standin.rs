@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 use testbed::netns::Namespace;
 use testbed::wait::{until, PATIENCE};
 
-/// User of the stand-in.
+/// User and group id of the stand-in.
 pub const NOBODY: u32 = 65534;
 /// Name of the reporting copy of this program.
 pub const TELLING: &str = "telling";

@@ -365,7 +365,8 @@ impl Place {
         command
     }
 
-    /// Runs `fwctl fleet` with the operator's login; returns exit code, stdout and stderr.
+    /// Runs `fwctl fleet` with the operator's login. Returns the exit code, None after a signal, and stdout followed by
+    /// stderr.
     pub fn fleet(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let login = self.folder.file("out/operator.login");
         let output = self.bare(&[arguments, &["--login", &login]].concat())?;
@@ -376,7 +377,7 @@ impl Place {
         ))
     }
 
-    /// Pushes a policy, with options.
+    /// Pushes a policy, with options. Returns the same as [`Place::fleet`].
     pub fn push(&self, text: &str, options: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let policy = self.folder.write("policy.nft", text)?;
         let key = self.folder.file("out/fleet.key");

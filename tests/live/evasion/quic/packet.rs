@@ -64,7 +64,7 @@ pub struct Packet {
     pub broken: bool,
     /// True if its fixed bit is 0 (RFC 9287).
     pub greased: bool,
-    /// Token; the server has sent none.
+    /// Token in the packet, although the server has sent none.
     pub token: Vec<u8>,
 }
 
@@ -188,7 +188,8 @@ pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
     .concat()
 }
 
-/// Returns the contents of Retry (RFC 9000, section 17.2.5): the server's new connection id, and its token.
+/// Returns the contents of Retry (RFC 9000, section 17.2.5): the server's new connection id, and its token. None for
+/// other packets.
 pub fn retry(datagram: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (&first, rest) = datagram.split_first()?;
     let (version, rest) = rest.split_first_chunk()?;

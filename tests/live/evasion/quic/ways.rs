@@ -187,7 +187,7 @@ fn in_one(o: &Opening, frames: &[Vec<u8>]) -> Option<Vec<Step>> {
     (frames.len() <= ROOM).then(|| steps([datagram(vec![packet(o, 0, frames)])]))?
 }
 
-/// Returns parts of a short hello in separate packets, all in one datagram.
+/// Returns parts of a short hello in separate packets, all in one datagram; None for a long hello.
 pub fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
     let packets = parts(o, count).into_iter().enumerate();
     let packets = packets.map(|(index, (from, to))| packet(o, index, crypto(&o.bytes, from, to)));
