@@ -101,7 +101,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// An alert of TLS (RFC 8446, section 6).
+/// Start of a TLS alert (RFC 8446, section 6).
 const ALERT: &[u8] = &[0x15, 3, 3];
 
 /// Returns a client's first data: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.

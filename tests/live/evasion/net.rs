@@ -92,7 +92,8 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
-/// Starts nginx with its own certificate.
+/// Starts nginx with its own certificate. It rejects the allowed name, so that its answer to a decoy differs from that to the
+/// denied name.
 fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
     let file = |name: &str| folder.file(name);
     let made = Command::new("openssl")
