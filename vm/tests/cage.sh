@@ -52,8 +52,27 @@ is_over() {
     esac
 }
 
+# succeeds UNIT: prints its journal if it did not.
+succeeds() {
+    same success property "$1" Result || {
+        journalctl --output cat --lines 4 --unit "$1"
+        return 1
+    }
+}
+
 in_cage() {
     nsenter --net="/proc/$(pgrep --full --oldest "^sleep 1234")/ns/net" "$@"
+}
+
+# Succeeds when the caged command sleeps; prints the output of its cage if that ends.
+sleeps() {
+    until pgrep --full '^sleep 1234'; do
+        kill -0 "$caged" || {
+            cat $folder/said
+            return 1
+        }
+        sleep 0.2
+    done
 }
 
 # Prints the number of packets queued so far: the eighth figure is the last packet's number.
@@ -66,7 +85,7 @@ is_settled() {
 }
 
 check job-runs job cage-allowed https://example.org/
-check job-succeeds same success property twinwall-cage-allowed Result
+check job-succeeds succeeds twinwall-cage-allowed
 check job-has-its-page says '^hello' journalctl --output cat --unit twinwall-cage-allowed
 check another-job-runs job cage-denied https://other.example/
 check another-job-fails same exit-code property twinwall-cage-denied Result
@@ -75,9 +94,9 @@ systemctl reset-failed twinwall-cage-denied
 
 for twin in rust c; do
     fwctl run --twin $twin --allow example.org -- sh -c \
-        "curl -s --cacert $folder/cert.pem -o $folder/copy https://example.org/big; exec sleep 1234" &
+        "curl -s --cacert $folder/cert.pem -o $folder/copy https://example.org/big; exec sleep 1234" >$folder/said 2>&1 &
     caged=$!
-    check $twin-command-runs patiently pgrep --full '^sleep 1234'
+    check $twin-command-runs sleeps
     check $twin-has-its-download cmp $folder/big $folder/copy
     check $twin-rules-are-nfts says 'queue to 0' in_cage nft list table inet cage
     check $twin-connections-settle is_settled
