@@ -31,6 +31,7 @@ pub mod marks;
 pub mod netlink;
 pub mod nft;
 mod outline;
+mod present;
 mod program;
 pub mod queue_rules;
 pub mod source;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use crate::failure::Result;
 use crate::nft;
 use crate::outline::{outlines, Chain, Outline};
+use crate::present::Present;
 use crate::source::{commands, named_table, Table};
 use crate::store::{Store, SWAP};
 
@@ -157,28 +158,18 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     })
 }
 
-/// Reads the kernel's tables that a transaction removes, and makes one that keeps base chains. None if that is
-/// impossible.
-fn plan(text: &str) -> Result<Option<Swap>> {
-    let Some(removals) = removals(text) else {
-        return Ok(None);
-    };
-    let mut present = Vec::new();
-    let tables = nft::tables()?;
-    for table in tables
-        .iter()
-        .filter(|table| removals.tables.contains(table))
-    {
-        present.extend(outlines(&nft::outline(table)?.unwrap_or_default()));
-    }
-    Ok(keeping(text, &removals, &present))
+/// Makes of a transaction one that keeps base chains. None if it can't.
+/// - present: the tables that the transaction removes, if they are there.
+fn plan(text: &str, present: &Present) -> Option<Swap> {
+    let removals = removals(text)?;
+    keeping(text, &removals, &present.outlines(&removals.tables))
 }
 
 /// Checks with nft and the kernel that a transaction can be loaded. For this check the kernel creates and removes base
 /// chains, so a transaction with new ones is first checked in a new network namespace.
 /// - file: its name in messages.
-pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
-    let swap = plan(text)?.filter(|swap| !swap.adds);
+pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()> {
+    let swap = plan(text, present).filter(|swap| !swap.adds);
     let is_taken = swap.is_some_and(|swap| nft::check(&swap.text, file, cure).is_ok());
     match is_taken || nft::is_taken_elsewhere(text)? {
         true => Ok(()),
@@ -187,14 +178,22 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
 }
 
 /// Loads a transaction of a generation.
-pub fn load(store: &Store, number: u64, name: &str) -> Result<()> {
-    if let Some(swap) = plan(&store.text(number, name)?)? {
+/// - present: as for [`check`]. If another program has changed one of these tables since, the transaction is loaded as it is.
+pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result<()> {
+    if let Some(swap) = plan(&store.text(number, name)?, present) {
         store.write(number, SWAP, &swap.text)?;
         if store.load(number, SWAP).is_ok() {
             return Ok(());
         }
     }
     store.load(number, name)
+}
+
+/// Loads a transaction of a generation onto what the kernel holds now.
+pub fn load_now(store: &Store, number: u64, name: &str) -> Result<()> {
+    let removed = removals(&store.text(number, name)?);
+    let tables = removed.map_or(Vec::new(), |removed| removed.tables);
+    load(store, number, name, &Present::outline(&tables)?)
 }
 
 #[cfg(test)]

@@ -16,16 +16,7 @@ pub fn removal(tables: &[Table]) -> String {
     lines.collect()
 }
 
-/// Returns nft commands that restore tables to their present content, in their present order.
-pub fn restoral(tables: &[Table]) -> Result<String> {
-    let mut text = removal(tables);
-    for table in nft::tables()?.iter().filter(|table| tables.contains(table)) {
-        text.push_str(&nft::list(table)?.unwrap_or_default());
-    }
-    Ok(text)
-}
-
-/// Starts the firewall for a generation, or changes its policy and options to that generation's.
+/// Has the firewall run as a generation needs it.
 pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
     let names = store.text(number, NAMES)?;
     store
@@ -70,7 +61,7 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
         false => Ok(()),
     };
     if nft::loaded()? == Some(pending.number) {
-        swap::load(store, pending.number, UNDO)?;
+        swap::load_now(store, pending.number, UNDO)?;
     }
     if let Some(undone) = &undone {
         let before = applied.as_ref().map(|applied| applied.number);
