@@ -15,8 +15,9 @@ const PACKET_HEAD: usize = 28;
 const DROPS_BYTES: usize = 16;
 const DROP_COUNT: u16 = 4;
 const COMMENT: u16 = 1;
-/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes.
-const COMMENT_MOST: usize = 128;
+/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes; metadata may
+/// follow it.
+pub const COMMENT_MOST: usize = 256;
 /// Maximum by which a block exceeds its packet: head, cooked header, tag, padding, options, length.
 pub const OVERHEAD: usize = PACKET_HEAD + 20 + 4 + 3 + DROPS_BYTES + 4 + COMMENT_MOST + 4;
 
