@@ -78,7 +78,7 @@ furnish() {
     ln -s /dev/null "$tree/etc/tmpfiles.d/tmp.conf"
     mkdir -p "$tree/var/log/journal"
     for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
-        fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
+        etcd.service fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
         ln -sf /dev/null "$tree/etc/systemd/system/$unit"
     done
 }
