@@ -48,12 +48,15 @@ impl Opened {
         if is_new && !self.0.contains_key(opener) && self.0.len() < FLOWS_MAX {
             self.0.insert(opener.clone(), [0; HOOKS.len()]);
         }
-        let counts = self.0.get_mut(opener);
-        let Some(count) = counts.and_then(|counts| counts.get_mut(usize::from(hook))) else {
+        let Some(counts) = self.0.get_mut(opener) else {
             return false;
         };
-        *count = count.saturating_add(1);
-        *count <= CONTIGUOUS
+        // Both directions may be in different hooks: a gap in one follows its last packet.
+        let is_whole = counts.iter().all(|count| *count < CONTIGUOUS);
+        if let Some(count) = counts.get_mut(usize::from(hook)) {
+            *count = count.saturating_add(1);
+        }
+        is_whole
     }
 }
 
@@ -162,13 +165,13 @@ mod tests {
         assert!(opened.take(&flow(1, 2), input, true));
         assert!(opened.take(&flow(2, 1), input, false));
         assert!(!opened.take(&flow(1, 3), input, false));
+        assert!(opened.take(&flow(2, 1), output, false));
         for _ in 2..CONTIGUOUS {
             assert!(opened.take(&flow(1, 2), input, false));
         }
         // Behind these the record has gaps.
         assert!(!opened.take(&flow(1, 2), input, false));
-        assert!(!opened.take(&flow(2, 1), input, true));
-        assert!(opened.take(&flow(2, 1), output, false));
+        assert!(!opened.take(&flow(2, 1), output, true));
     }
 
     #[test]
