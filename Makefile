@@ -124,7 +124,7 @@ fleet-demo: ## etcd and 20 hosts in namespaces: a push, a canary that fails and 
 
 fleet-test: ## the whole fleet: its faults, 300 hosts with firewalls, 2,000 agents for load: result/fleet, ten minutes (needs root)
 	@deps/check-root >/dev/null
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build tools
 	@tests/run fleet
 	@tests/build --bin fleet >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/fleet test --out result/fleet

@@ -16,7 +16,7 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::restore;
-use testbed::twin::{built, TWINS};
+use testbed::twin::{built, root, TWINS};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, limit in seconds and body of a case.
@@ -96,6 +96,7 @@ pub struct Host {
     pub firewall: Mutex<Option<Firewall>>,
     local: Option<Running>,
     agent: Option<Running>,
+    record: Option<Running>,
 }
 
 pub struct Place {
@@ -174,6 +175,7 @@ impl Place {
                 firewall: Mutex::new(None),
                 local: None,
                 agent: None,
+                record: None,
             });
         }
         self.feed(&self.operator, &links)?;
@@ -260,6 +262,7 @@ impl Place {
             .args(["--keys", &self.folder.file("out/fleet.keys")])
             .args(["--state", &self.path(&host.id, "state")])
             .args(["--apply-state", &self.path(&host.id, "apply")])
+            .args(["--record", &self.path(&host.id, "record")])
             .arg("--fwctl")
             .arg(built("fwctl"))
             .args(self.store(&host.id));
@@ -271,6 +274,37 @@ impl Place {
         until("root's service to listen", PATIENCE, || {
             Ok(Path::new(&socket).exists())
         })
+    }
+
+    /// Starts a host's record of the last minute, as the unit twinwall-record does.
+    pub fn start_record(&mut self, number: usize) -> anyhow::Result<()> {
+        let host = &self.hosts[number];
+        let rules = root().join("packaging/record.nft");
+        let rules = rules.to_string_lossy();
+        testbed::place::run(&host.namespace, "nft", &["-f", &rules])?;
+        let folder = self.path(&host.id, "record");
+        std::fs::create_dir_all(&folder)?;
+        let log = self.path(&host.id, "record.log");
+        let mut command = host.namespace.command(built("capture"));
+        command
+            .args(["--nflog", "5", "--ring", "4M", "--user", "root"])
+            .args(["--rotate", "4MB,15s", "--keep", "5"])
+            .args(["-w", &format!("{folder}/%Y%m%d-%H%M%S.pcapng")])
+            .stderr(File::create(&log)?);
+        self.hosts[number].record = Some(Running(command.spawn()?));
+        until("the record to begin", PATIENCE, || {
+            Ok(std::fs::read_to_string(&log)?.contains("capture: "))
+        })
+    }
+
+    /// Bytes of a host's record.
+    pub fn record(&self, number: usize) -> anyhow::Result<Vec<u8>> {
+        let folder = self.path(&self.hosts[number].id, "record");
+        let mut bytes = Vec::new();
+        for entry in std::fs::read_dir(&folder)?.flatten() {
+            bytes.extend(std::fs::read(entry.path()).unwrap_or_default());
+        }
+        Ok(bytes)
     }
 
     /// Starts a host's agent.
