@@ -253,8 +253,11 @@ impl Place {
         let socket = self.path(&host.id, "socket");
         let _ = std::fs::remove_file(&socket);
         let log = File::create(self.path(&host.id, "local.log"))?;
-        let mut command = host.namespace.command("systemd-socket-activate");
+        // It ends now and then when a child's end interrupts its own log, which systemd itself does not.
+        let again = "while :; do setpriv --pdeathsig KILL systemd-socket-activate \"$@\"; done";
+        let mut command = host.namespace.command("sh");
         command
+            .args(["-c", again, "sh"])
             .args(["--accept", "--inetd", "-l", &socket])
             .args(&self.plan.before)
             .arg(built("twinwall-fleet-local"))
