@@ -55,7 +55,7 @@ fn clear_pending(store: &mut Store) -> Result<()> {
     }
 }
 
-/// The tables that a policy and the applied generation have, and our own.
+/// Returns the tables of a policy and of the applied generation, and our own.
 fn affected(store: &Store, source: &Source) -> Vec<Table> {
     let before = store.state.applied().map(|one| one.tables.clone());
     let before = before.unwrap_or_default();
@@ -126,7 +126,8 @@ fn prepare(
     Ok(())
 }
 
-/// Loads a generation with names: the firewall follows first, which the kernel does not believe before it has its own text.
+/// Loads a generation with names, the firewall first. The kernel does not use the firewall's new classes before it has
+/// its new rules.
 fn load_with_names(
     store: &mut Store,
     number: u64,
@@ -137,7 +138,7 @@ fn load_with_names(
     undo::run_firewall(store, number, naming)?;
     let cleared = marks::begin(store, naming, number)?;
     swap::load(store, number, KERNEL, present)?;
-    // The kernel's former text wrote marks until now.
+    // The kernel's former rules set marks until now.
     cleared.map_or(Ok(()), conntrack::clear)
 }
 

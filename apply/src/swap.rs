@@ -158,7 +158,7 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     })
 }
 
-/// Makes of a transaction one that keeps base chains. None if it can't.
+/// Makes a transaction that keeps base chains. None if that is impossible.
 /// - present: the tables that the transaction removes, if they are there.
 fn plan(text: &str, present: &Present) -> Option<Swap> {
     let removals = removals(text)?;

@@ -16,7 +16,7 @@ pub fn removal(tables: &[Table]) -> String {
     lines.collect()
 }
 
-/// Has the firewall run as a generation needs it.
+/// Starts the firewall for a generation, or changes its policy and options to that generation's.
 pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
     let names = store.text(number, NAMES)?;
     store
