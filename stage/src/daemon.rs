@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::class::Classes;
 use crate::marks::Layout;
 
-/// Writes the policy.
+/// Writes the policy; nothing if no packet is queued for its names.
 /// - sets: as `class::declarations` gives them.
 /// - hooks: in which packets are queued.
 pub fn policy(
@@ -17,6 +17,9 @@ pub fn policy(
     layout: &Layout,
     generation: u32,
 ) -> String {
+    if hooks.is_empty() {
+        return String::new();
+    }
     let mut numbers: Vec<u32> = (1..).take(classes.vectors.len()).collect();
     // If all matches of one class also hold for another, the other comes first.
     numbers.sort_by_key(|number| Reverse(classes.holding(*number).len()));

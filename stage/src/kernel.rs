@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use crate::class::Classes;
 use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
+use crate::learn::Learns;
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
 use crate::reach::Ways;
@@ -30,6 +31,7 @@ pub struct Kernel<'a> {
     pub tables: &'a Tables,
     pub names: &'a Names,
     pub classes: &'a Classes,
+    pub learns: &'a Learns,
     pub layout: Layout,
     pub options: &'a Options,
     /// Edits for each rule with names.
@@ -93,21 +95,13 @@ impl Kernel<'_> {
         text.push_str("\t}\n");
     }
 
-    /// The chains that all hooks of a table share.
-    fn shared(&self, text: &mut String, generation: u32) {
-        let (mask, layout) = (self.layout.mask(), &self.layout);
-        let mut asks = self.names.rules.iter().flat_map(NameRule::all);
-        let dns = match asks.any(|ask| ask.field.starts_with("dns")) {
-            true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
-            false => String::new(),
-        };
-        let (is_settled, now) = layout.final_in(self.options.generation);
+    /// The statements that queue a packet with a mark in the mask's bits.
+    fn queue(&self, mark: u32) -> String {
         let mark = format!(
-            "meta mark set meta mark & {:#010x} | {:#010x}",
-            !mask,
-            self.layout.asked()
+            "meta mark set meta mark & {:#010x} | {mark:#010x}",
+            !self.layout.mask()
         );
-        let queue = match self.options.queue {
+        match self.options.queue {
             Queue::Nft => {
                 let (first, last) = self.options.queues;
                 let numbers = if first == last {
@@ -119,7 +113,19 @@ impl Kernel<'_> {
                 format!("{mark} queue num {numbers}{bypass}")
             }
             Queue::Iptables => format!("{mark} accept"),
+        }
+    }
+
+    /// The chains that all hooks of a table share.
+    fn shared(&self, text: &mut String, generation: u32) {
+        let (mask, layout) = (self.layout.mask(), &self.layout);
+        let mut asks = self.names.rules.iter().flat_map(NameRule::all);
+        let dns = match asks.any(|ask| ask.field.starts_with("dns")) {
+            true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
+            false => String::new(),
         };
+        let (is_settled, now) = layout.final_in(self.options.generation);
+        let queue = self.queue(layout.asked());
         let clear = format!("meta mark set meta mark & {:#010x}", !mask);
         let _ = write!(
             text,
@@ -176,7 +182,10 @@ impl Kernel<'_> {
             text += &chains;
             text += "}\n";
         }
-        text
+        let queue = self.queue(self.layout.learns());
+        text + &self
+            .learns
+            .chains(self.ways.tree, &self.layout, self.options.queue, &queue)
     }
 
     /// The mark of a connection that a flowtable may take: it is final in both directions, and no rule with names means its class, so that its
@@ -235,6 +244,7 @@ impl Kernel<'_> {
         let rules = self.replaced.iter().flatten().cloned();
         let mut edits: Vec<Edit> = sets.chain(rules).chain(self.flow_edits()).collect();
         edits.extend(self.reject_edits());
+        edits.extend(self.learns.edits(tokens));
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
     }
@@ -270,15 +280,20 @@ impl Kernel<'_> {
         } else {
             ""
         };
-        let mark = format!("{:#010x}/{:#010x}", self.layout.asked(), self.layout.mask());
-        let mut text = String::from("*mangle\n");
-        for hook in hooks::queued(self.tables) {
-            let chain = hook.to_uppercase();
-            let _ = writeln!(
-                text,
-                "-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}"
-            );
-        }
-        text + "COMMIT\n"
+        let rules = |table: &str, hooks: &[&str], mark: u32| {
+            let mark = format!("{mark:#010x}/{:#010x}", self.layout.mask());
+            let rule = |hook: &&str| {
+                let chain = hook.to_uppercase();
+                format!("-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}\n")
+            };
+            let rules: String = hooks.iter().map(rule).collect();
+            match hooks.is_empty() {
+                true => rules,
+                false => format!("*{table}\n{rules}COMMIT\n"),
+            }
+        };
+        let learned: Vec<&str> = self.learns.hooks().collect();
+        rules("mangle", &hooks::queued(self.tables), self.layout.asked())
+            + &rules("security", &learned, self.layout.learns())
     }
 }

@@ -65,6 +65,11 @@ impl Layout {
         self.settled()
     }
 
+    /// The mark of packets that the policy has accepted, and that the firewall learns from.
+    pub fn learns(&self) -> u32 {
+        self.settled() | self.class(1)
+    }
+
     /// The highest bit.
     pub fn settled(&self) -> u32 {
         1 << (self.class_bits + self.generation_bits + self.shift)

@@ -58,7 +58,7 @@ impl Ways<'_> {
         };
         let is_timed = |inner: &Range<usize>| {
             let mut places = inner.clone();
-            places.any(|at| ["dynamic", "timeout"].contains(&self.tokens.get(at)))
+            places.any(|at| ["dynamic", "timeout", "learn"].contains(&self.tokens.get(at)))
         };
         let mut sets = self.tree.sets.iter().filter(|set| set.name == name[1..]);
         sets.any(|set| is_timed(&set.inner)) || self.tree.rules.iter().any(is_changed)
