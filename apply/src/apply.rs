@@ -9,7 +9,8 @@ use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
 use crate::{
-    clock, confirm, conntrack, expectations, lists, marks, nft, queue_rules, swap, timer, undo,
+    clock, confirm, conntrack, expectations, learned, lists, marks, nft, queue_rules, swap, timer,
+    undo,
 };
 
 /// Parameters of an apply.
@@ -137,7 +138,9 @@ fn load_with_names(
     queue_rules::make(store, &naming.rules)?;
     undo::run_firewall(store, number, naming)?;
     let cleared = marks::begin(store, naming, number)?;
-    swap::load(store, number, KERNEL, present)?;
+    let before = store.state.applied().and_then(|one| one.naming.as_ref());
+    let before = before.map_or(&[][..], |before| &before.learned);
+    learned::load(store, number, KERNEL, before, &naming.learned, present)?;
     // The kernel's former rules set marks until now.
     cleared.map_or(Ok(()), conntrack::clear)
 }

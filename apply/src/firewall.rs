@@ -7,6 +7,7 @@ use std::fs::File;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
+use crate::learned::Learned;
 
 /// A generation's data for the firewall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,8 +17,11 @@ pub struct Naming {
     pub generations: u32,
     /// Mark of settled connections, which are not queued any more: mask and value.
     pub settled: (u32, u32),
-    /// iptables rules, without the command: "FORWARD -m mark …". Empty if nft's `queue` is used.
+    /// iptables rules, without the command: "mangle FORWARD -m mark …". Empty if nft's `queue` is used.
     pub rules: Vec<String>,
+    /// Sets that learn.
+    #[serde(default)]
+    pub learned: Vec<Learned>,
 }
 
 /// Start parameters of a firewall.

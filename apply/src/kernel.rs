@@ -42,13 +42,15 @@ impl From<stage::Refusal> for Failure {
     }
 }
 
-/// Returns the rules in a text for iptables-restore, without the command.
+/// Returns the rules in a text for iptables-restore, each with its table and without the command.
 fn rules(text: Option<&str>) -> Vec<String> {
-    let lines = text.unwrap_or_default().lines();
-    lines
-        .filter_map(|line| line.strip_prefix("-A "))
-        .map(str::to_owned)
-        .collect()
+    let (mut table, mut found) = ("", Vec::new());
+    for line in text.unwrap_or_default().lines() {
+        table = line.strip_prefix('*').unwrap_or(table);
+        let rule = line.strip_prefix("-A ");
+        found.extend(rule.map(|rule| format!("{table} {rule}")));
+    }
+    found
 }
 
 /// Splits a policy with names for a generation.
@@ -73,6 +75,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
         generations: split.generations,
         settled: split.settled,
         rules: rules(split.iptables.as_deref()),
+        learned: split.learned.into_iter().map(Into::into).collect(),
     };
     Ok(Parts {
         number,

@@ -25,6 +25,7 @@ pub mod failure;
 pub mod firewall;
 pub mod guard;
 pub mod kernel;
+pub mod learned;
 pub mod lists;
 pub mod lock;
 pub mod marks;

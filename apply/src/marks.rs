@@ -106,6 +106,7 @@ mod tests {
             generations,
             settled: (0, 0),
             rules: Vec::new(),
+            learned: Vec::new(),
         }
     }
 

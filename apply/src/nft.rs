@@ -95,6 +95,11 @@ pub fn outline(table: &Table) -> Result<Option<String>> {
     listed(&["-t", "list", "table", &table.family, &table.name])
 }
 
+/// The text of a set with its elements. None if there is none.
+pub fn set(table: &Table, name: &str) -> Result<Option<String>> {
+    listed(&["list", "set", &table.family, &table.name, name])
+}
+
 fn listed(arguments: &[&str]) -> Result<Option<String>> {
     let output = run(arguments, "")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -27,6 +27,8 @@ pub const UNDO: &str = "undo.nft";
 pub const REMOVAL: &str = "removal.nft";
 /// Latest transaction that kept base chains.
 pub const SWAP: &str = "swap.nft";
+/// Latest transaction with addresses that sets had learned.
+pub const KEPT: &str = "kept.nft";
 /// The firewall's policy, in a generation with names.
 pub const NAMES: &str = "names.nft";
 

@@ -189,11 +189,11 @@ pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result
     store.load(number, name)
 }
 
-/// Loads a transaction of a generation onto what the kernel holds now.
-pub fn load_now(store: &Store, number: u64, name: &str) -> Result<()> {
+/// Reads the kernel's tables that a transaction of a generation removes.
+pub fn present(store: &Store, number: u64, name: &str) -> Result<Present> {
     let removed = removals(&store.text(number, name)?);
     let tables = removed.map_or(Vec::new(), |removed| removed.tables);
-    load(store, number, name, &Present::outline(&tables)?)
+    Present::outline(&tables)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::firewall::Naming;
 use crate::source::Table;
 use crate::state::Outcome;
 use crate::store::{Host, Store, NAMES, REMOVAL, UNDO};
-use crate::{clock, marks, nft, queue_rules, swap};
+use crate::{clock, learned, marks, nft, queue_rules, swap};
 
 /// Returns nft commands that remove tables, present or not: nft before 1.0.7 does not support `destroy`.
 pub fn removal(tables: &[Table]) -> String {
@@ -61,7 +61,13 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
         false => Ok(()),
     };
     if nft::loaded()? == Some(pending.number) {
-        swap::load_now(store, pending.number, UNDO)?;
+        let sets = |naming: &Option<Naming>| {
+            let naming = naming.as_ref();
+            naming.map_or_else(Vec::new, |naming| naming.learned.clone())
+        };
+        let (before, after) = (sets(&undone), sets(&naming));
+        let present = swap::present(store, pending.number, UNDO)?;
+        learned::load(store, pending.number, UNDO, &before, &after, &present)?;
     }
     if let Some(undone) = &undone {
         let before = applied.as_ref().map(|applied| applied.number);
