@@ -6,6 +6,7 @@ use twinwall_tests::case::Case;
 mod boot;
 mod death;
 mod init;
+mod learned;
 mod names;
 mod place;
 mod queues;
@@ -22,6 +23,7 @@ pub fn cases() -> Vec<Case> {
         names::ROWS,
         queues::ROWS,
         init::ROWS,
+        learned::ROWS,
     ]
     .concat();
     let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);
