@@ -16,7 +16,7 @@ use rust_firewall::engine::flow::{self, DecidePolicy, Flow, FlowCounters};
 use rust_firewall::engine::interface;
 use rust_firewall::engine::learned;
 use rust_firewall::engine::named::{self, Named};
-use rust_firewall::engine::teach::{self, TeachResults};
+use rust_firewall::engine::teach::{self, TeachOutput};
 use rust_firewall::engine::types::{
     CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideStep,
 };
@@ -236,7 +236,7 @@ impl Engine {
                 &self.compiled,
                 parsed,
                 &how,
-                &mut TeachResults::default(),
+                &mut TeachOutput::default(),
             );
         }
     }

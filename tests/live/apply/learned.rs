@@ -115,7 +115,7 @@ fn learned_stay() -> anyhow::Result<()> {
         check(&place, 1, true)?;
         check(&place, 2, true)?;
         check(&place, 3, false)?;
-        // What is learned before the way back stays, too.
+        // An address learned before the way back stays, too.
         place.folder.replace("policy.nft", POLICY)?;
         place.done(&["apply", "--confirm", "600", &policy])?;
         ask(&place, 4, false)?;
