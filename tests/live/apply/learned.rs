@@ -73,7 +73,7 @@ fn check_in(place: &Place, set: &str, address: &str, is_there: bool) -> anyhow::
         &["list", "set", "inet", "host", set],
     )?;
     let listed = String::from_utf8(listed.stdout)?;
-    let element = format!("{address} timeout 5m expires 4m");
+    let element = format!("{address} timeout 5m expires ");
     ensure!(
         listed.contains(&element) == is_there,
         "{element}: {is_there} is expected of\n{listed}"
