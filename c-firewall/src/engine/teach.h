@@ -32,7 +32,7 @@ enum teach_result {
     TEACH_RESULT_COUNT,
 };
 
-/// What is done with a packet's answers.
+/// Outcome of a packet: its answers, and the receiver of addresses.
 struct teach_output {
     // The results of the packet's answers are added, by enum teach_result.
     uint64_t results[TEACH_RESULT_COUNT];

@@ -57,7 +57,7 @@ pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 /// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
-/// What is done with a packet's answers.
+/// Outcome of a packet: its answers, and the receiver of addresses.
 #[derive(Default)]
 pub struct TeachOutput<'a> {
     /// The results of the packet's answers are added.
