@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn iptables_queues_it_in_the_table_security() {
         let split = split_with(SETS, "forward priority 0", "", Queue::Iptables).unwrap();
-        let rules = split.iptables.unwrap();
+        let rules = split.iptables.as_deref().unwrap();
         let mask = format!("{:#010x}", split.mask);
         assert_eq!(
             rules,
