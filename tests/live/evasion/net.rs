@@ -14,7 +14,7 @@ use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, run};
 use testbed::wait::{until, PATIENCE};
 
-use super::ALLOWED;
+use super::DECOY;
 
 /// Source address of the client's packets. Its kernel does not have it, so that the kernel itself sends no answers.
 pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
@@ -92,8 +92,7 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
-/// Starts nginx with its own certificate. It rejects the allowed name, so that its answer to a decoy differs from that to the
-/// denied name.
+/// Starts nginx with its own certificate. It rejects the name of decoys.
 fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
     let file = |name: &str| folder.file(name);
     let made = Command::new("openssl")
@@ -125,8 +124,8 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
              return 200 \"here\\n\"; }}\n\
              server {{ listen 443 ssl default_server fastopen=64; listen [::]:443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
              ssl_certificate_key {root}/key.pem; access_log {root}/names name; return 200 \"here\\n\"; }}\n\
-             server {{ listen 80; listen [::]:80; server_name {ALLOWED}; return 404; }}\n\
-             server {{ listen 443 ssl; listen [::]:443 ssl; server_name {ALLOWED}; ssl_reject_handshake on; }}\n\
+             server {{ listen 80; listen [::]:80; server_name {DECOY}; return 404; }}\n\
+             server {{ listen 443 ssl; listen [::]:443 ssl; server_name {DECOY}; ssl_reject_handshake on; }}\n\
              }}\n"
         ),
     )?;

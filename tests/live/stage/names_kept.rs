@@ -25,8 +25,6 @@ pub const ROWS: &[Row] = &[
 const ANSWERED: Duration = Duration::from_millis(300);
 /// First sequence numbers, the second one above all that the first connection uses.
 const FIRST: [u32; 2] = [0x1000_0000, 0x5000_0000];
-/// A name that the policy allows and nginx accepts.
-const SERVED: &str = "www.served.example";
 
 /// A client shows an allowed name and ends its connection, in truth or only for who looks on; then the same ports ask for a name.
 fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result<bool> {
@@ -38,7 +36,7 @@ fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result
         ports: (port, 443),
         patience: Duration::from_secs(1),
     };
-    let first = hello::tls(SERVED, 0);
+    let first = hello::tls(ALLOWED, 0);
     let mut end = end.clone();
     end.offset = first.bytes.len() as i64;
     let script = Script {
@@ -79,7 +77,7 @@ fn same_ports(twin: Twin) -> anyhow::Result<()> {
     };
     let whole = Outside::default().ttl;
     ensure!(
-        asks_again(&net, 15_000, &signal(RST, whole), SERVED)?,
+        asks_again(&net, 15_000, &signal(RST, whole), ALLOWED)?,
         "an allowed name does not come through on ports that were used"
     );
     let ends = [
