@@ -57,13 +57,15 @@ pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 /// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
+/// Function that is called with the set of each learned address, the address, and the time at which it expires.
+pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, u128, u64);
+
 /// Outcome of a packet: its answers, and the receiver of addresses.
 #[derive(Default)]
 pub struct TeachOutput<'a> {
     /// The results of the packet's answers are added.
     pub results: TeachResults,
-    /// Called with each learned address, its set, and the time at which it expires.
-    pub listener: Option<&'a mut dyn FnMut(&CompileKernelSet, u128, u64)>,
+    pub listener: Option<TeachListener<'a>>,
 }
 
 fn count(output: &mut TeachOutput, result: TeachResult) {
