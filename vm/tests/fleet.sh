@@ -82,6 +82,7 @@ check push-after-a-kill says 'generation 4 is everywhere' push
 # A host whose lease ended meanwhile is silent: the push does not wait for it.
 check kernel-holds-the-last patiently holds 25
 
+check record-is-off not systemctl is-enabled --quiet twinwall-record
 check record-starts systemctl start twinwall-record
 check record-is-no-root not same root stat --format %U /run/twinwall-record
 for name in allowed.example denied.example; do
