@@ -31,7 +31,8 @@ denies() {
 }
 
 rules() {
-    nft list ruleset | sed -E 's/packets [0-9]+ bytes [0-9]+/packets N bytes N/'
+    # Sorted: base chains stay in a change, so that others may come after them.
+    nft list ruleset | sed -E 's/packets [0-9]+ bytes [0-9]+/packets N bytes N/' | sort
 }
 
 goes_back() {
