@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn what_a_start_costs_is_over_when_it_settles() {
-        let shell = Shell::new("i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done; exec sleep 60");
+        let shell =
+            Shell::new("i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; exec sleep 60");
         let pid = shell.0.id();
         let start = settled_within(pid, PATIENCE).unwrap();
         assert!(start > 20_000_000, "{start}");
