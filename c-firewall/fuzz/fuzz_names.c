@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The parsers of names: the first byte says what is asked of the rest. What they read is whole or
-// empty, and what a stream's first bytes are known by does not change when more come. With
-// TWINWALL_LINES set each input's line is printed, to be held against the Rust twin's.
+// empty, and what a stream's first bytes are known by does not change when more come, nor with the
+// segments that they come in. With TWINWALL_LINES set each input's line is printed, to be held
+// against the Rust twin's.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 
 #include "names.h"
+
+enum { SEGMENTS = 64 }; // number of segments that a stream comes in, at most
 
 /// Asks from a block of just this size.
 static char *ask(const char *what, const uint8_t *data, uint32_t length) {
@@ -34,6 +37,22 @@ static bool becomes_unreadable(const char *shorter, const char *line) {
            strstr(line, "\"state\":\"unreadable\",\"protocol\":\"other\"");
 }
 
+/// Whether a stream may come in any segments.
+static bool is_in_segments(const char *what) {
+    return strcmp(what, "client") == 0 || strcmp(what, "request") == 0;
+}
+
+/// Reads a stream in up to SEGMENTS segments, and from its start with each of them.
+static bool in_segments(const char *what, const uint8_t *data, uint32_t length, uint8_t number) {
+    uint8_t *bytes = malloc(length ? length : 1);
+    bool is_same;
+
+    memcpy(bytes, data, length);
+    is_same = names_is_same_in_segments(what, bytes, length, 1 + length / (1 + number % SEGMENTS));
+    free(bytes);
+    return is_same;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -53,6 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
         free(shorter);
     }
+    if (is_in_segments(what) && !in_segments(what, data + 1, (uint32_t)size - 1, data[size - 1]))
+        abort();
     free(line);
     return 0;
 }

@@ -97,6 +97,7 @@ static bool is_denied(const struct names *names) {
 /// Reads an HTTP request or a DNS query. Returns its number of bytes; 0 if there is none.
 static uint64_t read_one(enum content_kind kind, const uint8_t *bytes, uint32_t length,
                          struct names *names) {
+    struct names_progress progress = {0};
     struct names_body body;
     uint32_t taken;
 
@@ -104,8 +105,8 @@ static uint64_t read_one(enum content_kind kind, const uint8_t *bytes, uint32_t 
         names_dns_framed(bytes, length, names, &taken);
         return taken;
     }
-    if (names_http_begins(bytes, length) != NAMES_KNOWN ||
-        names_http_read(bytes, length, false, &body, names) != NAMES_KNOWN ||
+    if (names_http_begins(bytes, length, &progress) != NAMES_KNOWN ||
+        names_http_read(bytes, length, false, &progress, &body, names) != NAMES_KNOWN ||
         names->protocol != NAMES_HTTP)
         return 0;
     return body.header_bytes + body.length;
@@ -113,11 +114,12 @@ static uint64_t read_one(enum content_kind kind, const uint8_t *bytes, uint32_t 
 
 bool server_is_asked_for_denied(const struct server *server) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
+    struct names_progress progress = {0};
     struct names names;
     uint64_t taken;
 
     if (server->kind == CONTENT_TLS) {
-        names_client_read(server->bytes, server->next, false, scratch, &names);
+        names_client_read(server->bytes, server->next, false, scratch, &progress, &names);
         return is_denied(&names);
     }
     for (uint64_t at = 0; at < server->next; at += taken) {

@@ -185,13 +185,14 @@ static void put_message(const uint8_t *bytes, uint32_t length, FILE *out) {
 }
 
 /// A request of HTTP, and what follows its header.
-static void put_request(const uint8_t *bytes, uint32_t length, FILE *out) {
+static void put_request(const uint8_t *bytes, uint32_t length, struct names_progress *progress,
+                        FILE *out) {
     struct names_body body = {0};
     struct names names = {0};
 
-    names.state = names_http_begins(bytes, length);
+    names.state = names_http_begins(bytes, length, progress);
     if (names.state == NAMES_KNOWN)
-        names_http_read(bytes, length, false, &body, &names);
+        names_http_read(bytes, length, false, progress, &body, &names);
     must(body.header_bytes <= length, "the header ends elsewhere");
     if (names.state == NAMES_KNOWN && names.protocol == NAMES_HTTP)
         fprintf(out, "{\"header\":%u,\"length\":%llu,\"chunked\":%s,\"tunnel\":%s,\"names\":",
@@ -214,7 +215,8 @@ static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
 }
 
 /// What is asked of messages that names are read out of at once.
-static void put_names(const char *what, const uint8_t *bytes, uint32_t length, FILE *out) {
+static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
+                      struct names_progress *progress, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
     const bool whole = strstr(what, "-whole") != NULL;
     struct names names = {0};
@@ -235,12 +237,14 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length, F
         return;
     } else {
         must(strncmp(what, "client", 6) == 0, what);
-        names_client_read(bytes, length, whole, scratch, &names);
+        names_client_read(bytes, length, whole, scratch, progress, &names);
     }
     put_line(&names, out);
 }
 
-char *names_ask(const char *what, const uint8_t *bytes, uint32_t length) {
+/// What the parsers say of bytes, of which some were read before.
+static char *ask_from(const char *what, const uint8_t *bytes, uint32_t length,
+                      struct names_progress *progress) {
     static struct crypto crypto;
     char *text = NULL;
     size_t size = 0;
@@ -254,14 +258,39 @@ char *names_ask(const char *what, const uint8_t *bytes, uint32_t length) {
         put_frames(bytes, length, &crypto, out);
         fputc(']', out);
     } else if (strcmp(what, "request") == 0) {
-        put_request(bytes, length, out);
+        put_request(bytes, length, progress, out);
     } else if (strcmp(what, "chunk") == 0) {
         put_chunk(bytes, length, out);
     } else if (strcmp(what, "answer") == 0) {
         put_message(bytes, length, out);
     } else {
-        put_names(what, bytes, length, out);
+        put_names(what, bytes, length, progress, out);
     }
     fclose(out);
     return text;
+}
+
+char *names_ask(const char *what, const uint8_t *bytes, uint32_t length) {
+    struct names_progress progress = {0};
+
+    return ask_from(what, bytes, length, &progress);
+}
+
+bool names_is_same_in_segments(const char *what, const uint8_t *bytes, uint32_t length,
+                               uint32_t segment) {
+    struct names_progress progress = {0};
+    bool is_same = true, is_undecided = true;
+
+    for (uint32_t end = 0; end < length && is_same && is_undecided;) {
+        char *whole, *got;
+
+        end = length - end < segment ? length : end + segment;
+        whole = names_ask(what, bytes, end);
+        got = ask_from(what, bytes, end, &progress);
+        is_same = strcmp(got, whole) == 0;
+        is_undecided = strstr(whole, "\"state\":\"undecided\"") != NULL;
+        free(whole);
+        free(got);
+    }
+    return is_same;
 }

@@ -123,6 +123,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->crossed = false;
     connection->cache = (struct connection_cache){0};
     connection->names = (struct names){.state = NAMES_UNDECIDED};
+    connection->progress = (struct names_progress){0};
     share_enter(&connections->table, slot,
                 share_place(&connections->table, &segment->key, connection->client_low));
     connections->counts.opened++;

@@ -101,6 +101,7 @@ static void pass(struct connections *connections, uint32_t head_bytes, uint64_t 
     const uint32_t decided = queries->place + head_bytes;
 
     connection->requests.next = decided + body_bytes;
+    connection->progress = (struct names_progress){0};
     queries->place = (uint32_t)min(connection->requests.next, queries->end);
     if (decided <= connection->stream.decided)
         return;
@@ -143,20 +144,21 @@ static void note(struct connections *connections, const struct names *names,
 /// Reads a request. is_read: out: true if there is one, which decides the current packet.
 static enum names_state take_header(struct connections *connections, const uint8_t *bytes,
                                     uint32_t length, uint64_t now_ns, bool *is_read) {
+    struct names_progress *progress = &at(connections, connections->queries.slot)->progress;
     uint32_t ends = 0; // number of bytes of empty lines
     enum names_state state;
     struct names_body body;
     struct names names;
 
-    while (ends < length && (bytes[ends] == '\r' || bytes[ends] == '\n'))
+    while (progress->searched == 0 && ends < length && (bytes[ends] == '\r' || bytes[ends] == '\n'))
         ends++;
     if (ends == length) {
         pass(connections, ends, 0, now_ns);
         return NAMES_KNOWN;
     }
-    state = names_http_begins(bytes, length);
+    state = names_http_begins(bytes, length, progress);
     if (state == NAMES_KNOWN)
-        state = names_http_read(bytes, length, false, &body, &names);
+        state = names_http_read(bytes, length, false, progress, &body, &names);
     if (state == NAMES_NONE || (state == NAMES_KNOWN && names.protocol != NAMES_HTTP))
         return NAMES_UNREADABLE;
     *is_read = state == NAMES_KNOWN;
@@ -227,6 +229,7 @@ struct followed requests_begin(struct connections *connections, uint32_t slot,
 
     connection->requests = (struct requests){0};
     connection->requests_begun = connection->requests;
+    connection->progress = (struct names_progress){0};
     if (segment->input.asks_requests)
         return read(connections, slot, 0, segment->now_ns);
     connection->requests.awaited = REQUESTS_LOST;
@@ -258,6 +261,7 @@ struct followed requests_take(struct connections *connections, uint32_t slot, ui
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset < connection->stream.decided) {
         *requests = connection->requests_begun;
+        connection->progress = (struct names_progress){0};
         return read(connections, slot, requests->next, now_ns);
     }
     // A header that has begun can't be read further without a line end.

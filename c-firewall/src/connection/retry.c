@@ -60,7 +60,8 @@ struct followed retry_read(struct connections *connections, uint32_t slot, uint6
     if (names_record_is_alone(connections->gathered, end))
         return lifetime_named(connections, slot);
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
-    state = names_record_read_second(connections->gathered, end, connections->scratch, other);
+    state = names_record_read_second(connections->gathered, end, connections->scratch,
+                                     &connection->progress, other);
     if (state == NAMES_UNREADABLE)
         return lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
     if (state == NAMES_KNOWN && !names_hello_is_same(&connection->names, other))

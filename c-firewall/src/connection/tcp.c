@@ -60,10 +60,11 @@ static enum names_state read(struct connections *connections, uint32_t slot, uin
     const bool whole = end >= STREAM_BYTES_MAX;
 
     if (offset == 0 && length == end)
-        return names_client_read(data, length, whole, connections->scratch, &connection->names);
+        return names_client_read(data, length, whole, connections->scratch, &connection->progress,
+                                 &connection->names);
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
     return names_client_read(connections->gathered, end, whole, connections->scratch,
-                             &connection->names);
+                             &connection->progress, &connection->names);
 }
 
 /// Returns true if the latest bytes leave an undecided connection undecided.
@@ -76,9 +77,7 @@ static bool waits(struct connections *connections, uint32_t slot, uint32_t befor
 
     if (end >= STREAM_BYTES_MAX || offset > before || offset + length != end)
         return false;
-    stream_gather(&connection->stream, &connections->pool, 0, min(end, NAMES_RECORD_HEAD_BYTES),
-                  connections->gathered);
-    return names_client_waits(&connection->names, connections->gathered, data + (before - offset),
+    return names_client_waits(&connection->names, &connection->progress, data + (before - offset),
                               end - before, end);
 }
 
@@ -88,6 +87,7 @@ static struct followed decide(struct connections *connections, uint32_t slot, ui
     struct connection *connection = at(connections, slot);
 
     lifetime_decide(connections, slot, place, now_ns);
+    connection->progress = (struct names_progress){0};
     connection->may_retry = retry_can(&connection->names);
     if (!connection->may_retry)
         return lifetime_named(connections, slot);

@@ -8,6 +8,7 @@
 
 #include "base/siphash.h"
 #include "names/hello.h"
+#include "names/progress.h"
 #include "names/quic.h"
 #include "names/types.h"
 
@@ -227,6 +228,9 @@ struct connection {
     bool has_id;         // true if it can be found by its id
     uint32_t id_chained; // with has_id: next connection in the id's bucket
     struct names names;
+    // TCP: progress of the parsers in the message that is read: the client's first one, then its
+    // second ClientHello or the next request.
+    struct names_progress progress;
     struct requests requests;       // HTTP: state of the reader
     struct requests requests_begun; // HTTP: state of the reader at the start of the stream
 };

@@ -8,9 +8,8 @@
 #include "names/host.h"
 
 enum {
-    HEADER_BYTES = 4, // size of a handshake message's type and length
     // Maximum size of a handshake message without its type and length.
-    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - HEADER_BYTES,
+    BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - NAMES_HELLO_HEADER_BYTES,
     RANDOM_BYTES = 32,
     SESSION_BYTES_MAX = 32,
     // TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC
@@ -139,13 +138,14 @@ static bool read_body(struct names_cursor *body, struct names *names) {
     return body->length == 0 || read_extensions(body, names);
 }
 
-bool names_hello_is_settled(const uint8_t *handshake, uint32_t length) {
-    struct names_cursor message = names_cursor_begin(handshake, length);
+bool names_hello_is_settled(const uint8_t *head, uint32_t came) {
+    const uint32_t header = came < NAMES_HELLO_HEADER_BYTES ? came : NAMES_HELLO_HEADER_BYTES;
+    struct names_cursor message = names_cursor_begin(head, header);
     const uint32_t kind = names_cursor_number(&message, 1);
-    const uint32_t bytes = names_cursor_number(&message, 3);
+    const uint32_t length = names_cursor_number(&message, 3);
 
-    return (length > 0 && kind != NAMES_HELLO_CLIENT_HELLO) || bytes > BODY_BYTES_MAX ||
-           (!message.cut && bytes <= message.length);
+    return (came > 0 && kind != NAMES_HELLO_CLIENT_HELLO) || length > BODY_BYTES_MAX ||
+           (!message.cut && NAMES_HELLO_HEADER_BYTES + length <= came);
 }
 
 /// Reads a settled message into empty fields.
@@ -174,7 +174,7 @@ uint32_t names_hello_length(const uint8_t *handshake, uint32_t length) {
     struct names_cursor message = names_cursor_begin(handshake, length);
 
     names_cursor_number(&message, 1);
-    return HEADER_BYTES + names_cursor_vector(&message, 3).length;
+    return NAMES_HELLO_HEADER_BYTES + names_cursor_vector(&message, 3).length;
 }
 
 bool names_hello_is_same(const struct names *first, const struct names *again) {

@@ -13,12 +13,15 @@
 enum {
     // Maximum size of a ClientHello with its header; a longer one is unreadable.
     NAMES_HELLO_BYTES_MAX = 16384,
+    NAMES_HELLO_HEADER_BYTES = 4, // size of a handshake message's type and length
     NAMES_HELLO_CLIENT_HELLO = 1, // type of a ClientHello message
 };
 
 /// Returns true if more bytes of a handshake would not change the result of names_hello_read: it is
 /// no ClientHello, too long, or complete.
-bool names_hello_is_settled(const uint8_t *handshake, uint32_t length);
+/// - head: first bytes of the handshake, at least its header if that is received.
+/// - came: number of received bytes of the handshake.
+bool names_hello_is_settled(const uint8_t *head, uint32_t came);
 
 /// Reads the ClientHello at the start of a handshake.
 /// - handshake: received bytes of the client's handshake messages, in order; only the first message

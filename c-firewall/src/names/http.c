@@ -91,28 +91,41 @@ __attribute__((always_inline)) static inline bool is_all(const uint8_t *bytes, u
     return length > 0 && span(bytes, length, is_kind) == length;
 }
 
-enum names_state names_http_begins(const uint8_t *bytes, uint32_t length) {
-    const uint32_t before = span(bytes, length, is_leading);
-    const uint32_t left = length - before;
-    const uint32_t method = span(bytes + before, left, is_token);
-
-    if (method == left)
+enum names_state names_http_begins(const uint8_t *bytes, uint32_t length,
+                                   struct names_progress *progress) {
+    if (progress->has_begun)
+        return NAMES_KNOWN;
+    if (progress->searched == progress->line) {
+        progress->line += span(bytes + progress->line, length - progress->line, is_leading);
+        progress->searched = progress->line;
+    }
+    progress->searched += span(bytes + progress->searched, length - progress->searched, is_token);
+    if (progress->searched == length)
         return NAMES_UNDECIDED;
-    return method > 0 && is_blank(bytes[before + method]) ? NAMES_KNOWN : NAMES_NONE;
+    if (progress->searched == progress->line || !is_blank(bytes[progress->searched]))
+        return NAMES_NONE;
+    progress->has_begun = true;
+    progress->place = progress->line;
+    return NAMES_KNOWN;
 }
 
 /// Consumes a line: up to LF, or CR and LF (RFC 9112, section 2.2).
 /// - line: out: the line without its end.
 /// - Returns false if the line end is missing.
-static bool take_line(struct names_cursor *stream, struct names_cursor *line) {
-    const uint8_t *end = stream->length ? memchr(stream->bytes, '\n', stream->length) : NULL;
+static bool take_line(const uint8_t *bytes, uint32_t length, struct names_progress *progress,
+                      struct names_cursor *line) {
+    const uint32_t left = length - progress->searched;
+    const uint8_t *end = left ? memchr(bytes + progress->searched, '\n', left) : NULL;
 
-    if (!end)
+    if (!end) {
+        progress->searched = length;
         return false;
-    *line = names_cursor_part(stream, (uint32_t)(end - stream->bytes));
-    names_cursor_part(stream, 1);
+    }
+    *line = names_cursor_begin(bytes + progress->place, (uint32_t)(end - bytes) - progress->place);
     if (line->length > 0 && line->bytes[line->length - 1] == '\r')
         line->length--;
+    progress->place = (uint32_t)(end - bytes) + 1;
+    progress->searched = progress->place;
     return true;
 }
 
@@ -207,7 +220,8 @@ static struct names_cursor trim(struct names_cursor value) {
 /// Reads the line of a field (RFC 9112, section 5). Returns false if it is malformed or folded, is
 /// a Host with a byte at its start or end that some server treats as a space, or is a second Host
 /// with another value.
-static bool read_field(struct names_cursor line, struct request *request) {
+static bool read_field(const uint8_t *bytes, struct names_cursor line,
+                       struct names_progress *progress) {
     const uint8_t *colon = memchr(line.bytes, ':', line.length);
     struct names_cursor name, value;
 
@@ -221,14 +235,15 @@ static bool read_field(struct names_cursor line, struct request *request) {
     value = trim(line);
     if (name.length != sizeof HOST - 1 ||
         strncasecmp((const char *)name.bytes, HOST, name.length) != 0)
-        return names_body_field(name, value, &request->body);
+        return names_body_field(name, value, &progress->body);
     if (value.length > 0 && (is_blank(value.bytes[0]) || is_blank(value.bytes[value.length - 1])))
         return false;
-    if (request->has_host && (value.length != request->host.length ||
-                              memcmp(value.bytes, request->host.bytes, value.length) != 0))
-        return false;
-    request->has_host = true;
-    request->host = value;
+    if (progress->has_host)
+        return value.length == progress->host_bytes &&
+               memcmp(value.bytes, bytes + progress->host, value.length) == 0;
+    progress->has_host = true;
+    progress->host = (uint32_t)(value.bytes - bytes);
+    progress->host_bytes = value.length;
     return true;
 }
 
@@ -343,11 +358,38 @@ bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
     return true;
 }
 
-/// Reads the lines after a first line that may be a request's.
-static enum names_state read_perhaps(struct names_cursor *stream, struct names *names) {
+/// Reads the first line.
+/// - Returns NAMES_NONE if the lines after it decide; otherwise the result of names_http_read.
+static enum names_state read_first(const uint8_t *bytes, uint32_t length,
+                                   struct names_progress *progress, struct names *names) {
+    const uint32_t before = progress->line;
+    struct request request = {0};
     struct names_cursor line;
 
-    while (take_line(stream, &line)) {
+    if (!take_line(bytes, length, progress, &line))
+        return NAMES_UNDECIDED;
+    progress->has_line = true;
+    switch (kind_of(line)) {
+    case REQUEST:
+        break;
+    case PERHAPS:
+        progress->is_perhaps = true;
+        return NAMES_NONE;
+    default:
+        names->protocol = NAMES_OTHER;
+        return NAMES_KNOWN;
+    }
+    if (span(bytes, before, is_line_end) < before || !read_request_line(line, &request))
+        return NAMES_UNREADABLE;
+    return NAMES_NONE;
+}
+
+/// Reads the lines after a first line that may be a request's.
+static enum names_state read_perhaps(const uint8_t *bytes, uint32_t length,
+                                     struct names_progress *progress, struct names *names) {
+    struct names_cursor line;
+
+    while (take_line(bytes, length, progress, &line)) {
         if (names_http_shows_host(line.bytes, line.length))
             return NAMES_UNREADABLE;
         if (line.length == 0 ||
@@ -359,46 +401,55 @@ static enum names_state read_perhaps(struct names_cursor *stream, struct names *
     return NAMES_UNDECIDED;
 }
 
-/// Reads a request and its body's kind into empty fields.
-static enum names_state read_request(const uint8_t *bytes, uint32_t length, struct names_body *body,
-                                     struct names *names) {
-    struct names_cursor stream = names_cursor_begin(bytes, length), before, line;
-    struct request request = {0};
+/// Reads a request's first line again, and takes it with the fields.
+static enum names_state finish(const uint8_t *bytes, uint32_t length,
+                               const struct names_progress *progress, struct names_body *body,
+                               struct names *names) {
+    struct names_progress start = {.place = progress->line, .searched = progress->line};
+    struct request request = {
+        .has_host = progress->has_host,
+        .host = names_cursor_begin(bytes + progress->host, progress->host_bytes),
+        .body = progress->body,
+    };
+    struct names_cursor line;
 
-    before = names_cursor_part(&stream, span(bytes, length, is_leading));
-    if (!take_line(&stream, &line))
-        return NAMES_UNDECIDED;
-    switch (kind_of(line)) {
-    case REQUEST:
-        break;
-    case PERHAPS:
-        return read_perhaps(&stream, names);
-    default:
-        names->protocol = NAMES_OTHER;
-        return NAMES_KNOWN;
-    }
-    if (span(before.bytes, before.length, is_line_end) < before.length ||
-        !read_request_line(line, &request))
+    if (!take_line(bytes, length, &start, &line) || !read_request_line(line, &request) ||
+        !take_request(&request, names))
         return NAMES_UNREADABLE;
-    while (take_line(&stream, &line)) {
-        if (line.length == 0) {
-            if (!take_request(&request, names))
-                return NAMES_UNREADABLE;
-            *body = request.body;
-            body->header_bytes = length - stream.length;
-            return NAMES_KNOWN;
-        }
-        if (!read_field(line, &request))
+    *body = request.body;
+    body->header_bytes = progress->place;
+    return NAMES_KNOWN;
+}
+
+/// Reads a request and its body's kind into empty fields.
+static enum names_state read_request(const uint8_t *bytes, uint32_t length,
+                                     struct names_progress *progress, struct names_body *body,
+                                     struct names *names) {
+    struct names_cursor line;
+
+    if (!progress->has_line) {
+        const enum names_state state = read_first(bytes, length, progress, names);
+
+        if (state != NAMES_NONE)
+            return state;
+    }
+    if (progress->is_perhaps)
+        return read_perhaps(bytes, length, progress, names);
+    while (take_line(bytes, length, progress, &line)) {
+        if (line.length == 0)
+            return finish(bytes, length, progress, body, names);
+        if (!read_field(bytes, line, progress))
             return NAMES_UNREADABLE;
     }
     return NAMES_UNDECIDED;
 }
 
 enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                 struct names_body *body, struct names *names) {
+                                 struct names_progress *progress, struct names_body *body,
+                                 struct names *names) {
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_HTTP, names);
-    state = read_request(bytes, length, body, names);
+    state = read_request(bytes, length, progress, body, names);
     return names_blank_finish(state, whole, names);
 }

@@ -7,8 +7,7 @@
 #include "names/cursor.h"
 
 enum {
-    HEADER_BYTES = 5,       // size of a record's content type, version and length
-    HELLO_HEADER_BYTES = 4, // size of a handshake message's type and length
+    HEADER_BYTES = 5, // size of a record's content type, version and length
     // Maximum size of a record without its header: 2^14, and the expansion that protection may add
     // in TLS 1.3.
     RECORD_BYTES_MAX = (1 << 14) + 256,
@@ -23,6 +22,8 @@ enum {
     MAJOR_END = 16,
 };
 
+static uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
     if (length == 0)
         return NAMES_UNDECIDED;
@@ -35,24 +36,108 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
 
 /// Consumes a record, or the received part of it.
 /// - fragment: out: received bytes of its contents.
+/// - length: out: number of bytes of its contents.
 /// - Returns NAMES_KNOWN if its header is complete, NAMES_UNDECIDED if not, NAMES_UNREADABLE if it
 ///   is no handshake or malformed.
-static enum names_state take(struct names_cursor *stream, struct names_cursor *fragment) {
+static enum names_state take(struct names_cursor *stream, struct names_cursor *fragment,
+                             uint32_t *length) {
     struct names_cursor header;
-    uint32_t length;
 
     if ((stream->length > 0 && stream->bytes[0] != HANDSHAKE) ||
         (stream->length > 1 && stream->bytes[1] != MAJOR))
         return NAMES_UNREADABLE;
     header = names_cursor_part(stream, HEADER_BYTES);
     names_cursor_part(&header, 3);
-    length = names_cursor_number(&header, 2);
+    *length = names_cursor_number(&header, 2);
     if (header.cut)
         return NAMES_UNDECIDED;
-    if (length > RECORD_BYTES_MAX)
+    if (*length > RECORD_BYTES_MAX)
         return NAMES_UNREADABLE;
-    *fragment = names_cursor_part(stream, length < stream->length ? length : stream->length);
+    *fragment = names_cursor_part(stream, min(*length, stream->length));
     return NAMES_KNOWN;
+}
+
+/// Skips a record that may come between two hellos: early data (RFC 8446, section 4.2.10), or a
+/// record without effect. Returns true if there was one, or the beginning of one.
+static bool pass_over(struct names_cursor *stream) {
+    uint32_t length;
+
+    if (stream->length == 0 || (stream->length > 1 && stream->bytes[1] != MAJOR) ||
+        (stream->bytes[0] != CHANGE_CIPHER_SPEC && stream->bytes[0] != ALERT &&
+         stream->bytes[0] != APPLICATION_DATA))
+        return false;
+    names_cursor_part(stream, 3);
+    length = names_cursor_number(stream, 2);
+    names_cursor_part(stream, length);
+    return true;
+}
+
+/// Counts received bytes of the handshake, and stores the message's header.
+static void count(struct names_progress *progress, struct names_cursor bytes) {
+    const uint32_t skipped = min(bytes.length, progress->skipped);
+    const uint32_t length = bytes.length - skipped;
+
+    for (uint32_t i = 0; i < length && progress->joined + i < sizeof progress->head; i++)
+        progress->head[progress->joined + i] = bytes.bytes[skipped + i];
+    progress->skipped -= skipped;
+    progress->joined += length;
+}
+
+/// Returns the length of a message with its header, which must be complete.
+static uint32_t message_bytes(const struct names_progress *progress) {
+    struct names_cursor header = names_cursor_begin(progress->head, sizeof progress->head);
+
+    names_cursor_number(&header, 1);
+    return NAMES_HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
+}
+
+/// Returns the number of received bytes that complete the message or the incomplete record at the
+/// progress's place, whichever comes first; 0 if the message's length is unknown.
+/// - ahead: the progress with the received bytes of that record.
+/// - length: length of that record.
+static uint32_t wanted(const struct names_progress *progress, const struct names_progress *ahead,
+                       uint32_t length) {
+    if (ahead->joined < NAMES_HELLO_HEADER_BYTES)
+        return 0;
+    return progress->place + HEADER_BYTES +
+           min(length, progress->skipped + message_bytes(ahead) - progress->joined);
+}
+
+/// Counts the contents of the records that were not complete before, until the message is settled.
+/// - has_others: true if other records may come between.
+/// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
+///   missing, NAMES_UNREADABLE if a record before the end of the message is malformed.
+static enum names_state scan(const uint8_t *bytes, uint32_t length, bool has_others,
+                             struct names_progress *progress) {
+    struct names_cursor stream =
+        names_cursor_begin(bytes + progress->place, length - progress->place);
+    struct names_cursor fragment = names_cursor_begin(NULL, 0);
+
+    progress->wanted = 0;
+    for (;;) {
+        struct names_progress ahead = *progress;
+        uint32_t record;
+
+        if (!has_others || !pass_over(&stream)) {
+            const enum names_state state = take(&stream, &fragment, &record);
+
+            if (state != NAMES_KNOWN)
+                return state;
+            count(&ahead, fragment);
+            if (names_hello_is_settled(ahead.head, ahead.joined)) {
+                *progress = ahead;
+                return NAMES_KNOWN;
+            }
+            if (fragment.length < record) {
+                progress->wanted = wanted(progress, &ahead, record);
+                return NAMES_UNDECIDED;
+            }
+        }
+        if (stream.cut)
+            return NAMES_UNDECIDED;
+        ahead.place = length - stream.length;
+        *progress = ahead;
+    }
 }
 
 /// Appends bytes to the joined ones, as many as fit. Returns their number.
@@ -65,68 +150,46 @@ static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t g
     return length;
 }
 
-/// Joins the contents of records in scratch, until the ClientHello is complete or scratch is full.
-/// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
-///   missing, NAMES_UNREADABLE if a record before the end of the ClientHello is malformed.
-/// - gathered: out: number of bytes in scratch.
-static enum names_state gather(const uint8_t *bytes, uint32_t length,
-                               uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t *gathered) {
+/// Joins the contents of records in scratch, until a record is incomplete or malformed or scratch
+/// is full. Returns the number of bytes in scratch.
+/// - has_others: true if other records may come between.
+static uint32_t gather(const uint8_t *bytes, uint32_t length, bool has_others,
+                       uint8_t scratch[static NAMES_HELLO_BYTES_MAX]) {
     struct names_cursor stream = names_cursor_begin(bytes, length);
     struct names_cursor fragment = names_cursor_begin(NULL, 0);
+    uint32_t gathered = 0, record;
 
-    *gathered = 0;
     for (;;) {
-        const enum names_state state = take(&stream, &fragment);
-
-        if (state != NAMES_KNOWN)
-            return state;
-        *gathered += append(scratch, *gathered, &fragment);
-        if (names_hello_is_settled(scratch, *gathered))
-            return NAMES_KNOWN;
+        while (has_others && pass_over(&stream))
+            continue;
+        if (take(&stream, &fragment, &record) != NAMES_KNOWN)
+            return gathered;
+        gathered += append(scratch, gathered, &fragment);
     }
 }
 
 /// Reads records into empty fields.
 static enum names_state read_records(const uint8_t *bytes, uint32_t length,
                                      uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                     struct names *names) {
-    struct names_cursor stream = names_cursor_begin(bytes, length);
-    struct names_cursor fragment = names_cursor_begin(NULL, 0);
-    enum names_state state = take(&stream, &fragment);
-    uint32_t gathered;
+                                     struct names_progress *progress, struct names *names) {
+    const enum names_state state = scan(bytes, length, false, progress);
 
     if (state != NAMES_KNOWN)
         return state;
-    if (names_hello_is_settled(fragment.bytes, fragment.length) || stream.length == 0)
-        return names_hello_read(fragment.bytes, fragment.length, NAMES_TLS, names);
-    state = gather(bytes, length, scratch, &gathered);
-    if (state != NAMES_KNOWN)
-        return state;
-    return names_hello_read(scratch, gathered, NAMES_TLS, names);
+    if (progress->place == 0)
+        return names_hello_read(bytes + HEADER_BYTES, length - HEADER_BYTES, NAMES_TLS, names);
+    length = gather(bytes, length, false, scratch);
+    return names_hello_read(scratch, length, NAMES_TLS, names);
 }
 
 enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool whole,
                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                   struct names *names) {
+                                   struct names_progress *progress, struct names *names) {
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_TLS, names);
-    state = read_records(bytes, length, scratch, names);
+    state = read_records(bytes, length, scratch, progress, names);
     return names_blank_finish(state, whole, names);
-}
-
-/// Skips records that may come between two hellos: early data (RFC 8446, section 4.2.10), and
-/// records without effect.
-static void pass_over(struct names_cursor *stream) {
-    while (stream->length > 1 && stream->bytes[1] == MAJOR &&
-           (stream->bytes[0] == CHANGE_CIPHER_SPEC || stream->bytes[0] == ALERT ||
-            stream->bytes[0] == APPLICATION_DATA)) {
-        uint32_t length;
-
-        names_cursor_part(stream, 3);
-        length = names_cursor_number(stream, 2);
-        names_cursor_part(stream, length);
-    }
 }
 
 /// Reads the second message of a handshake.
@@ -145,34 +208,19 @@ static enum names_state read_behind(const uint8_t *handshake, uint32_t length,
 
 enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
                                           uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                          struct names *names) {
-    struct names_cursor stream = names_cursor_begin(bytes, length);
-    struct names_cursor fragment = names_cursor_begin(NULL, 0);
-    uint32_t gathered = 0;
+                                          struct names_progress *progress, struct names *names) {
+    struct names_progress first = {0};
+    enum names_state state;
 
-    for (;;) {
-        enum names_state state;
-
-        pass_over(&stream);
-        state = take(&stream, &fragment);
-        if (state == NAMES_UNDECIDED)
-            return read_behind(scratch, gathered, names);
-        if (state != NAMES_KNOWN)
-            return state;
-        gathered += append(scratch, gathered, &fragment);
+    if (progress->place == 0) {
+        scan(bytes, length, true, &first);
+        progress->skipped = message_bytes(&first);
     }
-}
-
-bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came) {
-    struct names_cursor header = names_cursor_begin(head + 3, NAMES_RECORD_HEAD_BYTES - 3);
-    const uint32_t record = names_cursor_number(&header, 2);
-    const bool is_settled = names_hello_is_settled(header.bytes, header.length);
-    uint32_t hello;
-
-    names_cursor_part(&header, 1);
-    hello = HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
-    return head[0] == HANDSHAKE && head[1] == MAJOR && record <= RECORD_BYTES_MAX && !is_settled &&
-           came < HEADER_BYTES + (hello < record ? hello : record);
+    state = scan(bytes, length, true, progress);
+    if (state != NAMES_KNOWN)
+        return state;
+    length = gather(bytes, length, true, scratch);
+    return read_behind(scratch, length, names);
 }
 
 bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came) {
@@ -181,6 +229,6 @@ bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], u
     uint32_t hello;
 
     names_cursor_part(&header, 1);
-    hello = HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
+    hello = NAMES_HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
     return hello == record && HEADER_BYTES + record == came;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "names/hello.h"
+#include "names/progress.h"
 #include "names/types.h"
 
 enum {
@@ -24,28 +25,25 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length);
 /// - bytes: the client's received bytes, in order from the first.
 /// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
 /// - scratch: buffer for joining a hello of several records.
+/// - progress: progress in fewer of these bytes, or zeroed; updated.
 /// - names: all fields are set; empty unless the state is NAMES_KNOWN.
 /// - Returns names->state: NAMES_UNDECIDED if bytes are missing (NAMES_UNREADABLE with whole);
 ///   NAMES_UNREADABLE if a record is no handshake or is malformed; otherwise the result of
 ///   names_hello_read.
 enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool whole,
                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                   struct names *names);
+                                   struct names_progress *progress, struct names *names);
 
 /// Reads the second ClientHello of a TLS stream, which answers a server's HelloRetryRequest.
 /// - bytes: the client's bytes from the first; the first ClientHello must be complete.
 /// - scratch: buffer for joining the handshake.
+/// - progress: progress in the second message with fewer of these bytes, or zeroed; updated.
 /// - names: names of the second hello if NAMES_KNOWN is returned; otherwise unspecified.
 /// - Returns NAMES_KNOWN if there is a second hello, NAMES_UNDECIDED if it may follow, NAMES_NONE
 ///   if another message comes in its place, NAMES_UNREADABLE if a record or the hello is malformed.
 enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
                                           uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                          struct names *names);
-
-/// Returns true if the first record of an undecided stream is still incomplete.
-/// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes.
-/// - came: number of received bytes of the stream.
-bool names_record_waits(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came);
+                                          struct names_progress *progress, struct names *names);
 
 /// Returns true if a stream consists of one record with only a complete ClientHello, so that
 /// names_record_read_second would return NAMES_UNDECIDED.

@@ -8,8 +8,15 @@
 
 #include "names/client.h"
 #include "names/quic.h"
+#include "names/record.h"
 #include "test.h"
 #include "vectors.h"
+
+enum {
+    // Longer vectors than SHORT are cut into segments of up to so many bytes only.
+    SEGMENT_MAX = 16,
+    SHORT = 600,
+};
 
 static const char *const FILES[] = {
     "names-hello.txt", "names-http.txt", "names-dns.txt", "names-quic.txt", "names-answer.txt",
@@ -75,19 +82,20 @@ static void what_is_decided_stays_decided(void **state) {
 /// often that was so.
 static int read_slowly(const uint8_t *bytes, uint32_t length) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
-    uint8_t head[NAMES_RECORD_HEAD_BYTES] = {0};
+    struct names_progress progress = {0};
     struct names names = {.state = NAMES_UNDECIDED}, again;
     int waited = 0;
 
     for (uint32_t end = 1; end <= length && names.state == NAMES_UNDECIDED; end++) {
-        memcpy(head, bytes, end < sizeof head ? end : sizeof head);
-        if (names_client_waits(&names, head, bytes + end - 1, 1, end)) {
+        if (names_client_waits(&names, &progress, bytes + end - 1, 1, end)) {
+            struct names_progress start = {0};
+
             waited++;
-            assert_int_equal(names_client_read(bytes, end, false, scratch, &again),
+            assert_int_equal(names_client_read(bytes, end, false, scratch, &start, &again),
                              NAMES_UNDECIDED);
             assert_int_equal(again.protocol, names.protocol);
         } else {
-            names_client_read(bytes, end, false, scratch, &names);
+            names_client_read(bytes, end, false, scratch, &progress, &names);
         }
     }
     return waited;
@@ -107,6 +115,119 @@ static void what_waits_is_undecided(void **state) {
         fclose(file);
     }
     assert_true(waited > 1000);
+}
+
+/// Cuts a vector into segments of every size, or of small ones if it is long. Returns their number.
+static uint32_t cut(const struct vector *vector) {
+    const uint32_t length = (uint32_t)vector->length;
+    const uint32_t sizes = length <= SHORT ? length : SEGMENT_MAX;
+
+    for (uint32_t size = 1; size <= sizes; size++)
+        if (!names_is_same_in_segments(vector->ask, vector->bytes, length, size)) {
+            print_error("%s %u\n", vector->name, size);
+            fail();
+        }
+    return sizes;
+}
+
+/// Every cut in two, and segments of every size, give the same names as one segment.
+static void segments_change_no_result(void **state) {
+    uint32_t cuts = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        FILE *file = vectors_open(FILES[i]);
+        struct vector vector = {0};
+
+        while (vectors_next(file, &vector))
+            if (strcmp(vector.ask, "client") == 0 || strcmp(vector.ask, "request") == 0)
+                cuts += cut(&vector);
+        fclose(file);
+    }
+    assert_true(cuts > 1000);
+}
+
+/// Appends bytes in records of so many bytes. Returns the end.
+static uint8_t *put_records(uint8_t *end, uint8_t kind, const uint8_t *bytes, uint32_t length,
+                            uint32_t size) {
+    for (uint32_t at = 0; at < length; at += size) {
+        const uint32_t part = length - at < size ? length - at : size;
+        const uint8_t header[] = {kind, 3, 3, 0, (uint8_t)part};
+
+        memcpy(end, header, sizeof header);
+        memcpy(end + sizeof header, bytes + at, part);
+        end += sizeof header + part;
+    }
+    return end;
+}
+
+/// Reads what comes behind a first hello in segments of so many bytes, and anew with each. Returns
+/// the last result.
+static enum names_state read_second(const uint8_t *bytes, uint32_t length, uint32_t begin,
+                                    uint32_t segment) {
+    static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
+    struct names_progress progress = {0};
+    enum names_state state = NAMES_UNDECIDED;
+
+    for (uint32_t end = begin; state == NAMES_UNDECIDED; end += segment) {
+        struct names_progress start = {0};
+        struct names whole, names;
+        enum names_state anew;
+
+        end = end < length ? end : length;
+        anew = names_record_read_second(bytes, end, scratch, &start, &whole);
+        state = names_record_read_second(bytes, end, scratch, &progress, &names);
+        assert_int_equal(state, anew);
+        if (state != NAMES_UNDECIDED)
+            assert_memory_equal(names.host, whole.host, sizeof names.host);
+        if (end == length)
+            break;
+    }
+    return state;
+}
+
+/// Sends a hello twice, in records of so many bytes: with other records between, and without.
+static void send_twice(const uint8_t *hello, uint32_t length, uint32_t size, uint32_t segment) {
+    static uint8_t bytes[NAMES_HELLO_BYTES_MAX], both[NAMES_HELLO_BYTES_MAX];
+    const uint8_t other[20] = {1};
+    uint8_t *const first = put_records(bytes, 22, hello, length, size);
+    uint8_t *end = put_records(first, 20, other, 1, 1);
+
+    end = put_records(put_records(end, 23, other, sizeof other, 6), 22, hello, length, size);
+    assert_int_equal(
+        read_second(bytes, (uint32_t)(end - bytes), (uint32_t)(first - bytes), segment),
+        NAMES_KNOWN);
+    memcpy(both, hello, length);
+    memcpy(both + length, hello, length);
+    end = put_records(bytes, 22, both, 2 * length, size);
+    assert_int_equal(
+        read_second(bytes, (uint32_t)(end - bytes), (uint32_t)(end - bytes) / 2, segment),
+        NAMES_KNOWN);
+}
+
+/// A second hello is the same in records and segments of every size, behind other records, and with
+/// another message's end in its first record.
+static void segments_change_no_second_hello(void **state) {
+    static const uint32_t sizes[] = {1, 3, 7, 200}, segments[] = {1, 2, 5, 6, 64, 1 << 14};
+    FILE *file = vectors_open("names-hello.txt");
+    struct vector vector = {0};
+    int seen = 0;
+
+    (void)state;
+    while (vectors_next(file, &vector)) {
+        struct names names;
+        uint32_t length;
+
+        if (strcmp(vector.ask, "hello") != 0 ||
+            names_hello_read(vector.bytes, (uint32_t)vector.length, NAMES_TLS, &names) !=
+                NAMES_KNOWN)
+            continue;
+        length = names_hello_length(vector.bytes, (uint32_t)vector.length);
+        for (size_t i = 0; i < 24 && length < NAMES_HELLO_BYTES_MAX / 16; i++, seen++)
+            send_twice(vector.bytes, length, sizes[i / 6], segments[i % 6]);
+    }
+    fclose(file);
+    assert_true(seen > 24);
 }
 
 /// Allocations of libcrypto so far.
@@ -167,6 +288,8 @@ int main(void) {
         cmocka_unit_test(every_vector_gives_what_it_expects),
         cmocka_unit_test(what_is_decided_stays_decided),
         cmocka_unit_test(what_waits_is_undecided),
+        cmocka_unit_test(segments_change_no_result),
+        cmocka_unit_test(segments_change_no_second_hello),
         cmocka_unit_test(opening_allocates_nothing),
     };
 

@@ -2,6 +2,7 @@
 //! Model of a TCP server, as Linux has it, as far as it concerns what the server reads.
 
 use rust_firewall::names::body::NamesBody;
+use rust_firewall::names::progress::NamesProgress;
 use rust_firewall::names::{client, dns, hello, http, Names, NamesProtocol, NamesState};
 
 use crate::content::{self, ContentKind, KINDS};
@@ -167,9 +168,9 @@ fn read_one(kind: ContentKind, bytes: &[u8], names: &mut Names) -> u64 {
     if kind == ContentKind::Dns {
         return dns::framed(bytes, names).1 as u64;
     }
-    let mut body = NamesBody::default();
-    let is_request = http::begins(bytes) == NamesState::Known
-        && http::read(bytes, false, &mut body, names) == NamesState::Known
+    let (mut progress, mut body) = (NamesProgress::default(), NamesBody::default());
+    let is_request = http::begins(bytes, &mut progress) == NamesState::Known
+        && http::read(bytes, false, &mut progress, &mut body, names) == NamesState::Known
         && names.protocol == NamesProtocol::Http;
     match is_request {
         true => u64::from(body.header_bytes) + body.length,
@@ -183,7 +184,8 @@ pub fn is_asked_for_denied(server: &Server) -> bool {
     let mut names = Names::default();
     if server.kind == ContentKind::Tls {
         let mut scratch = [0; hello::BYTES_MAX];
-        client::read(bytes, false, &mut scratch, &mut names);
+        let mut progress = NamesProgress::default();
+        client::read(bytes, false, &mut scratch, &mut progress, &mut names);
         return is_denied(&names);
     }
     let mut place = 0;

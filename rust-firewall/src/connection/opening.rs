@@ -14,6 +14,7 @@ use crate::connection::types::{
     Connection, ConnectionCache, ConnectionCause, ConnectionList, Connections, Followed,
 };
 use crate::connection::{direction, lifetime, share, stream, table};
+use crate::names::progress::NamesProgress;
 use crate::names::{Names, NamesState};
 
 /// Port of DNS servers.
@@ -142,6 +143,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
         state: NamesState::Undecided,
         ..Names::default()
     };
+    connection.progress = NamesProgress::default();
     let place = share::place(&connections.table, &segment.key, client_low);
     share::enter(&mut connections.table, slot, place);
     connections.counts.opened += 1;

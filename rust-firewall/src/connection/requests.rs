@@ -19,6 +19,7 @@ use crate::connection::types::{
 };
 use crate::connection::{lifetime, stream, table};
 use crate::names::body::{self, NamesBody, NamesChunk};
+use crate::names::progress::NamesProgress;
 use crate::names::{http, Names, NamesProtocol, NamesState};
 
 /// Maximum step of a stream's start: less than half of all sequence numbers, so that positions before and after it are
@@ -127,6 +128,7 @@ fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns:
     let connection = table::at(&mut connections.table, queries.slot);
     let decided = queries.place + head_bytes;
     connection.requests.next = u64::from(decided) + body_bytes;
+    connection.progress = NamesProgress::default();
     queries.place = connection.requests.next.min(queries.end.into()) as u32;
     if decided <= connection.stream.decided {
         return;
@@ -188,18 +190,14 @@ fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool)
         .gathered
         .get(queries.place as usize..queries.end as usize);
     let bytes = bytes.unwrap_or_default();
-    // Number of bytes of empty lines.
-    let ends = bytes
-        .iter()
-        .take_while(|byte| matches!(byte, b'\r' | b'\n'));
-    let ends = ends.count();
-    if ends == bytes.len() {
-        pass(connections, ends as u32, 0, now_ns);
+    let progress = &mut table::at(&mut connections.table, queries.slot).progress;
+    if progress.searched == 0 && bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+        pass(connections, bytes.len() as u32, 0, now_ns);
         return (NamesState::Known, false);
     }
     let (mut body, mut names) = (NamesBody::default(), Names::default());
-    let state = match http::begins(bytes) {
-        NamesState::Known => http::read(bytes, false, &mut body, &mut names),
+    let state = match http::begins(bytes, progress) {
+        NamesState::Known => http::read(bytes, false, progress, &mut body, &mut names),
         state => state,
     };
     let is_read = state == NamesState::Known;
@@ -282,6 +280,7 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
     let connection = table::at(&mut connections.table, slot);
     connection.requests = Requests::default();
     connection.requests_begun = connection.requests;
+    connection.progress = NamesProgress::default();
     if segment.input.asks_requests {
         return read(connections, slot, 0, segment.now_ns);
     }
@@ -325,6 +324,7 @@ pub fn take(
     let connection = table::at(&mut connections.table, slot);
     if offset < connection.stream.decided {
         connection.requests = connection.requests_begun;
+        connection.progress = NamesProgress::default();
         let next = connection.requests.next;
         return read(connections, slot, next, now_ns);
     }

@@ -72,8 +72,8 @@ pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     }
     stream::gather(&connection.stream, pool, 0, end, &mut gathered[..]);
     let bytes = gathered.get(..end as usize).unwrap_or_default();
-    let other = &mut connections.alone;
-    let state = record::read_second(bytes, scratch, other);
+    let (progress, other) = (&mut connection.progress, &mut connections.alone);
+    let state = record::read_second(bytes, scratch, progress, other);
     if state == NamesState::Unreadable {
         let cause = ConnectionCause::Parse;
         return lifetime::unreadable(connections, slot, cause, now_ns);

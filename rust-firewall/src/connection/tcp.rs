@@ -17,7 +17,8 @@ use crate::connection::types::{
 use crate::connection::{
     checksum, direction, lifetime, opening, queries, requests, retry, stream, table,
 };
-use crate::names::{client, record, NamesProtocol, NamesState};
+use crate::names::progress::NamesProgress;
+use crate::names::{client, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
 /// Compares repeated and late bytes with the bytes that the names were read from. If a server may request another
@@ -67,9 +68,9 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
     let end = stream::prefix(&connection.stream);
     let (gathered, scratch) = (&mut connections.gathered, &mut connections.scratch);
     let whole = end >= BYTES_MAX;
-    let names = &mut connection.names;
+    let (progress, names) = (&mut connection.progress, &mut connection.names);
     if offset == 0 && data.len() as u32 == end {
-        return client::read(data, whole, scratch, names);
+        return client::read(data, whole, scratch, progress, names);
     }
     stream::gather(
         &connection.stream,
@@ -79,7 +80,7 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
         &mut gathered[..],
     );
     let bytes = gathered.get(..end as usize).unwrap_or_default();
-    client::read(bytes, whole, scratch, names)
+    client::read(bytes, whole, scratch, progress, names)
 }
 
 /// Returns true if the latest bytes leave an undecided connection undecided.
@@ -91,25 +92,18 @@ fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, dat
     let added = before
         .checked_sub(offset)
         .and_then(|read| data.get(read as usize..));
-    let mut head = [0; record::HEAD_BYTES];
     if end >= BYTES_MAX || offset + data.len() as u32 != end {
         return false;
     }
-    let bytes = end.min(head.len() as u32);
-    stream::gather(
-        &connection.stream,
-        &mut connections.pool,
-        0,
-        bytes,
-        &mut head,
-    );
-    added.is_some_and(|added| client::waits(&connection.names, &head, added, end))
+    let (progress, names) = (&connection.progress, &connection.names);
+    added.is_some_and(|added| client::waits(names, progress, added, end))
 }
 
 /// Records that a client has sent its names up to a place.
 fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> Followed {
     lifetime::decide(connections, slot, place, now_ns);
     let connection = table::at(&mut connections.table, slot);
+    connection.progress = NamesProgress::default();
     connection.may_retry = retry::can(&connection.names);
     if !connection.may_retry {
         return lifetime::named(connections, slot);

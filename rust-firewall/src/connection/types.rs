@@ -2,6 +2,7 @@
 //! Types of connections, and of the names of a packet.
 
 use crate::base::siphash::SiphashKey;
+use crate::names::progress::NamesProgress;
 use crate::names::quic::{QuicKeys, QuicOpener};
 use crate::names::{hello, quic, Names};
 
@@ -313,6 +314,9 @@ pub struct Connection {
     pub has_id: bool,
     pub id_chained: u32,
     pub names: Names,
+    /// TCP: progress of the parsers in the message that is read: the client's first one, then its second ClientHello or
+    /// the next request.
+    pub progress: NamesProgress,
     /// HTTP: the reader's state now, and at the start of the stream.
     pub requests: Requests,
     pub requests_begun: Requests,
@@ -485,6 +489,7 @@ impl Default for Connection {
             has_id: false,
             id_chained: SLOT_NONE,
             names: Names::default(),
+            progress: NamesProgress::default(),
             requests: Requests::default(),
             requests_begun: Requests::default(),
         }

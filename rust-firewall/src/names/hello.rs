@@ -13,7 +13,7 @@ pub const BYTES_MAX: usize = 16384;
 /// Maximum size of a handshake message without its type and length.
 const BODY_BYTES_MAX: u32 = (BYTES_MAX - HEADER_BYTES) as u32;
 /// Size of a handshake message's type and length.
-const HEADER_BYTES: usize = 4;
+pub const HEADER_BYTES: usize = 4;
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
@@ -146,13 +146,16 @@ fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
 
 /// Returns true if more bytes of a handshake would not change the result of `read`: it is no ClientHello, too long, or
 /// complete.
-pub fn is_settled(handshake: &[u8]) -> bool {
-    let mut message = cursor::begin(handshake);
+/// - head: first bytes of the handshake, at least its header if that is received.
+/// - came: number of received bytes of the handshake.
+pub fn is_settled(head: &[u8], came: u32) -> bool {
+    let header = HEADER_BYTES.min(came as usize);
+    let mut message = cursor::begin(head.get(..header).unwrap_or_default());
     let kind = cursor::number(&mut message, 1);
     let length = cursor::number(&mut message, 3);
-    !handshake.is_empty() && kind != CLIENT_HELLO
+    came > 0 && kind != CLIENT_HELLO
         || length > BODY_BYTES_MAX
-        || !message.cut && length as usize <= message.bytes.len()
+        || !message.cut && HEADER_BYTES as u32 + length <= came
 }
 
 /// Reads a settled message into empty fields.
@@ -174,7 +177,7 @@ fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
 ///   extension that is read here, or is longer than BYTES_MAX.
 pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, protocol, names);
-    let state = match is_settled(handshake) {
+    let state = match is_settled(handshake, handshake.len() as u32) {
         true => read_message(handshake, names),
         false => NamesState::Undecided,
     };

@@ -10,6 +10,7 @@
 
 use crate::names::body::{self, NamesBody};
 use crate::names::cursor::{self, Cursor};
+use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState, METHOD_BYTES};
 use crate::names::{blank, host};
 
@@ -108,15 +109,38 @@ fn is_all(bytes: &[u8], is_kind: fn(u8) -> bool) -> bool {
     !bytes.is_empty() && span(bytes, is_kind) == bytes.len()
 }
 
+/// Returns the bytes from a place on.
+fn rest(bytes: &[u8], place: u32) -> &[u8] {
+    bytes.get(place as usize..).unwrap_or_default()
+}
+
+/// Returns a number of bytes from a place on.
+fn part(bytes: &[u8], place: u32, length: u32) -> &[u8] {
+    rest(bytes, place)
+        .get(..length as usize)
+        .unwrap_or_default()
+}
+
 /// Checks whether a stream begins like a request: with a word, which may be a method, and a byte that some server
 /// treats as a space; empty lines may come first.
+/// - progress: progress in fewer of these bytes, or the default; updated.
 /// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
-pub fn begins(bytes: &[u8]) -> NamesState {
-    let text = bytes.get(span(bytes, is_leading)..).unwrap_or_default();
-    let length = span(text, is_token);
-    match text.get(length) {
+pub fn begins(bytes: &[u8], progress: &mut NamesProgress) -> NamesState {
+    if progress.has_begun {
+        return NamesState::Known;
+    }
+    if progress.searched == progress.line {
+        progress.line += span(rest(bytes, progress.line), is_leading) as u32;
+        progress.searched = progress.line;
+    }
+    progress.searched += span(rest(bytes, progress.searched), is_token) as u32;
+    match rest(bytes, progress.searched).first() {
         None => NamesState::Undecided,
-        Some(byte) if length > 0 && is_blank(*byte) => NamesState::Known,
+        Some(byte) if progress.searched > progress.line && is_blank(*byte) => {
+            progress.has_begun = true;
+            progress.place = progress.line;
+            NamesState::Known
+        }
         Some(_) => NamesState::None,
     }
 }
@@ -124,13 +148,17 @@ pub fn begins(bytes: &[u8]) -> NamesState {
 /// Consumes a line: up to LF, or CR and LF (RFC 9112, section 2.2).
 /// - line: out: the line without its end.
 /// - Returns false if the line end is missing.
-fn take_line<'a>(stream: &mut Cursor<'a>, line: &mut &'a [u8]) -> bool {
-    let Some(length) = stream.bytes.iter().position(|byte| *byte == b'\n') else {
+fn take_line<'a>(bytes: &'a [u8], progress: &mut NamesProgress, line: &mut &'a [u8]) -> bool {
+    let left = rest(bytes, progress.searched);
+    let Some(length) = left.iter().position(|byte| *byte == b'\n') else {
+        progress.searched = bytes.len() as u32;
         return false;
     };
-    let bytes = cursor::part(stream, length as u32).bytes;
-    cursor::part(stream, 1);
-    *line = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    let end = progress.searched + length as u32;
+    let taken = part(bytes, progress.place, end - progress.place);
+    *line = taken.strip_suffix(b"\r").unwrap_or(taken);
+    progress.place = end + 1;
+    progress.searched = progress.place;
     true
 }
 
@@ -220,7 +248,8 @@ fn trim(value: &[u8]) -> &[u8] {
 
 /// Reads the line of a field (RFC 9112, section 5). Returns false if it is malformed or folded, is a Host with a byte
 /// at its start or end that some server treats as a space, or is a second Host with another value.
-fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
+/// - place: offset of the line.
+fn read_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgress) -> bool {
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
     let value = parts.next();
@@ -229,19 +258,21 @@ fn read_field<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     else {
         return false;
     };
+    let before = line.len() - value.len() + span(value, is_space);
     let value = trim(value);
     if !name.eq_ignore_ascii_case(HOST) {
-        return body::field(name, value, &mut request.body);
+        return body::field(name, value, &mut progress.body);
     }
     let ends = [value.first(), value.last()];
     if ends.into_iter().flatten().any(|byte| is_blank(*byte)) {
         return false;
     }
-    if request.has_host && value != request.host {
-        return false;
+    if progress.has_host {
+        return value == part(bytes, progress.host, progress.host_bytes);
     }
-    request.has_host = true;
-    request.host = value;
+    progress.has_host = true;
+    progress.host = place + before as u32;
+    progress.host_bytes = value.len() as u32;
     true
 }
 
@@ -361,10 +392,38 @@ pub fn shows_host(bytes: &[u8]) -> bool {
     true
 }
 
-/// Reads the lines after a first line that may be a request's.
-fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
+/// Reads the first line.
+/// - Returns None if the lines after it decide; otherwise the result of `read`.
+fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
-    while take_line(stream, &mut line) {
+    if !take_line(bytes, progress, &mut line) {
+        return NamesState::Undecided;
+    }
+    progress.has_line = true;
+    match kind_of(line) {
+        Kind::Request => {}
+        Kind::Perhaps => {
+            progress.is_perhaps = true;
+            return NamesState::None;
+        }
+        Kind::Nothing => {
+            names.protocol = NamesProtocol::Other;
+            return NamesState::Known;
+        }
+    }
+    let before = part(bytes, 0, progress.line);
+    let is_request = span(before, is_line_end) == before.len()
+        && read_request_line(line, &mut Request::default());
+    match is_request {
+        true => NamesState::None,
+        false => NamesState::Unreadable,
+    }
+}
+
+/// Reads the lines after a first line that may be a request's.
+fn read_perhaps(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
+    let mut line: &[u8] = &[];
+    while take_line(bytes, progress, &mut line) {
         if shows_host(line) {
             return NamesState::Unreadable;
         }
@@ -376,38 +435,62 @@ fn read_perhaps(stream: &mut Cursor, names: &mut Names) -> NamesState {
     NamesState::Undecided
 }
 
-/// Reads a request and its body's kind into empty fields.
-fn read_request(bytes: &[u8], body: &mut NamesBody, names: &mut Names) -> NamesState {
-    let mut stream = cursor::begin(bytes);
+/// Reads a request's first line again, and takes it with the fields.
+fn finish(
+    bytes: &[u8],
+    progress: &NamesProgress,
+    body: &mut NamesBody,
+    names: &mut Names,
+) -> NamesState {
     let mut line: &[u8] = &[];
-    let mut request = Request::default();
-    let before = cursor::part(&mut stream, span(bytes, is_leading) as u32).bytes;
-    if !take_line(&mut stream, &mut line) {
-        return NamesState::Undecided;
-    }
-    match kind_of(line) {
-        Kind::Request => {}
-        Kind::Perhaps => return read_perhaps(&mut stream, names),
-        Kind::Nothing => {
-            names.protocol = NamesProtocol::Other;
-            return NamesState::Known;
-        }
-    }
-    if span(before, is_line_end) < before.len() || !read_request_line(line, &mut request) {
+    let mut start = NamesProgress {
+        place: progress.line,
+        searched: progress.line,
+        ..NamesProgress::default()
+    };
+    let mut request = Request {
+        has_host: progress.has_host,
+        host: part(bytes, progress.host, progress.host_bytes),
+        body: progress.body,
+        ..Request::default()
+    };
+    let is_good = take_line(bytes, &mut start, &mut line)
+        && read_request_line(line, &mut request)
+        && take_request(&mut request, names);
+    if !is_good {
         return NamesState::Unreadable;
     }
-    while take_line(&mut stream, &mut line) {
-        if line.is_empty() {
-            if !take_request(&mut request, names) {
-                return NamesState::Unreadable;
-            }
-            *body = request.body;
-            body.header_bytes = (bytes.len() - stream.bytes.len()) as u32;
-            return NamesState::Known;
+    *body = request.body;
+    body.header_bytes = progress.place;
+    NamesState::Known
+}
+
+/// Reads a request and its body's kind into empty fields.
+fn read_request(
+    bytes: &[u8],
+    progress: &mut NamesProgress,
+    body: &mut NamesBody,
+    names: &mut Names,
+) -> NamesState {
+    let mut line: &[u8] = &[];
+    if !progress.has_line {
+        let state = read_first(bytes, progress, names);
+        if state != NamesState::None {
+            return state;
         }
-        if !read_field(line, &mut request) {
+    }
+    if progress.is_perhaps {
+        return read_perhaps(bytes, progress, names);
+    }
+    let mut place = progress.place;
+    while take_line(bytes, progress, &mut line) {
+        if line.is_empty() {
+            return finish(bytes, progress, body, names);
+        }
+        if !read_field(bytes, place, line, progress) {
             return NamesState::Unreadable;
         }
+        place = progress.place;
     }
     NamesState::Undecided
 }
@@ -415,14 +498,21 @@ fn read_request(bytes: &[u8], body: &mut NamesBody, names: &mut Names) -> NamesS
 /// Reads the request at the start of a stream.
 /// - bytes: the client's received bytes, in order from the first; `begins` must have returned Known.
 /// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
+/// - progress: progress of `begins`, or in fewer of these bytes; updated.
 /// - body: out: kind of body after the header, if the state is Known and the protocol Http.
 /// - names: all fields are set; empty unless the state is Known. A request without a host leaves the host empty. A
 ///   method longer than METHOD_BYTES is cut and ends with a space, which no method has.
 /// - Returns names.state: Known at the end of the header, because a second Host may come anywhere in it; Known with the
 ///   protocol Other if no server accepts the first line as HTTP, or few do and the header has no Host; Undecided before
 ///   (Unreadable with whole); Unreadable if servers may read it differently.
-pub fn read(bytes: &[u8], whole: bool, body: &mut NamesBody, names: &mut Names) -> NamesState {
+pub fn read(
+    bytes: &[u8],
+    whole: bool,
+    progress: &mut NamesProgress,
+    body: &mut NamesBody,
+    names: &mut Names,
+) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Http, names);
-    let state = read_request(bytes, body, names);
+    let state = read_request(bytes, progress, body, names);
     blank::finish(state, whole, names)
 }

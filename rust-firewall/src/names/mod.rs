@@ -10,6 +10,7 @@ pub mod dns;
 pub mod hello;
 pub mod host;
 pub mod http;
+pub mod progress;
 pub mod quic;
 pub mod record;
 pub mod types;

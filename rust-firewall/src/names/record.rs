@@ -3,6 +3,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
+use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello};
 
@@ -10,8 +11,6 @@ use crate::names::{blank, hello};
 pub const HEAD_BYTES: usize = 9;
 /// Size of a record's content type, version and length.
 const HEADER_BYTES: u32 = 5;
-/// Size of a handshake message's type and length.
-const HELLO_HEADER_BYTES: u32 = 4;
 /// Maximum size of a record without its header: 2^14, and the expansion that protection may add in TLS 1.3.
 const RECORD_BYTES_MAX: u32 = (1 << 14) + 256;
 /// Content types from the lowest to the highest.
@@ -38,8 +37,9 @@ pub fn begins(bytes: &[u8]) -> NamesState {
 
 /// Consumes a record, or the received part of it.
 /// - fragment: out: received bytes of its contents.
+/// - length: out: number of bytes of its contents.
 /// - Returns Known if its header is complete, Undecided if not, Unreadable if it is no handshake or malformed.
-fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
+fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>, length: &mut u32) -> NamesState {
     let is_handshake = match *stream.bytes {
         [] | [HANDSHAKE] => true,
         [kind, major, ..] => kind == HANDSHAKE && major == MAJOR,
@@ -50,15 +50,95 @@ fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>) -> NamesState {
     }
     let mut header = cursor::part(stream, HEADER_BYTES);
     cursor::part(&mut header, 3);
-    let length = cursor::number(&mut header, 2);
+    *length = cursor::number(&mut header, 2);
     if header.cut {
         return NamesState::Undecided;
     }
-    if length > RECORD_BYTES_MAX {
+    if *length > RECORD_BYTES_MAX {
         return NamesState::Unreadable;
     }
-    *fragment = cursor::part(stream, length.min(stream.bytes.len() as u32));
+    *fragment = cursor::part(stream, (*length).min(stream.bytes.len() as u32));
     NamesState::Known
+}
+
+/// Skips a record that may come between two hellos: early data (RFC 8446, section 4.2.10), or a record without effect.
+/// Returns true if there was one, or the beginning of one.
+fn pass_over(stream: &mut Cursor) -> bool {
+    let ([kind] | [kind, MAJOR, ..]) = *stream.bytes else {
+        return false;
+    };
+    if !matches!(kind, CHANGE_CIPHER_SPEC | ALERT | APPLICATION_DATA) {
+        return false;
+    }
+    cursor::part(stream, 3);
+    let length = cursor::number(stream, 2);
+    cursor::part(stream, length);
+    true
+}
+
+/// Counts received bytes of the handshake, and stores the message's header.
+fn count(progress: &mut NamesProgress, bytes: &[u8]) {
+    let skipped = bytes.len().min(progress.skipped as usize);
+    let bytes = bytes.get(skipped..).unwrap_or_default();
+    let room = progress.head.get_mut(progress.joined as usize..);
+    for (to, from) in room.into_iter().flatten().zip(bytes) {
+        *to = *from;
+    }
+    progress.skipped -= skipped as u32;
+    progress.joined += bytes.len() as u32;
+}
+
+/// Returns the length of a message with its header, which must be complete.
+fn message_bytes(progress: &NamesProgress) -> u32 {
+    let mut header = cursor::begin(&progress.head);
+    cursor::number(&mut header, 1);
+    hello::HEADER_BYTES as u32 + cursor::number(&mut header, 3)
+}
+
+/// Returns the number of received bytes that complete the message or the incomplete record at the progress's place,
+/// whichever comes first; 0 if the message's length is unknown.
+/// - ahead: the progress with the received bytes of that record.
+/// - length: length of that record.
+fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
+    if (ahead.joined as usize) < hello::HEADER_BYTES {
+        return 0;
+    }
+    let missing = progress.skipped + message_bytes(ahead) - progress.joined;
+    progress.place + HEADER_BYTES + length.min(missing)
+}
+
+/// Counts the contents of the records that were not complete before, until the message is settled.
+/// - has_others: true if other records may come between.
+/// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
+///   before the end of the message is malformed.
+fn scan(bytes: &[u8], has_others: bool, progress: &mut NamesProgress) -> NamesState {
+    let mut stream = cursor::begin(bytes.get(progress.place as usize..).unwrap_or_default());
+    let (mut fragment, mut length) = (cursor::begin(&[]), 0);
+    progress.wanted = 0;
+    loop {
+        let mut ahead = *progress;
+        let is_other = has_others && pass_over(&mut stream);
+        if !is_other {
+            let state = take(&mut stream, &mut fragment, &mut length);
+            if state != NamesState::Known {
+                return state;
+            }
+            count(&mut ahead, fragment.bytes);
+            if hello::is_settled(&ahead.head, ahead.joined) {
+                *progress = ahead;
+                return NamesState::Known;
+            }
+            if (fragment.bytes.len() as u32) < length {
+                progress.wanted = wanted(progress, &ahead, length);
+                return NamesState::Undecided;
+            }
+        }
+        if stream.cut {
+            return NamesState::Undecided;
+        }
+        ahead.place = (bytes.len() - stream.bytes.len()) as u32;
+        *progress = ahead;
+    }
 }
 
 /// Appends bytes to the joined ones, as many as fit. Returns their number.
@@ -71,22 +151,19 @@ fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -
     length
 }
 
-/// Joins the contents of records in scratch, until the ClientHello is complete or scratch is full.
-/// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
-///   before the end of the ClientHello is malformed; and the number of bytes in scratch.
-fn gather(bytes: &[u8], scratch: &mut [u8; hello::BYTES_MAX]) -> (NamesState, usize) {
+/// Joins the contents of records in scratch, until a record is incomplete or malformed or scratch is full. Returns the
+/// number of bytes in scratch.
+/// - has_others: true if other records may come between.
+fn gather(bytes: &[u8], has_others: bool, scratch: &mut [u8; hello::BYTES_MAX]) -> usize {
     let mut stream = cursor::begin(bytes);
-    let mut fragment = cursor::begin(&[]);
+    let (mut fragment, mut length) = (cursor::begin(&[]), 0);
     let mut gathered = 0;
     loop {
-        let state = take(&mut stream, &mut fragment);
-        if state != NamesState::Known {
-            return (state, gathered);
+        while has_others && pass_over(&mut stream) {}
+        if take(&mut stream, &mut fragment, &mut length) != NamesState::Known {
+            return gathered;
         }
         gathered += append(scratch, gathered, fragment.bytes);
-        if hello::is_settled(scratch.get(..gathered).unwrap_or_default()) {
-            return (NamesState::Known, gathered);
-        }
     }
 }
 
@@ -94,29 +171,28 @@ fn gather(bytes: &[u8], scratch: &mut [u8; hello::BYTES_MAX]) -> (NamesState, us
 fn read_records(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
+    progress: &mut NamesProgress,
     names: &mut Names,
 ) -> NamesState {
-    let mut stream = cursor::begin(bytes);
-    let mut fragment = cursor::begin(&[]);
-    let state = take(&mut stream, &mut fragment);
+    let state = scan(bytes, false, progress);
     if state != NamesState::Known {
         return state;
     }
-    if hello::is_settled(fragment.bytes) || stream.bytes.is_empty() {
-        return hello::read(fragment.bytes, NamesProtocol::Tls, names);
-    }
-    let (state, gathered) = gather(bytes, scratch);
-    if state != NamesState::Known {
-        return state;
-    }
-    let message = scratch.get(..gathered).unwrap_or_default();
-    hello::read(message, NamesProtocol::Tls, names)
+    let message = match progress.place {
+        0 => bytes.get(HEADER_BYTES as usize..),
+        _ => {
+            let gathered = gather(bytes, false, scratch);
+            scratch.get(..gathered)
+        }
+    };
+    hello::read(message.unwrap_or_default(), NamesProtocol::Tls, names)
 }
 
 /// Reads the ClientHello at the start of a TLS stream, from one or more records.
 /// - bytes: the client's received bytes, in order from the first.
 /// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
 /// - scratch: buffer for joining a hello of several records.
+/// - progress: progress in fewer of these bytes, or the default; updated.
 /// - names: all fields are set; empty unless the state is Known.
 /// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record is no
 ///   handshake or is malformed; otherwise the result of hello::read.
@@ -124,20 +200,12 @@ pub fn read(
     bytes: &[u8],
     whole: bool,
     scratch: &mut [u8; hello::BYTES_MAX],
+    progress: &mut NamesProgress,
     names: &mut Names,
 ) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Tls, names);
-    let state = read_records(bytes, scratch, names);
+    let state = read_records(bytes, scratch, progress, names);
     blank::finish(state, whole, names)
-}
-
-/// Skips records that may come between two hellos: early data (RFC 8446, section 4.2.10), and records without effect.
-fn pass_over(stream: &mut Cursor) {
-    while let [CHANGE_CIPHER_SPEC | ALERT | APPLICATION_DATA, MAJOR, ..] = *stream.bytes {
-        cursor::part(stream, 3);
-        let length = cursor::number(stream, 2);
-        cursor::part(stream, length);
-    }
 }
 
 /// Reads the second message of a handshake.
@@ -158,44 +226,27 @@ fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
 /// Reads the second ClientHello of a TLS stream, which answers a server's HelloRetryRequest.
 /// - bytes: the client's bytes from the first; the first ClientHello must be complete.
 /// - scratch: buffer for joining the handshake.
+/// - progress: progress in the second message with fewer of these bytes, or the default; updated.
 /// - names: names of the second hello if Known is returned; otherwise unspecified.
 /// - Returns Known if there is a second hello, Undecided if it may follow, None if another message comes in its place,
 ///   Unreadable if a record or the hello is malformed.
 pub fn read_second(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
+    progress: &mut NamesProgress,
     names: &mut Names,
 ) -> NamesState {
-    let mut stream = cursor::begin(bytes);
-    let mut fragment = cursor::begin(&[]);
-    let mut gathered = 0;
-    loop {
-        pass_over(&mut stream);
-        match take(&mut stream, &mut fragment) {
-            NamesState::Known => gathered += append(scratch, gathered, fragment.bytes),
-            NamesState::Undecided => {
-                return read_behind(scratch.get(..gathered).unwrap_or_default(), names);
-            }
-            state => return state,
-        }
+    if progress.place == 0 {
+        let mut first = NamesProgress::default();
+        scan(bytes, true, &mut first);
+        progress.skipped = message_bytes(&first);
     }
-}
-
-/// Returns true if the first record of an undecided stream is still incomplete.
-/// - head: the stream's first HEAD_BYTES bytes.
-/// - came: number of received bytes of the stream.
-pub fn waits(head: &[u8; HEAD_BYTES], came: u32) -> bool {
-    let [kind, major, _, message @ ..] = head;
-    let mut header = cursor::begin(message);
-    let record = cursor::number(&mut header, 2);
-    let is_settled = hello::is_settled(header.bytes);
-    cursor::part(&mut header, 1);
-    let hello = HELLO_HEADER_BYTES + cursor::number(&mut header, 3);
-    *kind == HANDSHAKE
-        && *major == MAJOR
-        && record <= RECORD_BYTES_MAX
-        && !is_settled
-        && came < HEADER_BYTES + hello.min(record)
+    let state = scan(bytes, true, progress);
+    if state != NamesState::Known {
+        return state;
+    }
+    let gathered = gather(bytes, true, scratch);
+    read_behind(scratch.get(..gathered).unwrap_or_default(), names)
 }
 
 /// Returns true if a stream consists of one record with only a complete ClientHello, so that `read_second` would return
@@ -207,6 +258,6 @@ pub fn is_alone(head: &[u8; HEAD_BYTES], came: u32) -> bool {
     let mut header = cursor::begin(message);
     let record = cursor::number(&mut header, 2);
     cursor::part(&mut header, 1);
-    let hello = HELLO_HEADER_BYTES + cursor::number(&mut header, 3);
+    let hello = hello::HEADER_BYTES as u32 + cursor::number(&mut header, 3);
     hello == record && HEADER_BYTES + record == came
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The parsers of names: the first byte says what is asked of the rest. What they read is whole or empty, and what a stream's
-//! first bytes are known by does not change when more come. With TWINWALL_LINES set each input's line is printed, to be held
+//! first bytes are known by does not change when more come, nor with the segments that they come in. With TWINWALL_LINES set each input's line is printed, to be held
 //! against the C twin's.
 #![no_main]
 
@@ -10,8 +10,11 @@ mod names;
 use std::cell::RefCell;
 
 use libfuzzer_sys::{fuzz_target, Corpus};
-use names::{ask, ASKS};
+use names::{ask, is_same_in_segments, ASKS};
 use rust_firewall_fuzz::guarded::Guarded;
+
+/// Number of segments that a stream comes in, at most.
+const SEGMENTS: usize = 64;
 
 thread_local! {
     static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new());
@@ -38,6 +41,10 @@ fuzz_target!(|input: &[u8]| -> Corpus {
                 is_undecided || becomes_unreadable || shorter == line,
                 "{end}: {shorter}"
             );
+        }
+        if ["client", "request"].contains(&what) {
+            let segment = 1 + bytes.len() / (1 + usize::from(input[input.len() - 1]) % SEGMENTS);
+            assert!(is_same_in_segments(what, memory.copy(bytes, 1), segment));
         }
     });
     Corpus::Keep

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
+use rust_firewall::names::progress::NamesProgress;
 use rust_firewall::names::{client, hello, record, Names, NamesState};
 
-use crate::support::names::{ask, ASKS};
+use crate::support::names::{ask, is_same_in_segments, ASKS};
 use crate::support::vectors;
 
 const FILES: [&str; 5] = [
@@ -58,26 +59,30 @@ fn what_is_decided_stays_decided() {
 /// Reads a stream as one byte after the other comes, without reading again what waits. Returns how often that was so.
 fn read_slowly(bytes: &[u8]) -> usize {
     let mut scratch = Box::new([0; hello::BYTES_MAX]);
+    let mut progress = NamesProgress::default();
     let mut names = Names {
         state: NamesState::Undecided,
         ..Names::default()
     };
     let mut waited = 0;
     for end in 1..=bytes.len() {
-        let mut head = [0; record::HEAD_BYTES];
-        let shown = end.min(head.len());
-        head[..shown].copy_from_slice(&bytes[..shown]);
         if names.state != NamesState::Undecided {
             break;
         }
-        if client::waits(&names, &head, &bytes[end - 1..end], end as u32) {
-            let mut again = Names::default();
+        if client::waits(&names, &progress, &bytes[end - 1..end], end as u32) {
+            let (mut start, mut again) = (NamesProgress::default(), Names::default());
             waited += 1;
-            let state = client::read(&bytes[..end], false, &mut scratch, &mut again);
+            let state = client::read(&bytes[..end], false, &mut scratch, &mut start, &mut again);
             assert_eq!(state, NamesState::Undecided);
             assert_eq!(again.protocol, names.protocol);
         } else {
-            client::read(&bytes[..end], false, &mut scratch, &mut names);
+            client::read(
+                &bytes[..end],
+                false,
+                &mut scratch,
+                &mut progress,
+                &mut names,
+            );
         }
     }
     waited
@@ -89,4 +94,90 @@ fn what_waits_is_undecided() {
     let streams = blocks.filter(|block| block.value("ask") == Some("client"));
     let waited: usize = streams.map(|block| read_slowly(&block.bytes())).sum();
     assert!(waited > 1000);
+}
+
+/// Longer vectors are cut into segments of up to so many bytes only.
+const SEGMENT_MAX: usize = 16;
+const SHORT: usize = 600;
+
+/// Every cut in two, and segments of every size, give the same names as one segment.
+#[test]
+fn segments_change_no_result() {
+    let mut cuts = 0;
+    for block in FILES.iter().flat_map(|file| vectors::read(file)) {
+        let what = block.value("ask").expect("what is asked");
+        let bytes = block.bytes();
+        if !["client", "request"].contains(&what) {
+            continue;
+        }
+        let is_short = bytes.len() <= SHORT;
+        let sizes = if is_short { bytes.len() } else { SEGMENT_MAX };
+        for size in 1..=sizes {
+            let is_same = is_same_in_segments(what, &bytes, size);
+            assert!(is_same, "{} {size}", block.name());
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 1000);
+}
+
+/// Puts bytes into records of so many bytes.
+fn records(kind: u8, bytes: &[u8], size: usize) -> Vec<u8> {
+    let record = |part: &[u8]| [&[kind, 3, 3, 0, part.len() as u8], part].concat();
+    bytes.chunks(size).flat_map(record).collect()
+}
+
+/// Reads what comes behind a first hello in segments of so many bytes, and anew with each. Returns the last result.
+fn read_second(bytes: &[u8], begin: usize, segment: usize) -> NamesState {
+    let mut scratch = Box::new([0; hello::BYTES_MAX]);
+    let mut progress = NamesProgress::default();
+    let mut state = NamesState::Undecided;
+    for end in (begin..bytes.len()).step_by(segment).chain([bytes.len()]) {
+        let (mut start, mut whole, mut names) = Default::default();
+        let anew = record::read_second(&bytes[..end], &mut scratch, &mut start, &mut whole);
+        state = record::read_second(&bytes[..end], &mut scratch, &mut progress, &mut names);
+        assert_eq!(state, anew, "{segment}: {end}");
+        if state != NamesState::Undecided {
+            assert_eq!(names, whole);
+            break;
+        }
+    }
+    state
+}
+
+/// A second hello is the same in records and segments of every size, behind other records, and with another message's
+/// end in its first record.
+#[test]
+fn segments_change_no_second_hello() {
+    let blocks = vectors::read("names-hello.txt");
+    let hellos = blocks.iter().filter(|block| {
+        let is_known = ask("hello", &block.bytes()).contains("\"state\":\"known\"");
+        block.value("ask") == Some("hello") && is_known
+    });
+    let mut seen = 0;
+    for message in hellos.map(|block| block.bytes()) {
+        let hello = &message[..hello::length(&message) as usize];
+        if hello.len() >= hello::BYTES_MAX / 16 {
+            continue;
+        }
+        let both = [hello, hello].concat();
+        for size in [1, 3, 7, 200] {
+            let first = records(22, hello, size);
+            let apart = [
+                &first[..],
+                &records(20, &[1], 1),
+                &records(23, &[0; 20], 6),
+                &first,
+            ]
+            .concat();
+            for segment in [1, 2, 5, 6, 64, apart.len()] {
+                let joined = records(22, &both, size);
+                let known = NamesState::Known;
+                assert_eq!(read_second(&apart, first.len(), segment), known);
+                assert_eq!(read_second(&joined, joined.len() / 2, segment), known);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 24);
 }

@@ -3,6 +3,7 @@
 
 use rust_firewall::names::answer::{self, Answer};
 use rust_firewall::names::body::{self, NamesBody, NamesChunk};
+use rust_firewall::names::progress::NamesProgress;
 use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use rust_firewall::names::{client, dns, hello, host, http, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
@@ -224,11 +225,11 @@ fn message(bytes: &[u8]) -> String {
 }
 
 /// A request of HTTP, and what follows its header.
-fn request(bytes: &[u8]) -> String {
+fn request(bytes: &[u8], progress: &mut NamesProgress) -> String {
     let (mut body, mut names) = (NamesBody::default(), Names::default());
-    names.state = http::begins(bytes);
+    names.state = http::begins(bytes, progress);
     if names.state == NamesState::Known {
-        http::read(bytes, false, &mut body, &mut names);
+        http::read(bytes, false, progress, &mut body, &mut names);
     }
     assert!(body.header_bytes as usize <= bytes.len());
     match names.state == NamesState::Known && names.protocol == NamesProtocol::Http {
@@ -255,6 +256,28 @@ fn chunk(bytes: &[u8]) -> String {
 
 /// Results of the parsers for bytes. what: one of ASKS.
 pub fn ask(what: &str, bytes: &[u8]) -> String {
+    ask_from(what, bytes, &mut NamesProgress::default())
+}
+
+/// Returns true if a stream that arrives in segments of so many bytes has the same results, by what is known of the
+/// segments before, as when it is read from its start with each of them.
+/// - what: client or request.
+pub fn is_same_in_segments(what: &str, bytes: &[u8], segment: usize) -> bool {
+    let mut progress = NamesProgress::default();
+    for end in (segment..bytes.len()).step_by(segment).chain([bytes.len()]) {
+        let whole = ask(what, &bytes[..end]);
+        if ask_from(what, &bytes[..end], &mut progress) != whole {
+            return false;
+        }
+        if !whole.contains("\"state\":\"undecided\"") {
+            break;
+        }
+    }
+    true
+}
+
+/// Results of the parsers for bytes, of which some were read before.
+fn ask_from(what: &str, bytes: &[u8], progress: &mut NamesProgress) -> String {
     let mut names = Names::default();
     let mut scratch = [0; hello::BYTES_MAX];
     let whole = what.ends_with("-whole");
@@ -268,7 +291,7 @@ pub fn ask(what: &str, bytes: &[u8]) -> String {
             hello::read(bytes, NamesProtocol::Tls, &mut names);
         }
         "client" => {
-            client::read(bytes, whole, &mut scratch, &mut names);
+            client::read(bytes, whole, &mut scratch, progress, &mut names);
         }
         "query" => {
             dns::query(bytes, &mut names);
@@ -278,7 +301,7 @@ pub fn ask(what: &str, bytes: &[u8]) -> String {
             return format!("{{\"taken\":{taken},\"names\":{}}}", line(&names));
         }
         "quic" => return datagram(bytes),
-        "request" => return request(bytes),
+        "request" => return request(bytes, progress),
         "chunk" => return chunk(bytes),
         "frames" => {
             let mut crypto = Crypto {
