@@ -17,6 +17,7 @@ enum {
     INITIAL_HEAD = 22,
     INITIAL_NUMBER = 18,
     TAG_BYTES = 16,
+    FIELDS = 64, // number of fields of a request
 };
 
 void client_put(struct client_bytes *to, const void *bytes, size_t count) {
@@ -126,6 +127,19 @@ struct client_bytes client_initial(const struct client_bytes *handshake) {
     names_quic_free(&opener);
     seal(packet.at, &keys);
     return packet;
+}
+
+struct client_bytes client_request(void) {
+    static const char first[] = "GET / HTTP/1.1\r\n", field[] = "Accept: text/html\r\n";
+    struct client_bytes request = {0};
+
+    client_put(&request, first, sizeof first - 1);
+    for (int i = 1; i < FIELDS; i++)
+        client_put(&request, field, sizeof field - 1);
+    client_put(&request, "Host: ", 6);
+    client_put(&request, name, sizeof name - 1);
+    client_put(&request, "\r\n\r\n", 4);
+    return request;
 }
 
 struct client_bytes client_query(void) {

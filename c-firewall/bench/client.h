@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What clients say first: a ClientHello in a record or in an Initial packet of QUIC, and a query of
-// DNS; those of the Rust twin's benches/names/client.rs.
+// What clients say first: a ClientHello in a record or in an Initial packet of QUIC, a request of
+// HTTP, and a query of DNS; those of the Rust twin's benches/names/client.rs.
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
 
@@ -23,6 +23,9 @@ struct client_bytes client_record(const struct client_bytes *handshake);
 
 /// A handshake in the CRYPTO frame of an Initial packet of QUIC's version 1.
 struct client_bytes client_initial(const struct client_bytes *handshake);
+
+/// A request of HTTP.
+struct client_bytes client_request(void);
 
 /// A query of DNS for the addresses of a name.
 struct client_bytes client_query(void);

@@ -42,7 +42,7 @@ enum {
     SHARE_BYTES = 320,           // the key share of a hello in one packet
     LONG_SHARE_BYTES = 1216,     // and of one in two, with ML-KEM-768
     SEGMENT_BYTES = 1400,        // of a packet
-    STEPS_MAX = 5,
+    STEPS_MAX = 256,
 };
 
 /// A packet, of any client.
@@ -127,6 +127,36 @@ static void add_short_hello(struct step_list *list) { add_hello(list, SHARE_BYTE
 
 static void add_long_hello(struct step_list *list) { add_hello(list, LONG_SHARE_BYTES); }
 
+/// A connection with a request, in a packet for each line.
+static void add_lines(struct step_list *list) {
+    const struct client_bytes request = client_request();
+    size_t at = 0;
+
+    add_opening(list);
+    while (at < request.count) {
+        const uint8_t *end = memchr(&request.at[at], '\n', request.count - at);
+        const size_t length = (size_t)(end - &request.at[at]) + 1;
+
+        add_tcp(list, true, ACK, (uint32_t)(CLIENT_FIRST + at), SERVER_FIRST, &request.at[at],
+                length);
+        at += length;
+    }
+}
+
+/// A connection up to its hello, in a record and a packet for each byte.
+static void add_records(struct step_list *list) {
+    const struct client_bytes hello = client_hello(0);
+    uint32_t sequence = CLIENT_FIRST;
+
+    add_opening(list);
+    for (size_t at = 0; at < hello.count; at++) {
+        const struct client_bytes byte = {1, {hello.at[at]}}, record = client_record(&byte);
+
+        add_tcp(list, true, ACK, sequence, SERVER_FIRST, record.at, record.count);
+        sequence += (uint32_t)record.count;
+    }
+}
+
 static void add_initial(struct step_list *list) {
     const struct client_bytes hello = client_hello(SHARE_BYTES), initial = client_initial(&hello);
 
@@ -142,6 +172,7 @@ static void add_query(struct step_list *list) {
 const struct named_case named_cases[NAMED_CASE_COUNT] = {
     {"names-packet", add_known, add_packet},  {"names-opening", NULL, add_opening},
     {"names-hello-1", NULL, add_short_hello}, {"names-hello-2", NULL, add_long_hello},
+    {"names-lines", NULL, add_lines},         {"names-records", NULL, add_records},
     {"names-quic", NULL, add_initial},        {"names-dns", NULL, add_query},
 };
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { NAMED_CASE_COUNT = 6 };
+enum { NAMED_CASE_COUNT = 8 };
 
 struct step_list;
 

@@ -37,7 +37,7 @@ static bool becomes_unreadable(const char *shorter, const char *line) {
            strstr(line, "\"state\":\"unreadable\",\"protocol\":\"other\"");
 }
 
-/// Whether a stream may come in any segments.
+/// Returns true if a stream may come in any segments.
 static bool is_in_segments(const char *what) {
     return strcmp(what, "client") == 0 || strcmp(what, "request") == 0;
 }

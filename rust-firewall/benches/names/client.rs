@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What clients say first: a ClientHello in a record or in an Initial packet of QUIC, and a query of DNS.
+//! What clients say first: a ClientHello in a record or in an Initial packet of QUIC, a request of HTTP, and a query of DNS.
 
 use ring::aead::quic::{HeaderProtectionKey, AES_128};
 use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM};
@@ -78,6 +78,21 @@ pub fn initial(handshake: &[u8]) -> Vec<u8> {
         *byte ^= mask;
     }
     packet
+}
+
+/// Number of fields of a request.
+const FIELDS: usize = 64;
+
+/// A request of HTTP.
+pub fn request() -> Vec<u8> {
+    let mut request = b"GET / HTTP/1.1\r\n".to_vec();
+    for _ in 1..FIELDS {
+        request.extend_from_slice(b"Accept: text/html\r\n");
+    }
+    request.extend_from_slice(b"Host: ");
+    request.extend_from_slice(NAME);
+    request.extend_from_slice(b"\r\n\r\n");
+    request
 }
 
 /// A query of DNS for the addresses of a name.

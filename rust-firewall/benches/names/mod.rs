@@ -65,7 +65,7 @@ pub struct NamedCase {
     each: fn() -> Vec<Step>,
 }
 
-pub const CASES: [NamedCase; 6] = [
+pub const CASES: [NamedCase; 8] = [
     NamedCase {
         name: "names-packet",
         before: known,
@@ -85,6 +85,16 @@ pub const CASES: [NamedCase; 6] = [
         name: "names-hello-2",
         before: Vec::new,
         each: || hello(LONG_SHARE_BYTES),
+    },
+    NamedCase {
+        name: "names-lines",
+        before: Vec::new,
+        each: || lines(),
+    },
+    NamedCase {
+        name: "names-records",
+        before: Vec::new,
+        each: records,
     },
     NamedCase {
         name: "names-quic",
@@ -139,16 +149,35 @@ fn opening() -> Vec<Step> {
     ]
 }
 
-/// A connection up to its hello, in as many packets as that takes.
-fn hello(share_bytes: usize) -> Vec<Step> {
+/// A connection up to its client's first bytes, which come in these packets.
+fn show(segments: &[Vec<u8>]) -> Vec<Step> {
     let mut steps = opening();
-    let bytes = client::record(&client::hello(share_bytes));
     let mut sequence = CLIENT_FIRST;
-    for data in bytes.chunks(SEGMENT_BYTES) {
+    for data in segments {
         steps.push(tcp(true, ACK, sequence, SERVER_FIRST, data));
         sequence += data.len() as u32;
     }
     steps
+}
+
+/// A connection up to its hello, in as many packets as that takes.
+fn hello(share_bytes: usize) -> Vec<Step> {
+    let bytes = client::record(&client::hello(share_bytes));
+    let segments: Vec<Vec<u8>> = bytes.chunks(SEGMENT_BYTES).map(<[u8]>::to_vec).collect();
+    show(&segments)
+}
+
+/// A connection with a request, in a packet for each line.
+fn lines() -> Vec<Step> {
+    let request = client::request();
+    let lines = request.split_inclusive(|byte| *byte == b'\n');
+    show(&lines.map(<[u8]>::to_vec).collect::<Vec<_>>())
+}
+
+/// A connection up to its hello, in a record and a packet for each byte.
+fn records() -> Vec<Step> {
+    let hello = client::hello(0);
+    show(&hello.chunks(1).map(client::record).collect::<Vec<_>>())
 }
 
 /// A connection whose server has answered its client's hello.

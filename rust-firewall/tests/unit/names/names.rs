@@ -121,7 +121,7 @@ fn segments_change_no_result() {
     assert!(cuts > 1000);
 }
 
-/// Puts bytes into records of so many bytes.
+/// Returns bytes in records of so many bytes.
 fn records(kind: u8, bytes: &[u8], size: usize) -> Vec<u8> {
     let record = |part: &[u8]| [&[kind, 3, 3, 0, part.len() as u8], part].concat();
     bytes.chunks(size).flat_map(record).collect()
