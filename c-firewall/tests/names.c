@@ -242,7 +242,7 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
     put_line(&names, out);
 }
 
-/// What the parsers say of bytes, of which some were read before.
+/// Returns the results of the parsers for bytes, of which some were read before.
 static char *ask_from(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress) {
     static struct crypto crypto;
