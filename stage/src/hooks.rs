@@ -51,10 +51,6 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 }
 
 impl Finder<'_> {
-    fn asks_dns_only(rule: &NameRule) -> bool {
-        rule.all().all(|ask| ask.field.starts_with("dns"))
-    }
-
     /// The matches by which packets of a way are recognised, or their answers.
     fn line(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> String {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
@@ -62,7 +58,7 @@ impl Finder<'_> {
         let is_kept = |found: &&Match| {
             hook != "prerouting" || !is_answer || !(found.is_of_end() || found.is_interface())
         };
-        let is_dns = Self::asks_dns_only(rule);
+        let is_dns = rule.is_of_dns();
         let is_transport = !is_dns && way.matches.iter().filter(is_kept).any(Match::is_transport);
         // nft would refuse a match that implies less of a packet than a port does beside it.
         let is_said = |found: &&Match| {
@@ -89,7 +85,7 @@ impl Finder<'_> {
     /// Whether a way's answers can be recognised at all: those of DNS over UDP need not.
     fn has_answers(way: &Way, rule: &NameRule) -> bool {
         let is_udp = |found: &Match| found.field.starts_with("udp");
-        !(Self::asks_dns_only(rule) && way.matches.iter().any(is_udp))
+        !(rule.is_of_dns() && way.matches.iter().any(is_udp))
     }
 
     /// Refuses a base chain in which names can't be asked for.
@@ -189,6 +185,15 @@ impl Finder<'_> {
 /// Finds the hooks of all tables that ask for names. Refuses those where names can't be asked for.
 pub fn find(ways: &Ways, names: &Names, options: &Options) -> Result<Tables, Refusal> {
     Finder { ways, options }.hooks(names)
+}
+
+/// Adds the hook in which the kernel's own RSTs are queued, for tables that reject.
+pub fn add_resets(tables: &mut Tables, rejects: impl Fn(usize) -> bool) {
+    for (_, hooks) in tables.iter_mut().filter(|(table, _)| rejects(**table)) {
+        let first = hooks.values().filter_map(|hook| hook.priority).min();
+        let output = hooks.entry("output").or_default();
+        output.priority = output.priority.or(first);
+    }
 }
 
 /// The hooks in which packets are queued.

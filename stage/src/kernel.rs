@@ -9,7 +9,10 @@ use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
 use crate::reach::Ways;
+use crate::reject::outermost;
 use crate::replace::{bytes, Edit};
+use crate::tree::Rule;
+use crate::trial::Trials;
 use crate::{Options, Queue};
 
 /// How far in front of the policy classes are kept.
@@ -17,6 +20,9 @@ const KEEP_BEFORE: i32 = 2;
 
 /// Match of packets that have no names whatever a rule says of them, such as those that find neighbours: conntrack leaves these out.
 const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp }";
+
+/// Match of packets that may belong to a question of DNS, or to the connection of one. An answer over UDP says nothing of names.
+pub const DNS_PORTS: &str = "meta l4proto . th dport . th sport { tcp . 53 . 0-65535, udp . 53 . 0-65535, tcp . 0-52 . 53, tcp . 54-65535 . 53 }";
 
 /// Match of all packets but datagrams, for the front of other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
@@ -34,6 +40,7 @@ pub struct Kernel<'a> {
     pub options: &'a Options,
     /// Edits for each rule with names.
     pub replaced: &'a [Vec<Edit>],
+    pub trials: &'a Trials<'a>,
 }
 
 impl Kernel<'_> {
@@ -65,6 +72,10 @@ impl Kernel<'_> {
                 class | layout.settled()
             ));
         }
+        // No firewall had the queue.
+        if hook == "output" && self.has_rejects() {
+            elements.push(format!("{:#010x} : goto stage-passed", layout.refused()));
+        }
         let _ = writeln!(
             text,
             "\n\tchain stage-keep-{hook} {{\n\t\ttype filter hook {hook} priority {priority}; policy accept;\n\t\t\
@@ -75,7 +86,7 @@ impl Kernel<'_> {
     }
 
     /// The chain that finds the packets of a hook that are asked about.
-    fn names(&self, text: &mut String, name: &str, hook: &Hook, priority: i32) {
+    fn names(&self, text: &mut String, family: &str, (name, hook): (&str, &Hook), priority: i32) {
         let mask = self.layout.mask();
         let _ = writeln!(
             text,
@@ -83,6 +94,9 @@ impl Kernel<'_> {
              meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t{NOT_TRANSPORT} accept",
             !mask
         );
+        if name == "output" && self.has_rejects() {
+            let _ = writeln!(text, "\t\t{}", self.resets(family));
+        }
         let lines: Vec<&str> = match hook.lines.contains(TRANSPORT) {
             true => vec![TRANSPORT],
             false => hook.lines.iter().map(String::as_str).collect(),
@@ -102,24 +116,7 @@ impl Kernel<'_> {
             false => String::new(),
         };
         let (is_settled, now) = layout.final_in(self.options.generation);
-        let mark = format!(
-            "meta mark set meta mark & {:#010x} | {:#010x}",
-            !mask,
-            self.layout.asked()
-        );
-        let queue = match self.options.queue {
-            Queue::Nft => {
-                let (first, last) = self.options.queues;
-                let numbers = if first == last {
-                    first.to_string()
-                } else {
-                    format!("{first}-{last}")
-                };
-                let bypass = if self.options.bypass { " bypass" } else { "" };
-                format!("{mark} queue num {numbers}{bypass}")
-            }
-            Queue::Iptables => format!("{mark} accept"),
-        };
+        let queue = self.queue(layout.asked(), self.options.bypass);
         let clear = format!("meta mark set meta mark & {:#010x}", !mask);
         let _ = write!(
             text,
@@ -131,6 +128,14 @@ impl Kernel<'_> {
              \tchain stage-lost {{\n\t\t{clear}\n\t\t{} comment \"--fail unknown\"\n\t}}\n",
             self.lost()
         );
+        if self.has_rejects() {
+            // Without a firewall the RST still comes to the packet's sender.
+            let refuse = self.queue(layout.refused(), true);
+            let _ = write!(
+                text,
+                "\n\tchain stage-refuse {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
+            );
+        }
         let mut keep = |name: String, first: &str, mark: u32| {
             let set = match mark {
                 0 => format!("ct mark set ct mark & {:#010x}", !mask),
@@ -155,21 +160,81 @@ impl Kernel<'_> {
         }
     }
 
+    /// The statements that send a packet to the queue with a mark.
+    fn queue(&self, mark: u32, bypass: bool) -> String {
+        let mark = format!(
+            "meta mark set meta mark & {:#010x} | {mark:#010x}",
+            !self.layout.mask()
+        );
+        let (first, last) = self.options.queues;
+        let numbers = match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        let bypass = if bypass { " bypass" } else { "" };
+        match self.options.queue {
+            Queue::Nft => format!("{mark} queue num {numbers}{bypass}"),
+            Queue::Iptables => format!("{mark} accept"),
+        }
+    }
+
+    /// The rules of chains that are there before the policy's rules.
+    fn trial_rules(&self, table: usize) -> String {
+        let chains = self.trials.of_table(table).into_iter();
+        let text = |(name, lines): (String, Vec<String>)| {
+            let lines: String = lines.iter().map(|line| format!("\t\t{line}\n")).collect();
+            format!("\n\tchain {name} {{\n{lines}\t}}\n")
+        };
+        chains.map(text).collect()
+    }
+
+    /// The edits that declare chains before the first rule that may jump to one.
+    fn early_edits(&self) -> Vec<Edit> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let mut edits = Vec::new();
+        for &table in self.tables.keys() {
+            let trials = self.trials.of_table(table).into_iter();
+            let declared = trials.map(|(name, _)| format!("\n\tchain {name} {{\n\t}}\n"));
+            let chains = declared.collect::<String>() + &self.reject_chains(table);
+            let is_own = |rule: &&Rule| tree.chains[rule.chain].table == table;
+            let Some(first) = tree
+                .rules
+                .iter()
+                .find(is_own)
+                .filter(|_| !chains.is_empty())
+            else {
+                continue;
+            };
+            let statement = outermost(tokens, first.tokens.start);
+            let open = statement.clone().find(|at| tokens.get(*at) == "{");
+            let (at, text) = match (tokens.get(statement.start), open) {
+                ("table", Some(open)) => (tokens.end_before(open + 1), chains),
+                _ => {
+                    let table = &tree.tables[table];
+                    let text = format!("table {} {} {{{chains}}}\n", table.family, table.name);
+                    (tokens.start(statement.start), text)
+                }
+            };
+            edits.push((at..at, text));
+        }
+        edits
+    }
+
     /// The chains of all tables that ask about names.
     fn chains(&self) -> String {
         let generation = self.layout.generation(self.options.generation);
         let mut text = String::new();
-        for (table, hooks) in self.tables {
-            let table = &self.ways.tree.tables[*table];
+        for (&number, hooks) in self.tables {
+            let table = &self.ways.tree.tables[number];
             let _ = write!(text, "\ntable {} {} {{", table.family, table.name);
-            let mut chains = String::new();
+            let mut chains = self.trial_rules(number);
             for (name, hook) in hooks {
                 let priority = hook.priority.unwrap_or_default();
                 let (names, keep) = match self.options.queue {
                     Queue::Nft => (priority - NAMES_BEFORE, priority - KEEP_BEFORE),
                     Queue::Iptables => (MANGLE - 1, MANGLE + 1),
                 };
-                self.names(&mut chains, name, hook, names);
+                self.names(&mut chains, &table.family, (name, hook), names);
                 self.keep(&mut chains, name, keep, generation);
             }
             self.shared(&mut chains, generation);
@@ -235,6 +300,7 @@ impl Kernel<'_> {
         let rules = self.replaced.iter().flatten().cloned();
         let mut edits: Vec<Edit> = sets.chain(rules).chain(self.flow_edits()).collect();
         edits.extend(self.reject_edits());
+        edits.extend(self.early_edits());
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
     }
@@ -270,13 +336,21 @@ impl Kernel<'_> {
         } else {
             ""
         };
-        let mark = format!("{:#010x}/{:#010x}", self.layout.asked(), self.layout.mask());
+        let mark = |mark: u32| format!("{mark:#010x}/{:#010x}", self.layout.mask());
         let mut text = String::from("*mangle\n");
         for hook in hooks::queued(self.tables) {
             let chain = hook.to_uppercase();
             let _ = writeln!(
                 text,
-                "-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}"
+                "-A {chain} -m mark --mark {} -j NFQUEUE {queue}{bypass}",
+                mark(self.layout.asked())
+            );
+        }
+        if self.has_rejects() {
+            let _ = writeln!(
+                text,
+                "-A OUTPUT -m mark --mark {} -j NFQUEUE {queue} --queue-bypass",
+                mark(self.layout.refused())
             );
         }
         text + "COMMIT\n"

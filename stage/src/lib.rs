@@ -23,14 +23,16 @@ mod reach;
 mod reject;
 mod replace;
 mod source;
+mod steps;
 mod token;
 mod tree;
-mod unknown;
+mod trial;
 mod warning;
 
 use std::fmt;
 
 use class::Classes;
+use daemon::Daemon;
 use kernel::Kernel;
 use marks::Layout;
 pub use nat::without_nat;
@@ -38,6 +40,7 @@ use reach::Ways;
 use replace::{Edit, Replacer};
 pub use source::{file, text, Place, Source};
 use token::Tokens;
+use trial::Trials;
 
 /// Kind of queue rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -259,12 +262,15 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         tokens,
         tree: &tree,
     };
-    let tables = hooks::find(&ways, &names, options)?;
+    let mut tables = hooks::find(&ways, &names, options)?;
+    hooks::add_resets(&mut tables, |table| reject::rejects(&ways, table));
+    let trials = Trials::new(&ways, &names.rules, layout);
     let replacer = Replacer {
         ways: &ways,
         classes: &classes,
         layout,
         options,
+        trials: &trials,
     };
     let replaced = replace::edits(&replacer, &names.rules)?;
     let kernel = Kernel {
@@ -275,12 +281,20 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         layout,
         options,
         replaced: &replaced,
+        trials: &trials,
     };
     let queued = hooks::queued(&tables);
     Ok(Split {
         kernel: kernel.text(),
         iptables: (options.queue == Queue::Iptables).then(|| kernel.iptables()),
-        daemon: daemon::policy(&classes, &sets, &queued, &layout, options.generation),
+        daemon: daemon::policy(&Daemon {
+            classes: &classes,
+            sets: &sets,
+            hooks: &queued,
+            layout,
+            generation: options.generation,
+            rejects: kernel.has_rejects(),
+        }),
         stage: format!("{:#010x}", layout.mask()),
         classes: class_list(&classes, &layout),
         rules: explain(source, &kernel),
@@ -443,19 +457,23 @@ mod tests {
             .lines()
             .filter(|line| line.contains("jump stage-reject"))
             .collect();
-        assert_eq!(jumps.len(), 2, "{}", split.kernel);
-        assert!(jumps[1].ends_with(" comment \"r\""), "{jumps:?}");
+        assert_eq!(jumps.len(), 3, "{}", split.kernel);
+        assert!(jumps[1].trim().starts_with("meta l4proto != "), "{jumps:?}");
+        assert!(jumps[2].ends_with(" comment \"r\""), "{jumps:?}");
         // The match that the error implies stands in front of the counter, as nft has it.
         let family = jumps[0].trim().starts_with("meta nfproto ipv4 ");
         assert!(family && !jumps[0].contains("type"), "{jumps:?}");
         let mut lines = split.kernel.lines().map(str::trim);
         let reset = lines.find(|line| line.starts_with("meta l4proto tcp ct mark"));
-        assert!(
-            reset.unwrap().ends_with("reject with tcp reset"),
-            "{reset:?}"
-        );
+        assert!(reset.unwrap().ends_with("goto stage-refused"), "{reset:?}");
         assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
         line(&split, "jump reject");
+        // The kernel's RST goes to the queue, where the firewall resets the other end.
+        assert!(line(&split, "goto stage-refuse").starts_with("tcp flags & rst == rst"));
+        line(&split, "hook output priority -3;");
+        assert!(line(&split, "queue num 0 bypass").contains("| 0x80040000"));
+        let refused = "meta mark & 0xfffc0000 == 0x80040000 reject with tcp reset";
+        assert!(split.daemon.contains(refused), "{}", split.daemon);
         let at = |words: &str| split.kernel.find(words).unwrap();
         assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
     }

@@ -205,22 +205,24 @@ pub fn is_operator(word: &str) -> bool {
     OPERATORS.contains(&word)
 }
 
+/// Whether a match or a statement with an effect begins at a token that isn't the first.
+pub fn begins_next(tokens: &Tokens, at: usize) -> bool {
+    let word = tokens.get(at);
+    let is_first =
+        EFFECTS.contains(&word) || begins(word) || names::is_field(word, tokens.get(at + 1));
+    is_first && !BEFORE_VALUES.contains(&tokens.get(at - 1))
+}
+
 /// The token behind the match that begins at one, be it known or not; it has no effect. None if something else begins there.
 pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     if let Some(found) = read(tokens, start, end) {
         return Some(found.tokens.end);
     }
-    let begins_next = |at: usize| {
-        let word = tokens.get(at);
-        let is_first =
-            EFFECTS.contains(&word) || begins(word) || names::is_field(word, tokens.get(at + 1));
-        is_first && !BEFORE_VALUES.contains(&tokens.get(at - 1))
-    };
     if start >= end || EFFECTS.contains(&tokens.get(start)) {
         return None;
     }
     let mut at = start;
-    while at < end && (at == start || !begins_next(at)) {
+    while at < end && (at == start || !begins_next(tokens, at)) {
         at = match tokens.get(at) {
             "{" => tokens.behind_braces(at),
             word if INSIDE_EFFECTS.contains(&word) => return None,

@@ -51,6 +51,12 @@ impl NameRule {
             .chain(elements.flat_map(|element| &element.asks))
     }
 
+    /// It holds for packets of DNS only.
+    pub fn is_of_dns(&self) -> bool {
+        let is_of_dns = |ask: &Ask| ask.field.starts_with("dns") && !ask.text.ends_with(" missing");
+        self.all().any(is_of_dns)
+    }
+
     /// The first token that asks for a name.
     pub fn start(&self) -> usize {
         let lookup = self.lookup.iter().map(|lookup| lookup.tokens.start);

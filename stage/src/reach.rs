@@ -50,7 +50,7 @@ fn passed_over(tokens: &Tokens, at: usize, end: usize) -> Option<usize> {
 
 impl Ways<'_> {
     /// Whether a set or map changes while packets run: by a rule, by time, or by those who learn.
-    fn changes(&self, name: &str) -> bool {
+    pub fn changes(&self, name: &str) -> bool {
         let verbs = ["add", "update", "delete"];
         let is_changed = |rule: &Rule| {
             let mut places = rule.tokens.clone();
