@@ -23,6 +23,7 @@ mod ends;
 mod evasion;
 mod names_kept;
 mod quic;
+mod reject;
 
 const ROWS: &[Row] = &[
     ("real-ends-in-the-stage", 180, real_ends),
@@ -39,6 +40,7 @@ pub fn cases() -> Vec<Case> {
         quic::ROWS,
         agree::ROWS,
         evasion::ROWS,
+        reject::ROWS,
     ]
     .concat();
     let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
@@ -67,11 +69,10 @@ pub struct Stage {
     mask: String,
 }
 
-fn split(text: &str, generation: u32) -> anyhow::Result<Split> {
+fn split(text: &str, options: Options) -> anyhow::Result<Split> {
     let options = Options {
         queue: Queue::Iptables,
-        generation,
-        ..Options::default()
+        ..options
     };
     let source = stage::text("policy.nft", text)?;
     stage::split(&source, &options).map_err(|refusal| anyhow::anyhow!("{refusal}"))
@@ -92,8 +93,19 @@ impl Stage {
 
     /// The same with other options.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
+        Stage::start_split(net, twin, text, Options::default(), more)
+    }
+
+    /// The same with other options of the splitter.
+    fn start_split(
+        net: &Net,
+        twin: Twin,
+        text: &str,
+        options: Options,
+        more: &[&str],
+    ) -> anyhow::Result<Stage> {
         let folder = Folder::shared()?;
-        let split = split(text, 0)?;
+        let split = split(text, options)?;
         folder.write("kernel.nft", "")?;
         folder.write("names.nft", &split.daemon)?;
         load(net, &folder, &split)?;
@@ -124,7 +136,11 @@ impl Stage {
 
     /// Replaces the first policy by another: the firewall's first, which the kernel does not believe before it has its own.
     fn reload(&self, net: &Net, text: &str, generation: u32) -> anyhow::Result<()> {
-        let split = split(text, generation)?;
+        let options = Options {
+            generation,
+            ..Options::default()
+        };
+        let split = split(text, options)?;
         self.folder.replace("names.nft", &split.daemon)?;
         proc::signal(self.firewall.pid, libc::SIGHUP);
         load(net, &self.folder, &split)

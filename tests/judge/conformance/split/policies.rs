@@ -14,7 +14,7 @@ use twinwall_judge::tree::{Hook, Policy, Statement};
 use crate::cell::INTERFACES;
 
 /// Matches of names that are added to policies.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "tls sni \"denied.example\"",
     "tls sni { \"a.example\", \"*.b.example\" }",
     "tls sni != \"*.b.example\"",
@@ -29,6 +29,7 @@ const NAMES: [&str; 14] = [
     "dns name \"denied.example\"",
     "dns name \"*.b.example\"",
     "dns type a",
+    "dns name missing",
 ];
 
 /// Words of fields of names.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Initial packets of a client of QUIC, made by hand (RFC 9000, section 17.2.2; RFC 9001, section 5), and what comes back.
+//! Packets of QUIC, made by hand: a client's Initial packets (RFC 9000, section 17.2.2; RFC 9001, section 5), others that nobody can
+//! open, and what comes back.
 //! The keys are rustls', which is neither twin's library.
 
 use anyhow::Context;
@@ -30,6 +31,7 @@ const TYPE_MASK: u8 = 3;
 const KNOWN: u8 = LONG | TYPE_MASK << TYPE_SHIFT;
 const INITIAL: u8 = 0;
 const ZERO_RTT: u8 = 1;
+const HANDSHAKE: u8 = 2;
 const RETRY: u8 = 3;
 
 /// The client's own connection ids: of the connection that counts, and of another one.
@@ -184,6 +186,35 @@ pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
         &[0x33; 40],
     ]
     .concat()
+}
+
+/// A Handshake packet of an end.
+pub fn handshake(ids: &Ids, is_servers: bool) -> Vec<u8> {
+    let mut names = [&ids.servers[0][..], SOURCES[0]];
+    if is_servers {
+        names.reverse();
+    }
+    let [to, from] = names;
+    [
+        &[first_byte(VERSION_1, HANDSHAKE) | FIXED][..],
+        &VERSION_1.to_be_bytes(),
+        &[to.len() as u8],
+        to,
+        &[from.len() as u8],
+        from,
+        &variable(40),
+        &[0x44; 40],
+    ]
+    .concat()
+}
+
+/// A packet with a short header, of an end (RFC 9000, section 17.3).
+pub fn short(ids: &Ids, is_servers: bool) -> Vec<u8> {
+    let to = match is_servers {
+        true => SOURCES[0],
+        false => &ids.servers[0],
+    };
+    [&[FIXED][..], to, &[0x55; 30]].concat()
 }
 
 /// Content of Retry (RFC 9000, section 17.2.5): the id that the server wants to be called by, and its token.
