@@ -159,7 +159,7 @@ impl Replacer<'_> {
             let mut elements: Vec<(Others, String)> = pairs
                 .filter_map(|(element, both)| Some((element.others.clone(), both[at].1.clone()?)))
                 .collect();
-            // Where elements overlap, what may be accepted counts.
+            // An element that accepts counts before one that overlaps it.
             elements.sort_by_key(|(_, verdict)| verdict != "accept");
             let mark = verdicts.first().map_or(0, |both| both[at].0);
             all.extend(Self::rows(mark, elements)?);

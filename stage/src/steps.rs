@@ -195,7 +195,7 @@ impl Reader<'_> {
                 self.looked_up(lookup);
                 Some(None)
             }
-            // What the other fields say of the packet is not compared here: the rule counts as one that does not hold.
+            // The other fields are not compared here: the rule counts as one that does not hold.
             Use::Member if !lookup.fields.texts.is_empty() => Some(None),
             _ => Some(Some(lookup.tokens.end)),
         }

@@ -240,7 +240,7 @@ static void swap(uint8_t *at, size_t bytes) {
     }
 }
 
-/// Gives a RST another sequence number. It acknowledges nothing, and so depends only on the
+/// Sets the sequence number of a RST. It acknowledges nothing, and so depends only on the
 /// packet's addresses and ports (RFC 9293 section 3.10.7.4).
 /// - onward: swaps its ends.
 static void renumber(uint8_t *reset, size_t length, uint32_t sequence, bool onward) {

@@ -288,7 +288,7 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
     }
 }
 
-/// Gives a RST another sequence number. It acknowledges nothing, and so depends only on the packet's addresses and ports
+/// Sets the sequence number of a RST. It acknowledges nothing, and so depends only on the packet's addresses and ports
 /// (RFC 9293 section 3.10.7.4).
 /// - onward: swaps its ends.
 fn renumber(reset: &mut [u8], sequence: u32, onward: bool) {

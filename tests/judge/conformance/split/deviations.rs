@@ -2,6 +2,7 @@
 //! Intended deviations of a split policy from the whole one: deviations.txt lists them, this file recognises them and checks
 //! what is expected.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{ensure, Context};
@@ -50,23 +51,42 @@ pub const DENIED: &str = "denied-connection";
 /// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 4] = [
-    ("both-ends-reset", both_ends_reset, After::Same),
+const RECOGNISERS: [Recogniser; 5] = [
+    ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
+    ("own-errors", own_errors, After::Same),
 ];
 
-fn both_ends_reset(case: &Differing) -> bool {
-    let more = || {
-        let answers = case.whole.answers.iter();
-        answers.filter(|answer| !case.split.answers.contains(answer))
+fn number_of_the_reset(case: &Differing) -> bool {
+    let ends = |fate: &Fate| -> BTreeSet<String> {
+        let answers = fate.answers.iter();
+        let ends = answers.filter_map(|answer| answer.0.split(" flags").next());
+        ends.map(str::to_owned).collect()
     };
     case.whole.passed == case.split.passed
         && case.act.connection.is_some()
-        && case.whole.answers.len() == case.split.answers.len() + 1
-        && more().count() == 1
-        && more().all(|answer| answer.0.starts_with("tcp reset"))
+        && ends(case.whole) == ends(case.split)
+        && ends(case.whole)
+            .iter()
+            .all(|ends| ends.starts_with("tcp reset"))
+}
+
+fn own_errors(case: &Differing) -> bool {
+    let is_known = |answer| case.whole.answers.contains(answer);
+    case.whole.passed == case.split.passed
+        && !case.policy.contains("reject")
+        && case
+            .whole
+            .answers
+            .iter()
+            .all(|answer| case.split.answers.contains(answer))
+        && case
+            .split
+            .answers
+            .iter()
+            .all(|answer| is_known(answer) || answer.0.starts_with("icmp type"))
 }
 
 /// Whether a segment of TCP has no data.
