@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The entry to everything; `make` alone lists the targets.
+# Entry point; `make` alone lists the targets.
 
 EXPERIMENT ?= twins
 QUEUE_RULES ?= loopback-9999
 SECONDS ?= 60
 MINUTES ?= 30
 PREFIX ?= /usr/local
-# Not empty if the experiment is one of programs of kernel/.
+# Not empty if the experiment's subjects are programs of kernel/.
 EXCHANGES = $(filter-out %/cage.toml,$(shell grep -ls '^kind = "exchange"' harness/experiments/$(EXPERIMENT).toml))
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/cargo
 export IPTABLES ?= iptables
 
 RUST := deps/with-rust
-# Empty for root, and where there is no sudo: what then lacks root says so itself.
+# Empty for root, and without sudo: commands that need root then report it.
 SUDO := $(if $(filter 0,$(shell id -u)),,$(if $(shell command -v sudo),sudo))
 SCRIPTS = $(shell grep -rlE --exclude-dir=build --exclude-dir=.git '^\#!/bin/(ba)?sh' .)
 
-# C that is no part of the twin: modules, exchanges, what tests the modules, and a peer.
+# C outside the twin: modules, exchanges, tests of the modules, and a peer.
 KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c/*.cpp tests/live/kernel/guest/*.[ch] harness/peers/*/*.[ch])
 
-# $(call run,EXPERIMENT,FOLDER): runs an experiment. The result belongs to the owner of the repository, so that
+# $(call run,EXPERIMENT,FOLDER): runs an experiment. The owner of the repository owns the result, so that
 # `make plot` needs no root.
 run = status=0; $(SUDO) build/harness run $(1) --out $(2) || status=$$?; \
 	[ ! -d $(2) ] || $(SUDO) chown -R --reference=Makefile $(2); exit $$status
@@ -32,13 +32,13 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo "Shortest way in: make demo"
 
-deps: ## install what is missing of deps/debian.txt (asks sudo if you are not root)
+deps: ## install the missing packages of deps/debian.txt (with sudo unless you are root)
 	@deps/install
 	@deps/install vm || echo "warning: without these packages the tests of vm/ are skipped" >&2
 	@deps/install browser || echo "warning: without a browser its tests are skipped" >&2
 	@deps/install container || echo "warning: without podman its test is skipped" >&2
 
-# $(call in-rust,PROGRAM...): builds them with the libraries' features that all of the workspace needs, so that none is
+# $(call in-rust,PROGRAM...): builds programs with the libraries' features for the whole workspace, so that no library is
 # built twice.
 in-rust = $(RUST) cargo build --release --locked --workspace $(addprefix --bin=,$(1)) && \
 	install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,$(1))
@@ -49,50 +49,50 @@ build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/twinwall-exp
 	@install -D -t build build/c/c-firewall
 	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/twinwall-exporter build/twinwall-agent build/twinwall-fleet-local"
 
-tools: ## build/scanner and build/capture, which a firewall does not need
+tools: ## build/scanner and build/capture, independent of a firewall
 	@$(call in-rust,scanner capture)
 	@echo "built: build/scanner build/capture"
 
-harness: ## build/harness, which measures and draws
+harness: ## build/harness: measurements and figures
 	@$(call in-rust,harness)
 	@echo "built: build/harness"
 
-man: build tools ## build/man: the man pages, of what the programs say of themselves
+man: build tools ## build/man: the man pages, from the programs' help texts
 	@deps/install package
 	@packaging/man/make build
 
-user: ## the system user twinwall, whom firewalls become that root starts (needs root; the packages make it, too)
+user: ## the system user twinwall, for firewalls that root starts (needs root; the packages create it, too)
 	@packaging/user
 
-install: man ## programs, man pages, policies, systemd units, the user: PREFIX=/usr/local DESTDIR= (then no user)
+install: man ## programs, man pages, policies, systemd units, the user: PREFIX=/usr/local DESTDIR= (no user with DESTDIR)
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" packaging/install build
 	@[ -n "$(DESTDIR)" ] || packaging/user
 
 deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-fleet, twinwall-scanner, twinwall-capture, twinwall-common
 	@packaging/deb build
 
-check: ## what two minutes can tell after a change in either twin: formats, spec, docs, unit tests, vectors, the twins' comparison; no root, no network
+check: ## tests of two minutes after a change in either twin: formats, spec, docs, unit tests, vectors, the twins' comparison; no root, no network
 	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
 	@tests/run --check
 
-test: ## deps, build, and every test of tests/parts but the long ones: half an hour
+test: ## deps, build, and every test of tests/parts except the long ones: half an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory build tools harness
 	@tests/run
 
-test-long: ## what takes longer: whole fuzzing, soak, the lab's debug kernel, clang-tidy, valgrind, instructions: an hour
+test-long: ## the longer tests: whole fuzzing, soak, the lab's debug kernel, clang-tidy, valgrind, instructions: an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory build tools harness
 	@tests/run --long
 
-test-vm: build tools harness ## what is in vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
+test-vm: build tools harness ## the tests of vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@tests/run vm
 
-check-root: ## what needs root, why, and whether it can be had here
+check-root: ## which parts need root, why, and whether it is available here
 	@deps/check-root
 
 certify: ## the judge: boundary packets through both twins and nf_tables, SECONDS=60 of random policies (needs root)
@@ -107,7 +107,7 @@ soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, up
 	@tests/build --bin soak >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/soak --minutes $(MINUTES) --out build/soak.json
 
-fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECONDS=60 each, and the twins against each other: a million decisions
+fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECONDS=60 each, and a comparison of the twins: a million decisions
 	@$(MAKE) --no-print-directory -C c-firewall fuzz BUILD=$(CURDIR)/build/c SECONDS=$(SECONDS)
 	@tests/fuzz rust-firewall $(SECONDS)
 	@rust-firewall/fuzz/equal $(CURDIR)/build/c
@@ -116,7 +116,7 @@ fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECOND
 	@tests/build --bin differential >/dev/null
 	@$(CARGO_TARGET_DIR)/checked/differential --seconds $(SECONDS) --decisions 1000000
 
-fleet-demo: ## etcd and 20 hosts in namespaces: a push, a canary that fails and heals, a rollback: a table, half a minute (needs root)
+fleet-demo: ## etcd and 20 hosts in namespaces: a push, a canary that fails and reverts, a rollback: a table, half a minute (needs root)
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory build
 	@tests/build --bin fleet >/dev/null
@@ -124,7 +124,7 @@ fleet-demo: ## etcd and 20 hosts in namespaces: a push, a canary that fails and 
 
 fleet-test: ## the whole fleet: its faults, 300 hosts with firewalls, 2,000 agents for load: result/fleet, ten minutes (needs root)
 	@deps/check-root >/dev/null
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build tools
 	@tests/run fleet
 	@tests/build --bin fleet >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/fleet test --out result/fleet
@@ -137,7 +137,7 @@ bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT),result/$(basename $(notdir $(EXPERIMENT))))
 
-results: ## every shipped experiment as its file says, for what is committed: some hours, told before they begin
+results: ## every shipped experiment by its file, for the committed results: some hours; prints the duration first
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory build tools harness ethr peers
@@ -146,10 +146,10 @@ results: ## every shipped experiment as its file says, for what is committed: so
 ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=FOLDER builds from a folder
 	@ETHR_SOURCE="$(ETHR_SOURCE)" harness/ethr build
 
-peers: ## build/peers: what EXPERIMENT=peers measures the twins beside, of what has its toolchain here
+peers: ## build/peers: the alternatives of EXPERIMENT=peers whose toolchains are installed
 	@harness/peers/make build
 
-ends: ## build/ends: ends of TLS and QUIC in other languages, for the tests, of what has its toolchain here
+ends: ## build/ends: TLS and QUIC ends in other languages, for the tests, whose toolchains are installed
 	@tests/ends/make build
 
 demo: ## deps, build, and the short experiment: table and figures in build/demo
@@ -158,20 +158,20 @@ demo: ## deps, build, and the short experiment: table and figures in build/demo
 	@$(MAKE) --no-print-directory build harness
 	@$(call run,demo,build/demo)
 
-bench-scanner: build tools ## the scanner beside itself on epoll and the scanners on PATH: result/scanner (needs root)
+bench-scanner: build tools ## the scanner on io_uring and on epoll, and the scanners on PATH: result/scanner (needs root)
 	@deps/check-root >/dev/null
 	@$(RUST) cargo bench --quiet --locked --no-run --workspace --bench scanner
 	@program=$$($(RUST) cargo bench --locked --no-run --workspace --bench scanner 2>&1 \
 		| sed -n 's/.*Executable.*(\(.*\))$$/\1/p'); $(SUDO) "$$program" --scanner build/scanner --out result/scanner
 	@[ ! -d result ] || $(SUDO) chown -R --reference=Makefile result
 
-micro: harness micro-programs ## nanoseconds a decision of both twins, without kernel and queue, in slices: ROUNDS=120
+micro: harness micro-programs ## nanoseconds per decision of both twins, without kernel and queue, in slices: ROUNDS=120
 	@build/harness micro $(if $(ROUNDS),--rounds $(ROUNDS))
 
-instructions: harness micro-programs ## instructions a decision, held against harness/instructions.toml; WRITE=yes writes that
+instructions: harness micro-programs ## instructions per decision, compared with harness/instructions.toml; WRITE=yes writes that file
 	@$(RUST) build/harness instructions $(if $(WRITE),--write)
 
-packet-cost: ## instructions a packet on its way through kernel, queue and twin, counted by a virtual machine: a minute
+packet-cost: ## instructions per packet through kernel, queue and twin, counted by a virtual machine: a minute
 	@deps/install build rust run test vm
 	@$(MAKE) --no-print-directory build
 	@harness/packet/measure build
@@ -193,19 +193,19 @@ plot: harness ## draw the figures of all results again, from the saved data
 rules: ## load QUEUE_RULES=loopback-9999 (rules/queue) on this machine; IPTABLES=iptables-legacy for the other backend
 	@$(SUDO) env IPTABLES=$(IPTABLES) rules/load $(QUEUE_RULES)
 
-unrules: ## take the rules back: the tables are then as they were
+unrules: ## remove the rules: the tables are then as before
 	@$(SUDO) env IPTABLES=$(IPTABLES) rules/unload
 
-spec: ## make the tables of both twins from spec/, and those of docs/ARCHITECTURE.md from the sources
+spec: ## generate the tables of both twins from spec/, and those of docs/ARCHITECTURE.md from the sources
 	@spec/generate
 	@docs/modules
 
-bindings: ## make sys-bindings/src/bindings.rs from the C headers
+bindings: ## generate sys-bindings/src/bindings.rs from the C headers
 	@$(RUST) sys-bindings/regenerate
 
 lint: lint-rust lint-format lint-cppcheck lint-tidy lint-bindings lint-spec lint-docs lint-shell ## clippy, rustfmt, clang-tidy, cppcheck, bindings, spec, docs, shellcheck
 
-# The lints named here are on in Rust 1.85, the oldest that we build with, and were found wanting and taken off since.
+# These lints are on in Rust 1.85, the oldest supported version, and off in later ones.
 lint-rust:
 	@$(RUST) cargo clippy --quiet --workspace --all-targets --profile checked --locked -- --deny warnings \
 		--allow clippy::precedence --allow clippy::format_collect --allow clippy::comparison_chain --allow clippy::needless_lifetimes

@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `apply`: the steps from a policy to a generation that waits for its confirmation.
+//! Command `apply`: the steps from a policy to a generation that waits for its confirmation.
 
 use crate::failure::{policy, Result};
 use crate::firewall::Naming;
 use crate::kernel::{self, Parts, Wanted};
+use crate::present::Present;
 use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
 use crate::{
-    clock, confirm, conntrack, expectations, lists, marks, nft, queue_rules, swap, timer, undo,
+    clock, confirm, conntrack, expectations, learned, lists, marks, nft, queue_rules, swap, timer,
+    undo,
 };
 
 /// Parameters of an apply.
 pub struct Request {
     pub source: Source,
-    /// The firewall, if the policy has names.
+    /// Parameters of the firewall, if the policy has names.
     pub wanted: Wanted,
     /// User who applies it, for the history.
     pub by: String,
-    /// Seconds until it is reverted; None: it is confirmed at once.
+    /// Seconds until the revert; None confirms at once.
     pub confirm_seconds: Option<u32>,
 }
 
 /// Applied generation.
 pub struct Applied {
     pub number: u64,
-    /// To tell of the policy: "FILE:LINE: …".
+    /// Warnings about the policy: "FILE:LINE: …".
     pub warnings: Vec<String>,
 }
 
 /// Fails if one of the tables exists and no generation made it.
-fn refuse_foreign(tables: &[Table], ours: &[Table]) -> Result<()> {
-    for table in tables.iter().filter(|table| !ours.contains(table)) {
-        if nft::list(table)?.is_some() {
-            return Err(policy(format_args!(
-                "table {table} exists and another program made it: give the policy's table another name, or: nft delete table {table}"
-            )));
-        }
+fn refuse_foreign(tables: &[Table], ours: &[Table], present: &Present) -> Result<()> {
+    let mut foreign = tables.iter().filter(|table| !ours.contains(table));
+    match foreign.find(|table| present.has(table)) {
+        Some(table) => Err(policy(format_args!(
+            "table {table} exists and another program made it: give the policy's table another name, or: nft delete table {table}"
+        ))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// Reverts a generation whose time has passed unnoticed, and refuses another one beside it.
+/// Reverts a generation whose deadline has passed unnoticed. Fails if another one is pending.
 fn clear_pending(store: &mut Store) -> Result<()> {
     match store.state.pending.clone() {
         Some(pending) if confirm::is_late(&pending) => {
@@ -55,41 +56,51 @@ fn clear_pending(store: &mut Store) -> Result<()> {
     }
 }
 
-/// Checks that the kernel takes a policy and that its tables are free to use.
-fn check_parts(source: &Source, parts: &Parts, ours: &[Table]) -> Result<()> {
-    refuse_foreign(&source.tables, ours)?;
-    // On the policy's first line, so that nft's line numbers are the policy's.
-    let removal = undo::removal(&source.tables).replace('\n', "; ");
-    swap::check(
-        &(removal + &parts.kernel),
-        &parts.name,
-        "correct the policy",
-    )
-}
-
-/// Writes a generation and both transactions, and commits it as pending.
-fn prepare(store: &mut Store, request: &Request, source: &Source, parts: &Parts) -> Result<()> {
-    let number = parts.number;
-    let before: Vec<Table> = store
-        .state
-        .applied()
-        .map(|one| one.tables.clone())
-        .unwrap_or_default();
+/// Returns the tables of a policy and of the applied generation, and our own.
+fn affected(store: &Store, source: &Source) -> Vec<Table> {
+    let before = store.state.applied().map(|one| one.tables.clone());
+    let before = before.unwrap_or_default();
     let mut affected: Vec<Table> = source.tables.iter().chain(&before).cloned().collect();
     affected.push(nft::own_table());
     affected.sort();
     affected.dedup();
-    let undo = undo::restoral(&affected)?;
+    affected
+}
+
+/// The transaction to a generation and the way back.
+struct Transactions {
+    kernel: String,
+    undo: String,
+}
+
+/// Makes both transactions, and checks that the kernel takes them.
+fn transactions(affected: &[Table], parts: &Parts, present: &Present) -> Result<Transactions> {
+    // On the policy's first line, so that nft's line numbers are the policy's.
+    let removal = undo::removal(affected).replace('\n', "; ");
+    let kernel = removal + &parts.kernel + "\n" + &nft::marker(parts.number);
+    swap::check(&kernel, present, &parts.name, "correct the policy")?;
+    let undo = undo::removal(affected) + &present.text();
     swap::check(
         &undo,
+        present,
         "undo.nft",
         "the present rule set can't be brought back, so nothing was changed",
     )?;
-    let kernel = undo::removal(&affected) + &parts.kernel + "\n" + &nft::marker(number);
-    swap::check(&kernel, &parts.name, "the transaction can't be loaded")?;
+    Ok(Transactions { kernel, undo })
+}
+
+/// Writes a generation and both transactions, and commits it as pending.
+fn prepare(
+    store: &mut Store,
+    request: &Request,
+    source: &Source,
+    parts: &Parts,
+    Transactions { kernel, undo }: &Transactions,
+) -> Result<()> {
+    let number = parts.number;
     store.write(number, POLICY, &source.text.text)?;
-    store.write(number, KERNEL, &kernel)?;
-    store.write(number, UNDO, &undo)?;
+    store.write(number, KERNEL, kernel)?;
+    store.write(number, UNDO, undo)?;
     if let Some((names, _)) = &parts.naming {
         store.write(number, NAMES, names)?;
     }
@@ -116,24 +127,37 @@ fn prepare(store: &mut Store, request: &Request, source: &Source, parts: &Parts)
     Ok(())
 }
 
-/// Loads a generation with names: the firewall follows first, which the kernel does not believe before it has its own text.
-fn load_with_names(store: &mut Store, number: u64, naming: &Naming) -> Result<()> {
+/// Loads a generation with names, the firewall first. The kernel does not use the firewall's new classes before it has
+/// its new rules.
+fn load_with_names(
+    store: &mut Store,
+    number: u64,
+    naming: &Naming,
+    present: &Present,
+) -> Result<()> {
     queue_rules::make(store, &naming.rules)?;
     undo::run_firewall(store, number, naming)?;
     let cleared = marks::begin(store, naming, number)?;
-    swap::load(store, number, KERNEL)?;
-    // The kernel's former text wrote marks until now.
+    let before = store.state.applied().and_then(|one| one.naming.as_ref());
+    let before = before.map_or(&[][..], |before| &before.learned);
+    learned::load(store, number, KERNEL, before, &naming.learned, present)?;
+    // The kernel's former rules set marks until now.
     cleared.map_or(Ok(()), conntrack::clear)
 }
 
 /// Loads a prepared generation.
-fn load(store: &mut Store, parts: &Parts, confirm_seconds: Option<u32>) -> Result<()> {
+fn load(
+    store: &mut Store,
+    parts: &Parts,
+    confirm_seconds: Option<u32>,
+    present: &Present,
+) -> Result<()> {
     if let Some(seconds) = confirm_seconds {
         timer::arm(store.places(), seconds)?;
     }
     match &parts.naming {
-        Some((_, naming)) => load_with_names(store, parts.number, naming)?,
-        None => swap::load(store, parts.number, KERNEL)?,
+        Some((_, naming)) => load_with_names(store, parts.number, naming, present)?,
+        None => swap::load(store, parts.number, KERNEL, present)?,
     }
     match confirm_seconds {
         Some(_) => Ok(()),
@@ -141,17 +165,20 @@ fn load(store: &mut Store, parts: &Parts, confirm_seconds: Option<u32>) -> Resul
     }
 }
 
-/// Applies a policy; whatever fails, it is undone.
+/// Applies a policy, and reverts it after any failure.
 pub fn run(host: Host, request: &Request) -> Result<Applied> {
     let mut store = Store::open(host)?;
     clear_pending(&mut store)?;
     let (source, lists) = lists::read(&request.source, store.folder())?;
     store.write_lists(&lists)?;
     let parts = kernel::parts(&source, &request.wanted, &store.state)?;
-    check_parts(&source, &parts, &store.state.tables())?;
+    let affected = affected(&store, &source);
+    let present = Present::read(&affected)?;
+    refuse_foreign(&source.tables, &store.state.tables(), &present)?;
+    let transactions = transactions(&affected, &parts, &present)?;
     expectations::check(&source.text, &request.wanted.expect)?;
-    prepare(&mut store, request, &source, &parts)?;
-    if let Err(failure) = load(&mut store, &parts, request.confirm_seconds) {
+    prepare(&mut store, request, &source, &parts, &transactions)?;
+    if let Err(failure) = load(&mut store, &parts, request.confirm_seconds, &present) {
         undo::pending(&mut store, &failure.text)?;
         return Err(failure);
     }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `confirm`: the pending generation stays.
+//! Command `confirm`: keeps the pending generation.
 
 use crate::failure::{policy, system, Result};
 use crate::state::{Outcome, Pending};
 use crate::store::{Host, Store, NAMES};
 use crate::{clock, nft, timer, undo};
 
-/// Whether the deadline has passed. In another boot it has.
+/// Returns true if the deadline has passed. In another boot it has.
 pub fn is_late(pending: &Pending) -> bool {
     pending.boot_id != clock::boot_id() || clock::boot_ms() >= pending.deadline_ms
 }
 
-/// Writes that the pending generation is the applied one, and ends what the one before needed.
+/// Makes the pending generation the applied one, and removes the previous generation's firewall and rules if they are
+/// no longer needed.
 pub fn settle(store: &mut Store) -> Result<()> {
     let Some(pending) = store.state.pending.take() else {
         return Ok(());
@@ -32,7 +33,7 @@ pub fn settle(store: &mut Store) -> Result<()> {
     }
 }
 
-/// Fails if the firewall of the pending generation does not run.
+/// Fails unless the firewall of the pending generation runs.
 fn check_firewall(store: &Store) -> Result<()> {
     let waiting = store.state.waiting();
     let Some((number, naming)) = waiting.and_then(|one| Some((one.number, one.naming.as_ref()?)))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The marks of the connections that the kernel tracks, read and cleared over netlink (linux/netfilter/nfnetlink_conntrack.h).
+//! Marks of the connections that the kernel tracks, read and cleared over netlink
+//! (linux/netfilter/nfnetlink_conntrack.h).
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -17,28 +18,28 @@ const TUPLE: u16 = 1;
 const MARK: u16 = 8;
 const ZONE: u16 = 18;
 const MARK_MASK: u16 = 21;
-/// Bits of an attribute's type that say how its value is made.
+/// Mask of an attribute's type, without the flags for its encoding.
 const TYPE_MASK: u16 = 0x3fff;
-/// Bytes of struct nlmsghdr, and with struct nfgenmsg.
+/// Bytes of struct nlmsghdr; then the same with struct nfgenmsg.
 const HEADER: usize = 16;
 const HEAD: usize = HEADER + 4;
 const ATTRIBUTE: usize = 4;
 const ANSWER_BYTES: usize = 1 << 16;
-/// Visits all connections, while others are created and the table may grow.
+/// Maximum number of listings in which the table changes meanwhile.
 const LOOKS: usize = 5;
 
-/// A connection: how the kernel finds it, and its mark.
+/// Tracked connection: its key and its mark.
 struct Connection {
     family: u8,
-    /// The attributes that name it, whole.
+    /// Attributes that identify it (tuple, zone), with headers and padding.
     key: Vec<u8>,
     mark: u32,
 }
 
-/// Part of the kernel's connection listing.
+/// Result of a listing of the kernel's connections.
 struct Listing {
     connections: Vec<Connection>,
-    /// Connections may be missing: the table changed meanwhile.
+    /// True if connections may be missing, since the table changed meanwhile.
     is_torn: bool,
 }
 
@@ -70,7 +71,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     Some(u32::from_ne_bytes([four[0], four[1], four[2], four[3]]) as usize)
 }
 
-/// Attributes one after the other: type, the whole attribute with its padding, value.
+/// Iterates over attributes: type, the whole attribute with its padding, value.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8], &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(number(bytes, 0)?);
@@ -83,7 +84,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8], &[u8])> {
     })
 }
 
-/// Reads a message about a connection.
+/// Parses a message about a connection.
 fn connection(message: &[u8]) -> Option<Connection> {
     let family = *message.get(HEADER)?;
     let (mut key, mut mark) = (Vec::new(), 0);
@@ -100,7 +101,7 @@ fn connection(message: &[u8]) -> Option<Connection> {
     Some(Connection { family, key, mark })
 }
 
-/// The code of a message of an error; 0 acknowledges.
+/// Returns the error code of a message; 0 is an acknowledgement.
 fn code(message: &[u8]) -> Option<i32> {
     let four = message.get(HEADER..HEADER + 4)?;
     Some(i32::from_ne_bytes([four[0], four[1], four[2], four[3]]))
@@ -136,7 +137,7 @@ fn list(socket: &OwnedFd) -> nix::Result<Listing> {
     }
 }
 
-/// Clears bits of a connection's mark. One that has ended meanwhile is no failure.
+/// Clears bits of a connection's mark. A connection that has ended meanwhile is no error.
 fn clear_one(socket: &OwnedFd, connection: &Connection, mask: u32) -> nix::Result<()> {
     let mut attributes = connection.key.clone();
     for (kind, value) in [(MARK, 0), (MARK_MASK, mask)] {
@@ -156,7 +157,7 @@ fn clear_one(socket: &OwnedFd, connection: &Connection, mask: u32) -> nix::Resul
     }
 }
 
-/// The marks of all connections.
+/// Returns the marks of all connections.
 pub fn marks() -> Result<Vec<u32>> {
     let listing = netlink::open()
         .and_then(|socket| list(&socket))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The expectations of a policy, before it is loaded or read anew.
+//! Expectations of a policy, evaluated before it is loaded or reloaded.
 
 use expect::Settings;
 use stage::Source;
 
 use crate::failure::{policy, Result};
 
-/// Fails with the first expectation that does not hold, and how many others there are. Returns how many hold.
+/// Evaluates the expectations. Returns the number that hold; fails with the first broken one and the number of other
+/// broken ones.
 /// - source: paths of lists are absolute.
 pub fn check(source: &Source, settings: &Settings) -> Result<usize> {
     let (count, broken) = expect::hold(source, settings);

@@ -23,7 +23,7 @@ pub struct Failure {
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// An error in the policy or the request.
+/// Returns an error in the policy or the request.
 pub fn policy(text: impl Display) -> Failure {
     Failure {
         kind: Kind::Policy,
@@ -31,7 +31,7 @@ pub fn policy(text: impl Display) -> Failure {
     }
 }
 
-/// An error of the kernel, nft or the state folder.
+/// Returns an error of the kernel, nft or the state folder.
 pub fn system(text: impl Display) -> Failure {
     Failure {
         kind: Kind::System,
@@ -39,7 +39,7 @@ pub fn system(text: impl Display) -> Failure {
     }
 }
 
-/// Makes the failure of a file operation: "PATH: what the system says".
+/// Returns a function that makes the failure of a file operation: "PATH: the system's text".
 pub fn at(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| system(format_args!("{}: {error}", path.display()))
 }

@@ -1,31 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall of a policy with names: it tells the kernel the class of a connection's names (docs/STAGE.md).
+//! The firewall for a policy with names: it marks packets for the kernel with the class of a connection's names
+//! (docs/STAGE.md).
 
 use std::fs::File;
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
+use crate::learned::Learned;
 
-/// A generation's part for the firewall.
+/// A generation's data for the firewall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naming {
     pub orders: Orders,
-    /// Generations until the bits of one come again.
+    /// Number of generations after which the same mark bits are used again.
     pub generations: u32,
-    /// Marks of connections that are not queued any more: a mask, and its value.
+    /// Mark of settled connections, which are not queued any more: mask and value.
     pub settled: (u32, u32),
-    /// Its rules of iptables, without the command: "FORWARD -m mark …". None where nft's `queue` is used.
+    /// iptables rules, without the command: "mangle FORWARD -m mark …". Empty if nft's `queue` is used.
     pub rules: Vec<String>,
+    /// Sets that learn.
+    #[serde(default)]
+    pub learned: Vec<Learned>,
 }
 
-/// How a firewall is started.
+/// Start parameters of a firewall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     pub twin: Twin,
-    /// The operator's options.
+    /// Options of the operator.
     pub options: Vec<String>,
-    /// Its --stage: the bits of marks.
+    /// Value of --stage: the mark bits.
     pub mask: u32,
 }
 
@@ -36,15 +41,15 @@ pub enum Twin {
     C,
 }
 
-/// The only firewall that names for the kernel's policy.
+/// The only firewall that reads names for the kernel's policy.
 pub trait Firewall {
-    /// Has it run by these orders and name by this text, and returns when it does. Any number of calls are like one.
-    /// - lock: held by what starts until its process can be found again.
+    /// Starts or changes the firewall to these parameters and this policy, and returns when it uses them. Idempotent.
+    /// - lock: held by the started process until fwctl can find it again.
     fn run(&self, orders: &Orders, names: &str, lock: File) -> Result<()>;
 
-    /// Fails if it does not run so.
+    /// Fails unless the firewall runs with these parameters and this policy.
     fn check(&self, orders: &Orders, names: &str) -> Result<()>;
 
-    /// Ends it, if it runs.
+    /// Ends the firewall, if it runs.
     fn stop(&self) -> Result<()>;
 }

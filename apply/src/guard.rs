@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The orphan process that undoes a generation at its deadline, where there is no systemd.
+//! The orphan process that reverts a generation at its deadline, if systemd does not run.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,19 +13,19 @@ use crate::failure::{system, Result};
 use crate::store::{self, Host, Store};
 use crate::{clock, undo};
 
-/// Line of the process once it waits.
+/// Line that the process prints when it waits.
 pub const ARMED: &str = "armed";
-/// Pause between two looks at the state, in milliseconds.
+/// Pause between two reads of the state, in milliseconds.
 const LOOK_MS: u64 = 1000;
 
-/// The deadline of a generation in ms of boot time, or None if it is not pending any more.
+/// Returns the deadline of a generation in ms of boot time; None if it is not pending any more.
 fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
     let pending = store::read(folder).ok()??.pending?;
     (pending.number == number).then_some(pending.deadline_ms)
 }
 
-/// Waits until the deadline of the pending generation, as an orphan in a session of its own. Returns whether the generation is
-/// still pending then.
+/// Waits until the deadline of the pending generation, as an orphan in a session of its own. Returns true if the
+/// generation is still pending then.
 fn wait(folder: &Path) -> Result<bool> {
     let fail = |error: nix::Error| {
         system(format_args!(
@@ -63,13 +63,14 @@ fn wait(folder: &Path) -> Result<bool> {
         if left_ms == 0 {
             return Ok(true);
         }
-        // It sleeps on the monotonic clock, which stops in suspend: a second at most lies between two looks at boot time. No watch
-        // of the folder: a machine has 128 of root's, and the way back must not depend on a free one.
+        // The pause uses the monotonic clock, which stops in suspend, so the boot time is read at least once a second.
+        // The folder is not watched (inotify): root has a limit of 128 instances per machine, and the revert must not
+        // depend on a free one.
         sleep(Duration::from_millis(left_ms.min(LOOK_MS)));
     }
 }
 
-/// The whole life of the process.
+/// Runs the process from start to end.
 pub fn run(host: Host) -> Result<()> {
     if wait(host.folder)? {
         let mut store = Store::seize(host)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the kernel and a firewall get of a policy: its text as it is, or both parts of a policy with names.
+//! Parts of a policy for the kernel and a firewall: the unchanged text, or both texts of a policy with names.
 
 use stage::{Options, Queue};
 
@@ -10,28 +10,29 @@ use crate::nft;
 use crate::source::Source;
 use crate::state::State;
 
-/// The orders for the firewall of a policy with names.
+/// Parameters of the firewall for a policy with names.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub twin: Twin,
-    /// Its options, but for its policy, its mask and its control socket.
+    /// Options of the firewall, except policy, mask and control socket.
     pub options: Vec<String>,
-    /// Settings of the kernel's text that follow from these options. The kind of queue and the generation are filled in here.
+    /// Settings of the kernel's text, derived from these options, without queue type and generation, which are set
+    /// here.
     pub split: Options,
-    /// These options for the decision of expectations.
+    /// The same options for the evaluation of expectations.
     pub expect: expect::Settings,
 }
 
-/// A policy in its parts.
+/// Parts of a policy.
 pub struct Parts {
     pub number: u64,
-    /// For nft.
+    /// Text for nft.
     pub kernel: String,
-    /// The name of that text in nft's messages.
+    /// Name of that text in nft's messages.
     pub name: String,
-    /// The firewall's policy, and what else its names need.
+    /// The firewall's policy, and the other data for its names.
     pub naming: Option<(String, Naming)>,
-    /// To tell: "FILE:LINE: …".
+    /// Warnings for the user: "FILE:LINE: …".
     pub warnings: Vec<String>,
 }
 
@@ -41,13 +42,15 @@ impl From<stage::Refusal> for Failure {
     }
 }
 
-/// The rules in the text of iptables-restore, without the command.
+/// Returns the rules in a text for iptables-restore, each with its table and without the command.
 fn rules(text: Option<&str>) -> Vec<String> {
-    let lines = text.unwrap_or_default().lines();
-    lines
-        .filter_map(|line| line.strip_prefix("-A "))
-        .map(str::to_owned)
-        .collect()
+    let (mut table, mut found) = ("", Vec::new());
+    for line in text.unwrap_or_default().lines() {
+        table = line.strip_prefix('*').unwrap_or(table);
+        let rule = line.strip_prefix("-A ");
+        found.extend(rule.map(|rule| format!("{table} {rule}")));
+    }
+    found
 }
 
 /// Splits a policy with names for a generation.
@@ -58,7 +61,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     };
     let options = Options {
         queue,
-        // Its bits are its remainder.
+        // The remainder of the generation selects its mark bits.
         generation: (number % (1 << 31)) as u32,
         ..wanted.split
     };
@@ -72,6 +75,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
         generations: split.generations,
         settled: split.settled,
         rules: rules(split.iptables.as_deref()),
+        learned: split.learned.into_iter().map(Into::into).collect(),
     };
     Ok(Parts {
         number,
@@ -82,7 +86,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     })
 }
 
-/// Makes the parts of a policy for the next generation. Its number leaves one out if the applied one has the same bits.
+/// Splits a policy for the next generation. Skips a number if it would have the mark bits of the applied generation.
 pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
     let number = state.next_number();
     if !stage::asks_for_names(&source.text)? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lists of names that a policy reads, kept with its generations: each under the digest of its content, so that the text of a
-//! generation names what was read when it was applied.
+//! Lists of names that a policy reads, stored with its generations: each file's name is the digest of its content, so
+//! that a generation's text identifies the content at the time of `apply`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use rust_firewall::policy::{advice, parse};
 use crate::failure::{policy, Result};
 use crate::source::{digest, Source};
 
-/// The folder of the lists in the state folder. A firewall's user may read them.
+/// Folder of the lists in the state folder; readable by a firewall's user.
 pub const FOLDER: &str = "lists";
 
-/// A list as it was read.
+/// List of names, as read.
 pub struct List {
-    /// Its name in the folder.
+    /// File name in the folder.
     pub name: String,
     pub content: Vec<u8>,
     /// Warnings that the firewall will print.
     pub warnings: Vec<String>,
 }
 
-/// Reads a list as the firewall will. Returns what it will warn of; fails if no line of the list can be read.
+/// Parses a list like the firewall does. Returns the firewall's warnings; fails if no line of the list can be parsed.
 fn warnings(path: &Path) -> Result<Vec<String>> {
     let text = format!(
         "table inet t {{\n\tset names {{\n\t\ttype hostname\n\t\tfile \"{}\"\n\t}}\n}}\n",
         path.display()
     );
     let parsed = parse::text("", text.as_bytes()).map_err(|failure| {
-        // Behind the place, which is in this text.
+        // The cause follows the place, which is in this text.
         let cause = failure.text.split_once(": ").map(|(_, cause)| cause);
         policy(cause.unwrap_or(&failure.text))
     })?;
@@ -38,7 +38,7 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Reads a policy's lists. Returns the policy with their names in the state folder.
+/// Reads a policy's lists. Returns the policy with the lists' paths in the state folder.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
     let (mut lists, mut paths) = (Vec::new(), Vec::<PathBuf>::new());
     let folder = state.join(FOLDER);
@@ -68,7 +68,7 @@ pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
     Ok((source, lists))
 }
 
-/// The lists of the folder that no text names.
+/// Returns the lists in the folder that no text names.
 pub fn unused(state: &Path, texts: &[String]) -> Vec<PathBuf> {
     let entries = fs::read_dir(state.join(FOLDER));
     let entries = entries.into_iter().flatten().flatten();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lock of the state folder: one operation at a time. A transaction of nft inherits it, so that it is held until the
-//! transaction has ended, too, if fwctl is killed meanwhile.
+//! Lock of the state folder: one operation at a time. An nft process inherits it, so if fwctl is killed, it is held
+//! until nft's transaction has ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -13,11 +13,11 @@ use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 use crate::failure::{at, system, Result};
 
-/// How long the end of a killed holder may take.
+/// Limit for the end of a killed holder.
 const KILLED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The lock, held until dropped.
+/// Lock, held until dropped.
 pub struct Lock(Flock<File>);
 
 impl Lock {
@@ -31,7 +31,7 @@ impl Lock {
         set.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
     }
 
-    /// Another descriptor of the lock, which keeps it held.
+    /// Returns another descriptor of the lock, which also holds it.
     pub fn share(&self) -> Result<File> {
         let shared = self.0.try_clone();
         shared.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
@@ -45,14 +45,14 @@ fn open(path: &Path) -> Result<File> {
     file.map_err(at(path))
 }
 
-/// Waits until nobody else holds the lock.
+/// Waits until no other process holds the lock.
 pub fn wait(path: &Path) -> Result<Lock> {
     let locked = Flock::lock(open(path)?, FlockArg::LockExclusive);
     let locked = locked.map_err(|(_, error)| at(path)(error.into()))?;
     Ok(Lock(locked))
 }
 
-/// Every process that has the lock's file open, but this one.
+/// Returns all other processes that have the lock's file open.
 fn holders(path: &Path) -> Vec<Pid> {
     let Ok(lock) = fs::metadata(path) else {
         return Vec::new();
@@ -77,7 +77,7 @@ fn holders(path: &Path) -> Vec<Pid> {
     found
 }
 
-/// Acquires the lock, and ends the process that holds it: a stopped operation has had its time.
+/// Acquires the lock, and kills the processes that hold it: a stopped operation has exceeded its time.
 pub fn seize(path: &Path) -> Result<Lock> {
     let begun = Instant::now();
     let mut file = open(path)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which classes the marks of connections may have: a class of one policy must never be taken for another's.
+//! Classes that the marks of connections may have: a class of one policy must never be interpreted as another policy's.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,18 @@ use crate::failure::Result;
 use crate::firewall::Naming;
 use crate::store::Store;
 
-/// The bits in which connections may have classes, since a generation.
+/// Mark bits in which connections may have classes, since a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     pub mask: u32,
-    /// Generations until the bits of one come again.
+    /// Number of generations after which the same mark bits are used again.
     pub generations: u32,
-    /// The first generation whose classes connections may have.
+    /// First generation whose classes connections may have.
     pub since: u64,
 }
 
 impl Marks {
-    /// Marks of several kinds, which are cleared before any other generation.
+    /// Returns marks of several layouts; they are cleared before any other generation.
     fn mixed(mask: u32) -> Marks {
         Marks {
             mask,
@@ -29,8 +29,8 @@ impl Marks {
     }
 }
 
-/// The bits to clear before a generation, if any: at the first one, where the bits change, and where those of a
-/// generation come again.
+/// Returns the bits to clear before a generation: before the first one, if the bits change, and if the bits of an
+/// earlier generation are used again. None if nothing must be cleared.
 fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
     let mask = naming.orders.mask;
     match known {
@@ -43,15 +43,15 @@ fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
     }
 }
 
-/// Whether two generations have the same bits.
+/// Returns true if two generations use the same bits.
 pub fn are_alike(one: (u64, &Naming), other: (u64, &Naming)) -> bool {
     let layout = |naming: &Naming| (naming.orders.mask, naming.generations);
     let bits = |(number, naming): (u64, &Naming)| number % u64::from(naming.generations.max(1));
     layout(one.1) == layout(other.1) && bits(one) == bits(other)
 }
 
-/// Clears the classes of former generations where they could be taken for those of a new one, before it is loaded.
-/// Returns the bits that were cleared: they are cleared once more behind it.
+/// Clears the classes of former generations that could be interpreted as the new generation's, before it is loaded.
+/// Returns the cleared bits, which must be cleared again after it is loaded.
 pub fn begin(store: &mut Store, naming: &Naming, number: u64) -> Result<Option<u32>> {
     let stale = stale(store.state.marks, naming, number);
     if let Some(mask) = stale {
@@ -66,7 +66,7 @@ pub fn begin(store: &mut Store, naming: &Naming, number: u64) -> Result<Option<u
     Ok(stale)
 }
 
-/// Clears the classes of a generation that was undone where they could be taken for those of the one before.
+/// Clears the classes of a reverted generation that could be interpreted as the previous generation's.
 pub fn go_back(store: &mut Store, undone: &Naming, before: Option<(u64, &Naming)>) -> Result<()> {
     let Some((number, naming)) = before else {
         return end(store);
@@ -81,7 +81,7 @@ pub fn go_back(store: &mut Store, undone: &Naming, before: Option<(u64, &Naming)
     store.commit()
 }
 
-/// Clears all classes, when no policy with names is left.
+/// Clears all classes, when no policy with names remains.
 pub fn end(store: &mut Store) -> Result<()> {
     if let Some(marks) = store.state.marks {
         conntrack::clear(marks.mask)?;
@@ -106,6 +106,7 @@ mod tests {
             generations,
             settled: (0, 0),
             rules: Vec::new(),
+            learned: Vec::new(),
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sockets to the kernel's netfilter.
+//! Netlink sockets to the kernel's netfilter.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Time that an answer may take.
+/// Time limit for an answer.
 const PATIENCE_S: i64 = 5;
 
 /// Opens a netlink socket to netfilter, whose reads fail with EAGAIN after five seconds.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program nft, which judges and loads rule sets.
+//! The program nft, which checks and loads rule sets.
 
 use std::path::Path;
 use std::process::Output;
@@ -12,12 +12,12 @@ const PROGRAM: &str = "nft";
 const PACKAGE: &str = "nftables";
 /// Name of standard input in nft's messages.
 const STDIN: &str = "/dev/stdin";
-/// The table whose comment names the generation that the kernel holds.
+/// The table whose comment has the number of the generation in the kernel.
 const OWN_FAMILY: &str = "inet";
 const OWN_NAME: &str = "twinwall";
 const MARKER: &str = "generation ";
 
-/// The table of our own.
+/// Returns that table.
 pub fn own_table() -> Table {
     Table {
         family: OWN_FAMILY.to_owned(),
@@ -25,7 +25,7 @@ pub fn own_table() -> Table {
     }
 }
 
-/// The text that makes our own table with the number of its generation.
+/// Returns nft's text of that table with the number of its generation.
 pub fn marker(number: u64) -> String {
     format!("table {OWN_FAMILY} {OWN_NAME} {{\n\tcomment \"{MARKER}{number}\"\n}}\n")
 }
@@ -34,7 +34,7 @@ fn run(arguments: &[&str], input: &str) -> Result<Output> {
     program::run(PROGRAM, PACKAGE, arguments, input)
 }
 
-/// The first line that nft said of an error, with a file's name in place of its standard input's.
+/// Returns nft's first error line, with a file's name instead of standard input's.
 fn cause(output: &Output, file: &str) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let line = said
@@ -49,7 +49,7 @@ fn refused(output: &Output, file: &str, cure: &str) -> Failure {
     policy(format_args!("{}: {cure}", cause(output, file)))
 }
 
-/// Asks nft and the kernel whether a text could be loaded. file: its name in messages.
+/// Checks with nft and the kernel that a text can be loaded. file: its name in messages.
 pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     let output = run(&["-c", "-f", "-"], text)?;
     match output.status.success() {
@@ -58,7 +58,7 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     }
 }
 
-/// Asks the kernel in a network namespace of its own, without interfaces, whether a text could be loaded.
+/// Checks in a new network namespace without interfaces that the kernel accepts a text.
 pub fn is_taken_elsewhere(text: &str) -> Result<bool> {
     let nft = program::path(PROGRAM, PACKAGE)?;
     let arguments = ["-n", &nft.to_string_lossy(), "-c", "-f", "-"];
@@ -66,13 +66,13 @@ pub fn is_taken_elsewhere(text: &str) -> Result<bool> {
     Ok(output.status.success())
 }
 
-/// Whether the kernel has nft's statement `queue`.
+/// Returns true if the kernel supports nft's statement `queue`.
 pub fn has_queue() -> Result<bool> {
     let probe = "table inet twinwall-probe {\n\tchain c {\n\t\tqueue num 0\n\t}\n}\n";
     Ok(run(&["-c", "-f", "-"], probe)?.status.success())
 }
 
-/// Loads a file in one transaction: all of it or nothing. Not standard input: a writer that is killed would leave a part.
+/// Loads a file in one transaction. Not through standard input: nft would load a part if the writer were killed.
 pub fn load(path: &Path) -> Result<()> {
     let shown = path.display().to_string();
     let output = run(&["-f", &shown], "")?;
@@ -85,14 +85,19 @@ pub fn load(path: &Path) -> Result<()> {
     }
 }
 
-/// The text of a table as the kernel holds it, with counters and elements. None if there is none.
+/// Returns the text of a table in the kernel, with counters and elements. None if it does not exist.
 pub fn list(table: &Table) -> Result<Option<String>> {
     listed(&["list", "table", &table.family, &table.name])
 }
 
-/// The same without the elements of sets.
+/// Returns the same text without the elements of sets.
 pub fn outline(table: &Table) -> Result<Option<String>> {
     listed(&["-t", "list", "table", &table.family, &table.name])
+}
+
+/// The text of a set with its elements. None if there is none.
+pub fn set(table: &Table, name: &str) -> Result<Option<String>> {
+    listed(&["list", "set", &table.family, &table.name, name])
 }
 
 fn listed(arguments: &[&str]) -> Result<Option<String>> {
@@ -108,7 +113,7 @@ fn listed(arguments: &[&str]) -> Result<Option<String>> {
     }
 }
 
-/// Every table that the kernel holds, in the order in which they were made.
+/// Returns all tables in the kernel, in the order of their creation.
 pub fn tables() -> Result<Vec<Table>> {
     let output = run(&["list", "tables"], "")?;
     if !output.status.success() {
@@ -126,7 +131,7 @@ pub fn tables() -> Result<Vec<Table>> {
     Ok(text.lines().filter_map(table_of).collect())
 }
 
-/// The number of the generation that the kernel holds. None if it holds none.
+/// Returns the number of the generation in the kernel. None if it holds none.
 pub fn loaded() -> Result<Option<u64>> {
     let text = list(&own_table())?.unwrap_or_default();
     let mut lines = text.lines().filter_map(|line| {

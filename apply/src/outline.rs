@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tables that a text declares, with the chains and the other objects in their blocks. Rules and elements are nft's to understand.
+//! Tables that a text declares, with the chains and other objects in their blocks. Only nft parses rules and elements.
 
 use crate::source::{commands, named_table, Command, Table};
 
-/// Kinds of objects that a block of a table names, beside chains.
+/// Kinds of named objects in a table's block, besides chains.
 const OBJECTS: [&str; 8] = [
     "map",
     "set",
@@ -23,7 +23,7 @@ pub struct Chain {
     pub hook: Option<String>,
     /// Policy of a base chain: a word, or a definition.
     pub policy: Option<String>,
-    /// Whether it has a comment, flags or devices, which stay as they are when the chain is declared again.
+    /// True if it has a comment, flags or devices, which don't change when the chain is declared again.
     pub is_fixed: bool,
 }
 
@@ -34,12 +34,12 @@ pub struct Outline {
     pub chains: Vec<Chain>,
     /// Kind and name: `set known`, `ct helper ftp`.
     pub objects: Vec<String>,
-    /// Whether it has a comment, flags, or objects of an unknown kind.
+    /// True if it has a comment, flags, or objects of an unknown kind.
     pub is_fixed: bool,
 }
 
 impl Outline {
-    /// Chains that the kernel calls by itself.
+    /// Returns the chains with a hook.
     pub fn base_chains(&self) -> impl Iterator<Item = &Chain> {
         self.chains.iter().filter(|chain| chain.hook.is_some())
     }
@@ -48,7 +48,7 @@ impl Outline {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// Adds what a chain's block says.
+    /// Adds the statements of a chain's block.
     fn add_chain(&mut self, name: &str, block: &str) {
         let name = name.trim_matches('"');
         let found = self.chains.iter().position(|chain| chain.name == name);
@@ -75,7 +75,7 @@ impl Outline {
         }
     }
 
-    /// Adds what a table's block says.
+    /// Adds the objects of a table's block.
     fn add_block(&mut self, block: &str) {
         for command in commands(block) {
             let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
@@ -97,7 +97,7 @@ fn inner<'a>(text: &'a str, command: &Command) -> &'a str {
     range.map_or("", |range| &text[range])
 }
 
-/// The outlines of the tables that a text declares, in its order.
+/// Returns the tables that a text declares, in its order.
 pub fn outlines(text: &str) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
     for command in commands(text) {

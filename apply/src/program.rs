@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Programs of the system, such as nft: run with a fixed environment from folders that only root can change.
+//! Programs of the system, such as nft: they run with a fixed environment from folders that only root can change.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::failure::{system, Result};
 
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"];
 
-/// The path of a program.
+/// Returns the path of a program.
 pub fn path(name: &str, package: &str) -> Result<PathBuf> {
     let mut paths = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
     let found: Option<PathBuf> = paths.find(|path| path.exists());
@@ -21,7 +21,7 @@ pub fn path(name: &str, package: &str) -> Result<PathBuf> {
 }
 
 /// Runs a program to its end.
-/// - package: where it comes from, for messages.
+/// - package: Debian package of the program, for messages.
 /// - input: its standard input.
 pub fn run(name: &str, package: &str, arguments: &[&str], input: &str) -> Result<Output> {
     let program = path(name, package)?;
@@ -37,7 +37,7 @@ pub fn run(name: &str, package: &str, arguments: &[&str], input: &str) -> Result
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        // These programs read all of their input before they write anything.
+        // These programs read all of their input before they write any output.
         let written = child
             .stdin
             .take()

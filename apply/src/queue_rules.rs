@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules of iptables that lead to the firewall's queues, where the kernel has no `queue` of nft. They are no part of nft's
-//! transaction, and need not be: each asks for a mark that only the chains of its generation set.
+//! iptables rules that lead to the firewall's queues, for kernels without nft's `queue`. They are not part of nft's
+//! transaction, and need not be: each matches a mark that only the chains of its generation set.
 //!
-//! What is made is written down first, so that it can be removed whatever happens: rules, and tables and chains that
-//! iptables makes in nf_tables for them.
+//! The state records rules, and the tables and chains that iptables creates in nf_tables for them, before they are
+//! created, so that they can be removed after any failure.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,31 +12,36 @@ use crate::source::Table;
 use crate::store::Store;
 use crate::{nft, program};
 
-const TABLE: &str = "mangle";
 /// Tools, and the families of their tables.
 const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 
 /// Rules, tables and chains that were created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
-    /// "FORWARD -m mark …", once for both tools.
+    /// Rule such as "mangle FORWARD -m mark …", once for both tools.
     pub rules: Vec<String>,
-    /// Families of tables that were not there before.
-    pub tables: Vec<String>,
-    /// Families and chains that were not there before.
-    pub chains: Vec<(String, String)>,
+    /// Tables that did not exist before.
+    pub tables: Vec<Table>,
+    /// Tables and chains that did not exist before.
+    pub chains: Vec<(Table, String)>,
 }
 
-fn table(family: &str) -> Table {
+/// The table of a rule, and the words behind it.
+fn parts(rule: &str) -> (&str, &str) {
+    rule.split_once(' ').unwrap_or((rule, ""))
+}
+
+fn table(family: &str, rule: &str) -> Table {
     Table {
         family: family.to_owned(),
-        name: TABLE.to_owned(),
+        name: parts(rule).0.to_owned(),
     }
 }
 
-/// Runs a command of iptables on a rule. Returns whether it succeeded.
-fn command(tool: &str, verb: &str, words: &str) -> Result<bool> {
-    let mut arguments = vec!["--wait", "--table", TABLE, verb];
+/// Runs an iptables command on a rule. Returns true if it succeeded.
+fn command(tool: &str, verb: &str, rule: &str) -> Result<bool> {
+    let (table, words) = parts(rule);
+    let mut arguments = vec!["--wait", "--table", table, verb];
     arguments.extend(words.split_whitespace());
     Ok(program::run(tool, "iptables", &arguments, "")?
         .status
@@ -44,12 +49,12 @@ fn command(tool: &str, verb: &str, words: &str) -> Result<bool> {
 }
 
 fn chain_of(rule: &str) -> &str {
-    rule.split(' ').next().unwrap_or_default()
+    parts(rule).1.split(' ').next().unwrap_or_default()
 }
 
-/// The chains of a table of nf_tables. None: there is no such table.
-fn chains(family: &str) -> Result<Option<Vec<String>>> {
-    let text = nft::list(&table(family))?;
+/// Returns the chains of an nf_tables table. None if the table does not exist.
+fn chains(table: &Table) -> Result<Option<Vec<String>>> {
+    let text = nft::list(table)?;
     let name = |line: &str| {
         let name = line.strip_prefix("\tchain ")?.strip_suffix(" {")?;
         Some(name.to_owned())
@@ -57,14 +62,14 @@ fn chains(family: &str) -> Result<Option<Vec<String>>> {
     Ok(text.map(|text| text.lines().filter_map(name).collect()))
 }
 
-/// Notes what a rule will make beside itself.
+/// Records a rule, and the table and chain that it will create.
 fn note(made: &mut QueueRules, rule: &str) -> Result<()> {
     for (_, family) in TOOLS {
-        let there = chains(family)?;
-        let family = family.to_owned();
-        let chain = (family.clone(), chain_of(rule).to_owned());
-        if there.is_none() && !made.tables.contains(&family) {
-            made.tables.push(family);
+        let table = table(family, rule);
+        let there = chains(&table)?;
+        let chain = (table.clone(), chain_of(rule).to_owned());
+        if there.is_none() && !made.tables.contains(&table) {
+            made.tables.push(table);
         }
         let is_new = there.is_none_or(|there| !there.contains(&chain.1));
         if is_new && !made.chains.contains(&chain) {
@@ -93,7 +98,7 @@ fn remove(rule: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a rule stands in a table, or its chains decide anything.
+/// Returns true if a table has a rule, or a chain with a policy other than accept.
 fn is_used(text: &str) -> bool {
     let is_plain = |line: &str| {
         let line = line.trim();
@@ -103,29 +108,29 @@ fn is_used(text: &str) -> bool {
     !text.lines().all(is_plain)
 }
 
-/// Removes the tables and chains that were made for rules, unless others use them by now.
+/// Removes the tables and chains that were created for rules, unless they are in use now.
 fn remove_made(made: &mut QueueRules) -> Result<()> {
-    for (family, chain) in std::mem::take(&mut made.chains) {
-        let tool = TOOLS.iter().find(|(_, known)| *known == family);
-        let is_there = chains(&family)?.is_some_and(|there| there.contains(&chain));
+    for (table, chain) in std::mem::take(&mut made.chains) {
+        let tool = TOOLS.iter().find(|(_, known)| *known == table.family);
+        let is_there = chains(&table)?.is_some_and(|there| there.contains(&chain));
         if let Some((tool, _)) = tool.filter(|_| is_there) {
-            let listed =
-                program::run(tool, "iptables", &["--wait", "-t", TABLE, "-S", &chain], "")?;
+            let arguments = ["--wait", "-t", &table.name, "-S", &chain];
+            let listed = program::run(tool, "iptables", &arguments, "")?;
             if listed.stdout == format!("-P {chain} ACCEPT\n").as_bytes() {
-                command(tool, "-X", &chain)?;
+                command(tool, "-X", &format!("{} {chain}", table.name))?;
             }
         }
     }
-    for family in std::mem::take(&mut made.tables) {
-        let table = table(&family);
+    for table in std::mem::take(&mut made.tables) {
         if nft::list(&table)?.is_some_and(|text| !is_used(&text)) {
-            program::run("nft", "nftables", &["delete", "table", &family, TABLE], "")?;
+            let arguments = ["delete", "table", &table.family, &table.name];
+            program::run("nft", "nftables", &arguments, "")?;
         }
     }
     Ok(())
 }
 
-/// Makes rules, beside those that there are.
+/// Creates rules, in addition to the existing ones.
 pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     for rule in wanted {
         if !store.state.rules.rules.contains(rule) {
@@ -137,7 +142,7 @@ pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Removes all rules but some.
+/// Removes all rules except the wanted ones.
 pub fn keep(store: &mut Store, wanted: &[String]) -> Result<()> {
     let made = store.state.rules.clone();
     if made == QueueRules::default() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The text of a policy with its includes, and the tables that its commands name. The text is read as far as its commands
-//! at the outermost level; what stands in braces is nft's to understand.
+//! Text of a policy with its includes, and the tables that its commands name. Commands are parsed at the outermost
+//! level only; nft parses the content of braces.
 
 use std::fmt;
 use std::fs;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::failure::{at, policy, Result};
 
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
-/// Commands whose objects stand in a table, which is the first name behind the family.
+/// Commands on objects of a table; the table is the first name after the family.
 const IN_A_TABLE: [&str; 17] = [
     "table",
     "chain",
@@ -35,7 +35,7 @@ const IN_A_TABLE: [&str; 17] = [
     "vmap",
 ];
 
-/// A table of nf_tables.
+/// nf_tables table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Table {
     pub family: String,
@@ -48,14 +48,14 @@ impl fmt::Display for Table {
     }
 }
 
-/// A policy.
+/// Policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Absolute.
+    /// Absolute path.
     pub file: PathBuf,
-    /// With its includes in their places.
+    /// Text with its includes inserted.
     pub text: stage::Source,
-    /// Sorted, each once.
+    /// Sorted tables, each once.
     pub tables: Vec<Table>,
 }
 
@@ -66,22 +66,22 @@ impl Source {
     }
 }
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 of bytes in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A command at the outermost level: its words outside of braces, and the byte where it begins.
+/// Command at the outermost level: its words outside of braces, and its byte offset.
 #[derive(Debug, Default)]
 pub struct Command {
     pub at: usize,
     pub words: Vec<String>,
-    /// Bytes between its first braces; None: it has no braces.
+    /// Byte range between its first braces; None without braces.
     pub inner: Option<Range<usize>>,
 }
 
-/// Splits a text into its outermost commands. Comments and what stands in braces are left out.
+/// Splits a text into its outermost commands, without comments and the content of braces.
 pub fn commands(text: &str) -> Vec<Command> {
     let (mut found, mut command, mut word) = (Vec::new(), Command::default(), String::new());
     let mut depth = 0_usize;
@@ -138,7 +138,7 @@ pub fn commands(text: &str) -> Vec<Command> {
     found
 }
 
-/// The table at which words begin: a family or none, and a name.
+/// Parses the table at the start of words: a family (ip by default), and a name. None if there is no name.
 pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> Option<Table> {
     let family = words.next_if(|word| FAMILIES.contains(word));
     Some(Table {
@@ -147,7 +147,7 @@ pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> O
     })
 }
 
-/// The table that a command is about. None if it is about none.
+/// Returns the table of a command; None if it concerns no table.
 fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     let mut words = command.words.iter().map(String::as_str).peekable();
     let refuse = |cause: &str, cure: &str| {
@@ -196,7 +196,7 @@ fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     })
 }
 
-/// Makes a policy of a text. file: where it came from.
+/// Parses a policy's text. file: its source.
 pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
     let mut tables = Vec::new();
     for command in commands(&text.text) {

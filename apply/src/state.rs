@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The content of `state.json`.
+//! Content of `state.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::nft;
 use crate::queue_rules::QueueRules;
 use crate::source::Table;
 
-/// Generations that the history keeps.
+/// Number of generations in the history.
 pub const HISTORY_MAX: usize = 10;
 
-/// How a generation ended up.
+/// Outcome of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -22,51 +22,51 @@ pub enum Outcome {
     Unapplied,
 }
 
-/// One application of a policy.
+/// Application of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
     pub number: u64,
     pub outcome: Outcome,
     /// User who applied it, e.g. "anna (sudo)".
     pub by: String,
-    /// When it was applied (ms since 1970).
+    /// Time of its application (ms since 1970).
     pub applied_ms: u64,
-    /// When the outcome was set (ms since 1970).
+    /// Time at which the outcome was set (ms since 1970).
     pub settled_ms: Option<u64>,
-    /// The absolute path of the policy, for people and for the boot.
+    /// Absolute path of the policy, for messages and for the boot.
     pub file: String,
     /// SHA-256 of the policy's text with its includes, in hexadecimal.
     pub digest: String,
-    /// The tables of the policy.
+    /// Tables of the policy.
     pub tables: Vec<Table>,
     /// Data for its names.
     #[serde(default)]
     pub naming: Option<Naming>,
-    /// Why it was reverted.
+    /// Reason of the revert.
     pub why: Option<String>,
 }
 
-/// The generation that waits for its confirmation.
+/// Generation that waits for its confirmation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     pub number: u64,
-    /// The boot in which the deadline holds; in any other it has passed.
+    /// Boot in which the deadline is valid; in any other boot it has passed.
     pub boot_id: String,
-    /// In milliseconds since that boot.
+    /// Deadline in milliseconds since that boot.
     pub deadline_ms: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// The number of the generation that was confirmed last, unless it was unapplied.
+    /// Number of the last confirmed generation, unless it was unapplied.
     pub applied: Option<u64>,
     pub pending: Option<Pending>,
-    /// The latest HISTORY_MAX generations, oldest first.
+    /// Latest generations, at most HISTORY_MAX, oldest first.
     pub generations: Vec<Generation>,
-    /// Rules of iptables that lead to the firewall's queues.
+    /// iptables rules that lead to the firewall's queues.
     #[serde(default)]
     pub rules: QueueRules,
-    /// The classes that marks of connections may have.
+    /// Classes that marks of connections may have.
     #[serde(default)]
     pub marks: Option<Marks>,
 }
@@ -80,7 +80,7 @@ impl State {
         self.generation(self.applied?)
     }
 
-    /// The tables that generations have in the kernel.
+    /// Returns the tables that generations have in the kernel.
     pub fn tables(&self) -> Vec<Table> {
         let applied = self.applied().map(|one| one.tables.clone());
         let mut tables = applied.unwrap_or_default();
@@ -93,12 +93,12 @@ impl State {
         tables
     }
 
-    /// The generation that waits for its confirmation.
+    /// Returns the generation that waits for its confirmation, if any.
     pub fn waiting(&self) -> Option<&Generation> {
         self.generation(self.pending.as_ref()?.number)
     }
 
-    /// The latest generation with this text, if it was reverted.
+    /// Returns the latest generation with this text, if it was reverted.
     pub fn reverted(&self, digest: &str) -> Option<&Generation> {
         let mut latest_first = self.generations.iter().rev();
         let latest = latest_first.find(|one| one.digest == digest)?;
@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    /// Adds a generation. Returns the numbers that leave the history: the oldest ones, never the applied one.
+    /// Adds a generation. Returns the numbers removed from the history: the oldest ones, never the applied one.
     pub fn add(&mut self, generation: Generation) -> Vec<u64> {
         self.generations.push(generation);
         let mut gone = Vec::new();

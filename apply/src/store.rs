@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The state folder: `state.json`, the lock, and a folder for each generation. Root's alone, by default /var/lib/twinwall/apply.
+//! The state folder: `state.json`, the lock, and a folder for each generation. Only root can read it; by default
+//! /var/lib/twinwall/apply.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -19,20 +20,22 @@ use crate::state::State;
 
 /// Default folder of the state.
 pub const FOLDER: &str = "/var/lib/twinwall/apply";
-/// The texts of a generation.
+/// File names of a generation's texts.
 pub const POLICY: &str = "policy.nft";
 pub const KERNEL: &str = "kernel.nft";
 pub const UNDO: &str = "undo.nft";
 pub const REMOVAL: &str = "removal.nft";
-/// The latest transaction that kept base chains.
+/// Latest transaction that kept base chains.
 pub const SWAP: &str = "swap.nft";
-/// The firewall's policy of a generation with names.
+/// Latest transaction with addresses that sets had learned.
+pub const KEPT: &str = "kept.nft";
+/// The firewall's policy, in a generation with names.
 pub const NAMES: &str = "names.nft";
 
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Modes of files: of root alone, and for a firewall's user to read.
+/// File modes: for root alone; readable by a firewall's user.
 const PRIVATE: u32 = 0o600;
 const READABLE: u32 = 0o644;
 
@@ -40,7 +43,7 @@ const READABLE: u32 = 0o644;
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     pub folder: &'a Path,
-    /// The options by which another fwctl finds both.
+    /// Options by which another fwctl finds both.
     pub places: &'a [&'a OsStr],
     pub firewall: &'a dyn Firewall,
 }
@@ -52,7 +55,7 @@ pub struct Store<'a> {
     lock: Lock,
 }
 
-/// Makes the folder if it is not there. Fails if anybody but its user can change it. Others may pass through it: a firewall's
+/// Creates the folder if it does not exist. Fails if another user can change it. All users may enter it: a firewall's
 /// user reads lists there.
 fn prepare(folder: &Path) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o711).create(folder);
@@ -68,7 +71,7 @@ fn prepare(folder: &Path) -> Result<()> {
     )))
 }
 
-/// Writes a file so that after a power cut it has its old content or its new one.
+/// Writes a file atomically: after a power cut it has its old or its new content.
 fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let part = path.with_extension("part");
     let write = || {
@@ -83,7 +86,7 @@ fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     write().map_err(at(path))
 }
 
-/// Reads the state of a folder. None if nothing was ever applied.
+/// Reads the state of a folder. None if no policy was ever applied.
 pub fn read(folder: &Path) -> Result<Option<State>> {
     let path = folder.join(STATE);
     let text = match fs::read_to_string(&path) {
@@ -99,7 +102,7 @@ pub fn read(folder: &Path) -> Result<Option<State>> {
     })
 }
 
-/// The policy of a generation, as it was applied.
+/// Returns the policy of a generation, as it was applied.
 pub fn source(folder: &Path, number: u64) -> Result<Source> {
     let state = read(folder)?.unwrap_or_default();
     let Some(generation) = state.generation(number) else {
@@ -113,7 +116,7 @@ pub fn source(folder: &Path, number: u64) -> Result<Source> {
     source::parse(PathBuf::from(&generation.file), text)
 }
 
-/// The path of the lock in a state folder.
+/// Returns the path of the lock in a state folder.
 pub fn lock_path(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }
@@ -129,12 +132,12 @@ impl<'a> Store<'a> {
         })
     }
 
-    /// Opens a state folder when no other operation runs.
+    /// Opens a state folder; waits for the end of a running operation.
     pub fn open(host: Host<'a>) -> Result<Store<'a>> {
         Store::with(host, lock::wait)
     }
 
-    /// Opens a state folder, and ends the operation that runs.
+    /// Opens a state folder; kills a running operation.
     pub fn seize(host: Host<'a>) -> Result<Store<'a>> {
         Store::with(host, lock::seize)
     }
@@ -151,7 +154,7 @@ impl<'a> Store<'a> {
         self.host.firewall
     }
 
-    /// The lock for a program that is started: it is held until all that have it have closed it.
+    /// Returns a descriptor of the lock for a started program. The lock is held until all descriptors are closed.
     pub fn share_lock(&self) -> Result<File> {
         self.lock.share()
     }
@@ -174,7 +177,7 @@ impl<'a> Store<'a> {
         replace(&place.join(name), text.as_bytes(), PRIVATE)
     }
 
-    /// Writes lists that are not there yet.
+    /// Writes lists that don't exist yet.
     pub fn write_lists(&self, lists: &[List]) -> Result<()> {
         let place = self.folder().join(lists::FOLDER);
         if !lists.is_empty() {
@@ -196,7 +199,7 @@ impl<'a> Store<'a> {
         fs::read_to_string(&path).map_err(at(&path))
     }
 
-    /// Loads a text into the kernel. The lock is held until nft has ended, whatever ends this process.
+    /// Loads a text into the kernel. The lock is held until nft has ended, even if this process is killed.
     pub fn load(&self, number: u64, name: &str) -> Result<()> {
         self.lock.set_inherited(true)?;
         let loaded = nft::load(&self.place(number).join(name));
@@ -204,7 +207,7 @@ impl<'a> Store<'a> {
         loaded
     }
 
-    /// Removes the texts of generations that have left the history, and lists that no generation reads.
+    /// Removes the texts of generations that are no longer in the history, and lists that no generation reads.
     pub fn remove(&self, numbers: &[u64]) {
         for number in numbers {
             let _ = fs::remove_dir_all(self.place(*number));

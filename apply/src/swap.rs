@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Transactions that replace tables and keep their base chains. When a base chain goes, the kernel drops all packets that wait in
-//! queues of the namespace (nf_queue_nf_hook_drop). So a chain that both rule sets have is emptied and filled anew. The kernel
-//! refuses a chain of another type, hook or priority; then, and wherever a chain has to go, the tables are removed whole.
+//! Transactions that replace tables and keep their base chains. When a base chain is removed, the kernel drops all
+//! packets that wait in queues of the namespace (nf_queue_nf_hook_drop). So a chain of both rule sets is emptied and
+//! filled again. The kernel refuses a changed type, hook or priority; in that case, and if a chain must be removed, the
+//! tables are removed whole.
 
 use std::collections::HashMap;
 
 use crate::failure::Result;
 use crate::nft;
 use crate::outline::{outlines, Chain, Outline};
+use crate::present::Present;
 use crate::source::{commands, named_table, Table};
 use crate::store::{Store, SWAP};
 
 /// Transaction that keeps base chains.
 struct Swap {
     text: String,
-    /// Whether it makes new base chains beside them.
+    /// True if it adds new base chains.
     adds: bool,
 }
 
 /// Commands of a text that remove whole tables.
 #[derive(Default)]
 struct Removals {
-    /// Bytes at which these commands begin: `add table X` before `delete table X`, and the latter.
+    /// Byte offsets of these commands: `add table X` before `delete table X`, and the latter.
     places: Vec<usize>,
-    /// Each once.
+    /// The removed tables, each once.
     tables: Vec<Table>,
 }
 
-/// Finds the commands that remove tables. None if one removes what the text has declared before.
+/// Finds the commands that remove tables. None if one removes a table that the text has filled before.
 fn removals(text: &str) -> Option<Removals> {
     let mut found = Removals::default();
     let (mut empty, mut filled): (Vec<(Table, usize)>, Vec<Table>) = (Vec::new(), Vec::new());
@@ -60,7 +62,8 @@ fn removals(text: &str) -> Option<Removals> {
     Some(found)
 }
 
-/// Whether the base chains of a rule set keep their order within each hook if some of them are there before.
+/// Returns true if the base chains of a rule set keep their order within each hook when the present chains already
+/// exist.
 fn keeps_order(present: &[Outline], wanted: &[Outline]) -> bool {
     let by_hook = |all: &[Outline]| {
         let mut hooks: HashMap<String, Vec<(Table, String)>> = HashMap::new();
@@ -80,14 +83,15 @@ fn keeps_order(present: &[Outline], wanted: &[Outline]) -> bool {
     })
 }
 
-/// Commands that empty a table and leave the chains that are wanted again.
+/// Returns commands that empty a table, except the base chains that the new text declares again. None if that is
+/// impossible.
 fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
     let table = &present.table;
     if present.is_fixed || wanted.is_fixed {
         return None;
     }
     let mut lines = vec![format!("flush table {table}")];
-    // Elements of maps jump to chains.
+    // Elements of maps refer to chains.
     let objects = present.objects.iter();
     lines.extend(objects.filter_map(|object| {
         let (kind, name) = object.rsplit_once(' ')?;
@@ -110,8 +114,8 @@ fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Makes of a transaction that removes tables first one that keeps their base chains. None if it can't.
-/// - present: the tables as the kernel holds them.
+/// Changes a transaction that first removes tables to one that keeps their base chains. None if that is impossible.
+/// - present: the tables in the kernel.
 fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap> {
     let wanted = outlines(text);
     if !present.iter().any(|one| one.base_chains().next().is_some())
@@ -140,7 +144,7 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     };
     let mut places = removals.places.clone();
     places.sort_unstable();
-    // On one line, so that the numbers of lines in nft's messages stay.
+    // In one line, so that line numbers in nft's messages don't change.
     let mut rest = text.to_owned();
     for at in places.iter().rev() {
         let end = rest[*at..]
@@ -154,27 +158,18 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     })
 }
 
-/// Reads what the kernel holds of a transaction's tables, and makes one that keeps base chains. None if it can't.
-fn plan(text: &str) -> Result<Option<Swap>> {
-    let Some(removals) = removals(text) else {
-        return Ok(None);
-    };
-    let mut present = Vec::new();
-    let tables = nft::tables()?;
-    for table in tables
-        .iter()
-        .filter(|table| removals.tables.contains(table))
-    {
-        present.extend(outlines(&nft::outline(table)?.unwrap_or_default()));
-    }
-    Ok(keeping(text, &removals, &present))
+/// Makes a transaction that keeps base chains. None if that is impossible.
+/// - present: the tables that the transaction removes, if they are there.
+fn plan(text: &str, present: &Present) -> Option<Swap> {
+    let removals = removals(text)?;
+    keeping(text, &removals, &present.outlines(&removals.tables))
 }
 
-/// Asks nft and the kernel whether a transaction could be loaded. The kernel makes and removes base chains for that, so one that
-/// has new ones is asked for in a network namespace of its own first.
+/// Checks with nft and the kernel that a transaction can be loaded. For this check the kernel creates and removes base
+/// chains, so a transaction with new ones is first checked in a new network namespace.
 /// - file: its name in messages.
-pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
-    let swap = plan(text)?.filter(|swap| !swap.adds);
+pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()> {
+    let swap = plan(text, present).filter(|swap| !swap.adds);
     let is_taken = swap.is_some_and(|swap| nft::check(&swap.text, file, cure).is_ok());
     match is_taken || nft::is_taken_elsewhere(text)? {
         true => Ok(()),
@@ -183,14 +178,22 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
 }
 
 /// Loads a transaction of a generation.
-pub fn load(store: &Store, number: u64, name: &str) -> Result<()> {
-    if let Some(swap) = plan(&store.text(number, name)?)? {
+/// - present: as for [`check`]. If another program has changed one of these tables since, the transaction is loaded as it is.
+pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result<()> {
+    if let Some(swap) = plan(&store.text(number, name)?, present) {
         store.write(number, SWAP, &swap.text)?;
         if store.load(number, SWAP).is_ok() {
             return Ok(());
         }
     }
     store.load(number, name)
+}
+
+/// Reads the kernel's tables that a transaction of a generation removes.
+pub fn present(store: &Store, number: u64, name: &str) -> Result<Present> {
+    let removed = removals(&store.text(number, name)?);
+    let tables = removed.map_or(Vec::new(), |removed| removed.tables);
+    Present::outline(&tables)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Starts what undoes a generation at its deadline, outside of fwctl, its shell and the firewall: a timer of systemd, or an
-//! orphan process where systemd doesn't run or this is another network namespace than its.
+//! Starts the process that reverts a generation at its deadline, independent of fwctl, its shell and the firewall: a
+//! systemd timer, or an orphan process if systemd doesn't run in this network namespace.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 use crate::failure::{system, Result};
 use crate::guard::ARMED;
 
-/// The name of systemd's timer and of the service that it starts.
+/// Name of systemd's timer and of the service that it starts.
 const UNIT: &str = "twinwall-revert";
-/// The folder that exists if systemd runs (sd_booted(3)).
+/// Folder that exists if systemd runs (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// Whether systemd's services run in this network namespace.
+/// Returns true if systemd's services run in this network namespace.
 pub fn has_systemd() -> bool {
     let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
     Path::new(SYSTEMD).is_dir() && network("1").is_some() && network("1") == network("self")
@@ -30,7 +30,7 @@ fn systemctl(arguments: &[&str]) {
         .status();
 }
 
-/// Arms a timer of systemd.
+/// Starts a systemd timer.
 fn arm_unit(program: &Path, places: &[&OsStr], seconds: u32) -> Result<()> {
     systemctl(&["reset-failed", &format!("{UNIT}.service")]);
     let output = Command::new("systemd-run")
@@ -56,7 +56,7 @@ fn arm_unit(program: &Path, places: &[&OsStr], seconds: u32) -> Result<()> {
     }
 }
 
-/// Starts an orphan process that waits for the deadline. Returns when it waits.
+/// Starts an orphan process that waits for the deadline. Returns when the process is ready.
 fn arm_process(program: &Path, places: &[&OsStr]) -> Result<()> {
     let fail = |text: String| {
         system(format_args!(
@@ -82,9 +82,9 @@ fn arm_process(program: &Path, places: &[&OsStr]) -> Result<()> {
     }
 }
 
-/// Arms the way back from the pending generation.
+/// Schedules the revert of the pending generation.
 /// - places: the options by which fwctl finds its state and the firewall.
-/// - seconds: until the deadline, which the state holds too.
+/// - seconds: until the deadline, which is also in the state.
 pub fn arm(places: &[&OsStr], seconds: u32) -> Result<()> {
     let program = std::env::current_exe();
     let program =

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Transactions that replace tables, and the way back from a generation.
+//! Transactions that replace tables, and the revert of a generation.
 
 use crate::failure::{policy, Result};
 use crate::firewall::Naming;
 use crate::source::Table;
 use crate::state::Outcome;
 use crate::store::{Host, Store, NAMES, REMOVAL, UNDO};
-use crate::{clock, marks, nft, queue_rules, swap};
+use crate::{clock, learned, marks, nft, queue_rules, swap};
 
-/// The text that removes tables, whether they are there or not: nft before 1.0.7 knows no `destroy`.
+/// Returns nft commands that remove tables, present or not: nft before 1.0.7 does not support `destroy`.
 pub fn removal(tables: &[Table]) -> String {
     let lines = tables
         .iter()
@@ -16,16 +16,7 @@ pub fn removal(tables: &[Table]) -> String {
     lines.collect()
 }
 
-/// The text that brings tables back as they are now, in their order.
-pub fn restoral(tables: &[Table]) -> Result<String> {
-    let mut text = removal(tables);
-    for table in nft::tables()?.iter().filter(|table| tables.contains(table)) {
-        text.push_str(&nft::list(table)?.unwrap_or_default());
-    }
-    Ok(text)
-}
-
-/// Has the firewall run as a generation needs it.
+/// Starts the firewall for a generation, or changes its policy and options to that generation's.
 pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
     let names = store.text(number, NAMES)?;
     store
@@ -33,7 +24,7 @@ pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
         .run(&naming.orders, &names, store.share_lock()?)
 }
 
-/// Brings what surrounds the kernel's rules to a generation: all but its firewall and its rules of iptables goes.
+/// Removes the firewall and iptables rules that a generation doesn't need; None needs neither.
 pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
     if kept.is_none() {
         store.firewall().stop()?;
@@ -42,7 +33,7 @@ pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
     queue_rules::keep(store, &rules.unwrap_or_default())
 }
 
-/// Brings back the firewall that the applied generation needs, before the kernel asks it.
+/// Starts the firewall and iptables rules of the applied generation, before the kernel sends packets to it.
 fn firewall_of_applied(store: &mut Store) -> Result<()> {
     let Some(applied) = store.state.applied().cloned() else {
         return Ok(());
@@ -54,8 +45,8 @@ fn firewall_of_applied(store: &mut Store) -> Result<()> {
     run_firewall(store, applied.number, naming)
 }
 
-/// Undoes the pending generation: the kernel holds what it held before, the firewall follows, and the state says why. Changes no
-/// rule if the kernel does not hold the generation. Returns its number; None if none is pending.
+/// Reverts the pending generation: restores the kernel's previous rules and the firewall, and writes the reason to the
+/// state. Changes no rule if the kernel does not hold the generation. Returns its number; None if none is pending.
 pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     let (Some(pending), undone) = (store.state.pending.clone(), store.state.waiting().cloned())
     else {
@@ -64,13 +55,19 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     let undone = undone.and_then(|undone| undone.naming);
     let applied = store.state.applied().cloned();
     let naming = applied.as_ref().and_then(|applied| applied.naming.clone());
-    // Whatever the firewall does, the kernel's rules go back.
+    // The kernel's rules are restored even if the firewall fails.
     let mut surroundings = match undone.is_some() || naming.is_some() {
         true => firewall_of_applied(store),
         false => Ok(()),
     };
     if nft::loaded()? == Some(pending.number) {
-        swap::load(store, pending.number, UNDO)?;
+        let sets = |naming: &Option<Naming>| {
+            let naming = naming.as_ref();
+            naming.map_or_else(Vec::new, |naming| naming.learned.clone())
+        };
+        let (before, after) = (sets(&undone), sets(&naming));
+        let present = swap::present(store, pending.number, UNDO)?;
+        learned::load(store, pending.number, UNDO, &before, &after, &present)?;
     }
     if let Some(undone) = &undone {
         let before = applied.as_ref().map(|applied| applied.number);
@@ -91,7 +88,7 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     Ok(Some(pending.number))
 }
 
-/// Removes everything that was applied. Returns the number of the generation that was applied or pending.
+/// Removes all applied rules. Returns the number of the generation that was applied or pending.
 pub fn all(host: Host) -> Result<u64> {
     let mut store = Store::open(host)?;
     let reverted = pending(&mut store, "fwctl unapply")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One thing that the command may reach, as `--allow` takes it: a name, or addresses, and perhaps a port.
+//! A destination that the command may reach, as written after `--allow`: a name, or addresses, with an optional port.
 
 use std::fmt::{self, Display};
 use std::net::IpAddr;
@@ -8,16 +8,17 @@ use std::str::FromStr;
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// Peer.
+/// Name or network of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
-    /// In lower case; `*.example.org` is every name below `example.org`.
+    /// Name in lower case; `*.example.org` is every name below `example.org`.
     Name(String),
-    /// An address, or all with the same first bits.
+    /// Network: address and prefix length.
     Net(IpAddr, u8),
 }
 
-/// Without a port: a name by TLS, QUIC and HTTP at their ports, an address by all of TCP and UDP.
+/// Allowed destination. Without a port: a name over TLS, QUIC and HTTP at their ports, an address over all of TCP and
+/// UDP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allowed {
     pub host: Host,
@@ -40,7 +41,7 @@ impl Display for Allowed {
     }
 }
 
-/// A number of bits behind a slash, or all of the address.
+/// Parses an address with an optional prefix length.
 fn net(text: &str) -> Option<Host> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse().ok()?)),
@@ -69,7 +70,7 @@ fn name(text: &str) -> Option<Host> {
     (is_name && !is_number).then(|| Host::Name(text.to_ascii_lowercase()))
 }
 
-/// The host and the port, which stands behind a colon; an address of IPv6 with a port is in brackets.
+/// Splits host and port, which follows a colon; an IPv6 address with a port is in brackets.
 fn split(text: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (host, port) = rest.split_once(']')?;
@@ -87,7 +88,7 @@ fn split(text: &str) -> Option<(&str, Option<u16>)> {
 impl FromStr for Allowed {
     type Err = String;
 
-    /// `NAME[:PORT]`, `ADDRESS[/BITS][:PORT]`; a user before an `@`, as of ssh, is passed over.
+    /// Parses `NAME[:PORT]` or `ADDRESS[/BITS][:PORT]`; a user before an `@`, as in ssh, is ignored.
     fn from_str(text: &str) -> Result<Allowed, String> {
         let rest = text.split_once('@').map_or(text, |(_, rest)| rest);
         let known = split(rest).filter(|(_, port)| *port != Some(0));

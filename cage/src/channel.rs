@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The messages between fwctl and the stage inside, over a socket that keeps their borders: JSON, and with some a
-//! descriptor. The stage's end is its stdin, so no number of a descriptor has to be agreed on.
+//! Messages between fwctl and the stage inside, over a socket that preserves message boundaries: JSON, with an optional
+//! descriptor. The stage's end is its stdin, so no descriptor number must be passed.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,13 +15,13 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a message.
+/// Maximum size of a message in bytes.
 const MESSAGE_MAX: usize = 1 << 20;
 
 /// Message from fwctl to the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// First, with the command's stdin.
+    /// The first message, with the command's stdin.
     Begin(Box<Inside>),
     /// The users of the inner user namespace are mapped.
     Mapped,
@@ -29,11 +29,11 @@ pub enum Order {
     Run,
 }
 
-/// Facts of the outside for the stage.
+/// Parameters of the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,
-    /// The private folder of the outer mount namespace, which the command does not see.
+    /// Private folder of the outer mount namespace, hidden from the command.
     pub place: PathBuf,
     /// Content of resolv.conf in the cage.
     pub resolv_conf: String,
@@ -47,27 +47,27 @@ pub struct Inside {
 /// Message from the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// It is in its user namespace; the kernel tells its process.
+    /// It is in its user namespace; the socket reports its process id.
     Unmapped,
-    /// With a pidfd of the command.
+    /// The command was started; with its pidfd.
     Started,
     /// The command was not started: exit code, text.
     Failed(u8, String),
-    /// The command's exit code.
+    /// The command ended with this exit code.
     Exited(i32),
-    /// The signal that ended it.
+    /// The command was ended by this signal.
     Signaled(i32),
 }
 
-/// A message as it came.
+/// Received message.
 pub struct Received<T> {
     pub message: T,
     pub descriptor: Option<OwnedFd>,
-    /// The process that sent it, where the socket asks for that.
+    /// Sender's process id, if the socket reports it.
     pub process: Option<i32>,
 }
 
-/// fwctl's end, which is told who sends, and the stage's.
+/// Returns fwctl's end, which receives the sender's process id, and the stage's.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (own, other) = socketpair(
         AddressFamily::UNIX,
@@ -103,7 +103,7 @@ pub fn send(
     Ok(())
 }
 
-/// The next message; None when the other end is closed.
+/// Receives the next message; None when the other end is closed.
 pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<Received<T>>> {
     let mut text = vec![0; MESSAGE_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Signals for the command. Those that the terminal sends reach it by themselves, since it is in the terminal's foreground
-//! group as fwctl is; those that somebody sends to fwctl are sent on.
+//! Signals for the command. It receives the terminal's signals directly, since it is in the same foreground process
+//! group as fwctl; signals of other processes to fwctl are forwarded.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
@@ -26,7 +26,7 @@ pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     let mut signals = SignalsInfo::<WithOrigin>::new(SIGNALS).map_err(Failure::at("signals"))?;
     thread::spawn(move || {
         for origin in signals.forever() {
-            // The terminal's come from the kernel.
+            // The kernel sends the terminal's signals.
             let is_sent = matches!(
                 origin.cause,
                 Cause::Sent(Sent::User | Sent::TKill | Sent::Queue)
@@ -39,7 +39,7 @@ pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the command a signal. One that has ended needs none.
+/// Sends the command a signal; it may have ended.
 pub fn signal(command: &OwnedFd, number: i32) {
     if let Some(signal) = Signal::from_named_raw(number) {
         let _ = pidfd_send_signal(command, signal);

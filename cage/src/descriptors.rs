@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Descriptors that the command would inherit. Pipes and files are its own business, as with env(1); a socket of the host's
-//! network, or a way into its namespace, would lead out of the cage.
+//! Descriptors that the command would inherit. Pipes and files are allowed, as with env(1); a socket of the host's
+//! network, or a descriptor of its namespace, would lead out of the cage.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -12,16 +12,16 @@ use rustix::process::{getpid, pidfd_getfd, pidfd_open, PidfdFlags, PidfdGetfdFla
 use crate::failure::Failure;
 
 const OWN: &str = "/proc/self/fd";
-/// The standard streams, which the caller of the command chose.
+/// Last of the standard streams, which the caller chose for the command.
 const STREAMS: i32 = 2;
 
-/// The family of a socket that this process has under this number.
+/// Returns the family of a socket with this descriptor number in this process.
 fn family(own: &OwnedFd, number: i32) -> Option<AddressFamily> {
     let socket = pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok()?;
     sockopt::socket_domain(socket).ok()
 }
 
-/// Fails if there is one that leads out.
+/// Fails if a descriptor leads out of the cage.
 pub fn check() -> Result<(), Failure> {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(Failure::at("pidfd_open"))?;
     for entry in fs::read_dir(OWN).map_err(Failure::at(OWN))?.flatten() {
@@ -45,7 +45,7 @@ pub fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A namespace that is bound to a file, as `ip netns` does.
+/// Returns true for a namespace that is bound to a file, as by `ip netns`.
 fn is_below_ns(target: &Path) -> bool {
     target.starts_with("/run/netns") || target.starts_with("/var/run/netns")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines of the firewall's events (docs/EVENTS.md): what was denied, and questions of DNS.
+//! Lines of the firewall's events (docs/EVENTS.md): denied packets, and DNS queries.
 
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ struct Line {
 /// Peer, with the evidence for its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer {
-    /// "tls sni", "quic sni", "http host", "dns name", or the protocol where there is no name.
+    /// "tls sni", "quic sni", "http host", "dns name", or the protocol without a name.
     pub kind: String,
     pub name: Option<String>,
     pub address: Option<IpAddr>,
@@ -115,7 +115,7 @@ fn peer(line: &Line) -> Peer {
     }
 }
 
-/// A rule's comment says more to who did not write it than its place.
+/// Returns the reason of a denial: the rule's comment, which tells users more than its place, otherwise the place.
 fn why(own: &Own) -> String {
     let place = own
         .rule
@@ -134,7 +134,7 @@ fn why(own: &Own) -> String {
 }
 
 impl Event {
-    /// None: a line about neither.
+    /// Parses a line. None for other events.
     pub fn read(line: &str) -> Option<Event> {
         let line: Line = serde_json::from_str(line).ok()?;
         let is_denied = matches!(line.twinwall.verdict.as_deref(), Some("drop" | "reject"));

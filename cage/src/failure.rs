@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why a cage could not run its command: one line, and an exit code as env(1) has it.
+//! Error that prevented the command from running: one line, and an exit code like env(1)'s.
 
 use std::fmt::Display;
 use std::io;
@@ -26,13 +26,13 @@ impl Failure {
         }
     }
 
-    /// A system call failed at this step.
+    /// Returns a function that makes the failure of a system call at this step.
     pub fn at<E: Into<io::Error>>(step: impl Display) -> impl FnOnce(E) -> Failure {
         move |error| Failure::new(format_args!("{step}: {}", words(&error.into())))
     }
 }
 
-/// The system's text for an error, without its number.
+/// Returns the system's text for an error, without its number.
 pub fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

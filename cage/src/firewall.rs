@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall inside the cage: how it is started, when it is ready, and what it says of packets and connections.
+//! The firewall inside the cage: its start, and the events and connections that it reports.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,16 +15,16 @@ use serde_json::{json, Value};
 use crate::failure::Failure;
 use crate::queue_rules::{QUEUE, SETTLED};
 
-/// Events a second: all that a command can cause.
+/// Limit of events per second, beyond what a command can cause.
 const EVENTS_RATE: &str = "1000000";
-/// How long the firewall may take to tell of connections.
+/// Time limit for the listing of connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Packets that a policy can't decide: none passes, but where the cage only looks on.
+/// Values of --fail for packets that a policy can't decide: only an observing cage accepts them.
 const CLOSED: &str = "closed";
 const LOOKING_ON: &str = "unknown=open,malformed=open,truncated=open";
 
-/// Start parameters of the firewall.
+/// Returns the firewall's arguments. looks_on: for an observing cage.
 pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
     let (queue, settled) = (QUEUE.to_string(), format!("{SETTLED:#x}"));
     let words = [
@@ -47,14 +47,14 @@ pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
     arguments
 }
 
-/// A firewall that was started. Its lines come on stdout.
+/// Started firewall. Its lines arrive on stdout.
 pub struct Firewall {
     pub process: Child,
     pub lines: BufReader<ChildStdout>,
 }
 
-/// Starts it in the caller's network namespace. In the outer user namespace it is root, with no capability but those that it
-/// keeps in its sandbox.
+/// Starts it in the caller's network namespace. In the outer user namespace it is root, with only the capabilities that
+/// it keeps in its sandbox.
 pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> {
     let mut command = Command::new(program);
     command
@@ -62,7 +62,7 @@ pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> 
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // Ctrl-C at the terminal is for the command alone.
+    // Only the command receives Ctrl-C of the terminal.
     command.process_group(0);
     let mut process = command.spawn().map_err(Failure::at(program.display()))?;
     let stdout = process
@@ -74,7 +74,7 @@ pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> 
 }
 
 impl Firewall {
-    /// Waits until it decides packets: it says so once its queue is bound and its sandbox holds.
+    /// Waits for its ready line, which it prints once its queue is bound and its sandbox is active.
     pub fn wait(&mut self) -> Result<(), Failure> {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line);
@@ -85,11 +85,11 @@ impl Firewall {
         }
     }
 
-    /// Why it ended instead: its own line, if it has said one.
+    /// Returns the reason why it ended: its own error line, if it printed one.
     fn why(&mut self) -> Failure {
         let mut said = String::new();
         if let Some(stderr) = &mut self.process.stderr {
-            let _ = stderr.read_to_string(&mut said); // what it said so far is what there is
+            let _ = stderr.read_to_string(&mut said); // the output so far is enough
         }
         let status = self.process.wait();
         let own = said.lines().find_map(|line| line.strip_prefix("error: "));
@@ -102,7 +102,7 @@ impl Firewall {
         }
     }
 
-    /// Passes on what it says on stderr from now on.
+    /// Forwards its stderr from now on.
     pub fn pass_on(&mut self) {
         if let Some(mut stderr) = self.process.stderr.take() {
             thread::spawn(move || io::copy(&mut stderr, &mut io::stderr()));
@@ -110,7 +110,7 @@ impl Firewall {
     }
 }
 
-/// A connection as the control socket lists it.
+/// Connection as listed by the control socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct Connection {
     pub protocol: String,
@@ -129,8 +129,8 @@ struct Page {
     next: Option<u64>,
 }
 
-/// The connections that the firewall follows now, and those that ended in the last two minutes. A policy that reads no names
-/// has none.
+/// Returns the connections that the firewall follows, and those that ended in the last two minutes. A firewall whose
+/// policy reads no names has none.
 pub fn connections(control: &Path) -> io::Result<Vec<Connection>> {
     let mut stream = UnixStream::connect(control)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -153,7 +153,7 @@ pub fn connections(control: &Path) -> io::Result<Vec<Connection>> {
     }
 }
 
-/// The control socket in the private folder.
+/// Returns the path of the control socket in the private folder.
 pub fn control(place: &Path) -> PathBuf {
     place.join("control")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names that /etc/hosts knows: a program finds their addresses without asking DNS, so no set learns them.
+//! Names in /etc/hosts: a program finds their addresses without DNS, so no set learns them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ fn addresses_in(text: &str, names: &BTreeSet<String>) -> BTreeSet<IpAddr> {
     found
 }
 
-/// The addresses that the file has for these names, which may begin with `*.`.
+/// Returns the file's addresses for these names, which may begin with `*.`.
 pub fn addresses(names: &BTreeSet<String>) -> BTreeSet<IpAddr> {
     addresses_in(&fs::read_to_string(FILE).unwrap_or_default(), names)
 }

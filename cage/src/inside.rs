@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The stages in the outer pid namespace: its init, and the one that makes the inner namespaces, becomes their init and runs
-//! the command.
+//! The stages in the outer pid namespace: its init, and the stage that makes the inner namespaces, becomes their init
+//! and runs the command.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -31,30 +31,30 @@ fn channel() -> Result<OwnedFd, Failure> {
         .map_err(Failure::at("the channel of a stage"))
 }
 
-/// The init of the outer pid namespace: lives as long as fwctl, which has the other end of the channel. With it every
-/// process of the cage ends, however fwctl has ended.
+/// Runs the init of the outer pid namespace, which ends with fwctl, at the other end of the channel. Then all processes
+/// of the cage end, even if fwctl was killed.
 pub fn hold(command: Vec<OsString>) -> Result<Infallible, Failure> {
     let channel = channel()?;
     let other_end = channel.try_clone().map_err(Failure::at("a stage"))?;
     thread::spawn(move || {
-        // No event is asked for: what comes is the end.
+        // Without requested events, poll reports only a hangup.
         let mut polled = [PollFd::new(&other_end, PollFlags::empty())];
         while poll(&mut polled, None).is_err() {}
         std::process::exit(1);
     });
-    // A thread that has done this starts no others.
+    // A thread that has called this can't start other threads.
     unshare(CloneFlags::CLONE_NEWPID).map_err(refused::namespaces)?;
     let mut inside = stage::command(stage::INSIDE, ["--"]).map_err(Failure::at("a stage"))?;
     inside.args(command).stdin(Stdio::from(channel));
     let mut inside = inside.spawn().map_err(Failure::at("a stage"))?;
-    let _ = inside.wait(); // how the command ended is what it says itself
-                           // The firewall still has to tell of it.
+    let _ = inside.wait(); // the stage itself reports the command's end
+                           // The firewall still has to report its last events.
     loop {
         thread::park();
     }
 }
 
-/// A mount that hides a path. What has gone meanwhile needs none.
+/// Covers a path by a mount. The path may no longer exist.
 fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
     match mount(
         Some(source),
@@ -68,7 +68,7 @@ fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The resolver's address in place of the host's. The file lies in a folder of memory that nobody sees afterwards.
+/// Replaces the host's resolver by the cage's. The file is in a tmpfs that is unmounted afterwards.
 fn give_resolver(inside: &Inside) -> Result<(), Failure> {
     let target = fs::canonicalize(RESOLV_CONF).map_err(|error| {
         Failure::new(format_args!(
@@ -85,14 +85,14 @@ fn give_resolver(inside: &Inside) -> Result<(), Failure> {
     umount2(&inside.place, MntFlags::MNT_DETACH).map_err(Failure::at("unmounting"))
 }
 
-/// A /proc of the inner pid namespace. Where the kernel grants none (in a container whose own /proc is covered in part), the
-/// old one stays, whose processes the command can neither signal nor look into.
+/// Mounts a /proc of the inner pid namespace. If the kernel refuses it (in a container whose own /proc is partly
+/// covered), the old one remains; the command can neither signal nor inspect its processes.
 fn give_proc() {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let _ = mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>);
 }
 
-/// The mount points at and below a folder.
+/// Returns the mount points at and below a folder.
 fn mounts_below(folder: &str) -> Result<Vec<PathBuf>, Failure> {
     let text =
         fs::read_to_string("/proc/self/mountinfo").map_err(Failure::at("/proc/self/mountinfo"))?;
@@ -108,7 +108,7 @@ fn is_out_of_reach(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Root's files of the kernel that change the machine: to be read only.
+/// Makes the kernel's files that can change the machine read-only, for root.
 fn protect_kernel() -> Result<(), Failure> {
     for path in ["/proc/sys", "/proc/sysrq-trigger"]
         .map(Path::new)
@@ -131,9 +131,10 @@ fn protect_kernel() -> Result<(), Failure> {
         .flatten()
     {
         match mount(None::<&str>, &point, None::<&str>, flags, None::<&str>) {
-            // A mount that another one covers, where no path leads: /proc/sys/fs/binfmt_misc of the host, by systemd.
+            // Mount covered by another mount, without a path to it: /proc/sys/fs/binfmt_misc of the host, by systemd.
             Err(Errno::ENOENT | Errno::EINVAL) if point.parent() != Some(Path::new("/proc")) => {}
-            // A mount below a folder of the host's root (/sys/kernel/debug/tracing), in a container: out of the command's reach.
+            // Mount below a root-only folder of the host (/sys/kernel/debug/tracing), in a container: the command can't
+            // reach it.
             Err(Errno::EACCES) if is_out_of_reach(&point) => {}
             result => result.map_err(Failure::at(format_args!(
                 "{} to be read only",
@@ -181,7 +182,7 @@ fn tell(channel: &OwnedFd, report: &Report) -> Result<(), Failure> {
     send(channel, report, None).map_err(Failure::at("the channel of a stage"))
 }
 
-/// Makes the inner namespaces, in which nothing of the outer ones is owned.
+/// Enters new inner namespaces, which own nothing of the outer ones.
 fn go_inside(channel: &OwnedFd) -> Result<OwnedFd, Failure> {
     let begin = next(channel)?;
     let (Order::Begin(inside), Some(stdin)) = (begin.message, begin.descriptor) else {
@@ -223,7 +224,7 @@ fn start(channel: &OwnedFd, command: &[OsString]) -> Result<Pid, Failure> {
     Ok(pid)
 }
 
-/// Reaps all processes in here, whose parents may have ended, until the command.
+/// Reaps all orphaned processes in this namespace until the command ends.
 fn reap(command: Pid) -> Report {
     loop {
         match wait(WaitOptions::empty()) {
@@ -240,13 +241,13 @@ fn reap(command: Pid) -> Report {
     }
 }
 
-/// The init of the inner pid namespace: what the command has left running ends with it.
+/// Runs the init of the inner pid namespace: processes that the command leaves end with it.
 pub fn inside(command: &[OsString]) -> Result<(), Failure> {
     let channel = channel()?;
     let report = match start(&channel, command) {
         Ok(pid) => reap(pid),
         Err(failure) => Report::Failed(failure.code, failure.text),
     };
-    let _ = tell(&channel, &report); // fwctl may have failed, and said why
+    let _ = tell(&channel, &report); // fwctl may have failed and reported it
     Ok(())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From what a command did to the policy that would have been enough.
+//! Derives the sufficient policy for a command from its connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, ToSocketAddrs};
@@ -15,14 +15,14 @@ use crate::{policy, safe};
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
 const DNS: u16 = 53;
-/// Names of DNS that are kept.
+/// Maximum number of DNS names.
 const NAMES_MAX: usize = 10_000;
 
-/// The names that the command asked DNS for, and their addresses as the host's resolver gives them.
+/// Names that the command queried in DNS, and their addresses from the host's resolver.
 #[derive(Debug, Default)]
 pub struct Names(BTreeMap<IpAddr, String>);
 
-/// Looks names up while the command runs, by a thread that waits for the resolver.
+/// Resolves names while the command runs, on a thread that waits for the resolver.
 pub struct Lookup {
     asked: BTreeSet<String>,
     to: Sender<String>,
@@ -45,22 +45,22 @@ impl Lookup {
         Lookup { asked, to, names }
     }
 
-    /// Notes a question. The host asks the same, since the firewall does not tell answers.
+    /// Records a query. The host resolves the name again, since the firewall does not report answers.
     pub fn ask(&mut self, name: String) {
         if self.asked.len() < NAMES_MAX && self.asked.insert(name.clone()) {
             let _ = self.to.send(name); // without the thread no name is found
         }
     }
 
-    /// Addresses found, after the last answer.
+    /// Waits for the last answer; returns the addresses.
     pub fn finish(self) -> Names {
         drop(self.to);
         self.names.join().unwrap_or_default()
     }
 }
 
-/// Host of a name that a client has shown or asked for. None: a text that would allow more than this host, such as
-/// `*.example` and `0.0.0.0/0`.
+/// Returns the host of a name that a client has shown or queried. None for a text that would allow more than this host,
+/// such as `*.example` and `0.0.0.0/0`.
 fn host(name: &str) -> Option<Host> {
     match name.parse().ok()? {
         Allowed {
@@ -71,7 +71,7 @@ fn host(name: &str) -> Option<Host> {
     }
 }
 
-/// Rule that would allow a connection to this peer. None: none needed, as for a DNS query.
+/// Returns the rule that would allow a connection to this peer. None if it needs no rule, like a DNS query.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
     if port == DNS {
@@ -91,7 +91,7 @@ fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     Some(Allowed { host, port })
 }
 
-/// The policy as text: first what it allows, each with its witnesses, then the rules.
+/// Returns the policy as text: first the allowed peers, each with the connections that needed it, then the rules.
 pub fn policy(
     reached: &BTreeMap<Peer, u64>,
     names: &Names,

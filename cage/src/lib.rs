@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The cage: runs one command that reaches what a policy allows and nothing else, without root. It is what `fwctl run` does;
-//! docs/CAGE.md says what it prevents.
+//! The cage: runs one command that can reach only what a policy allows, without root. It implements `fwctl run`;
+//! docs/CAGE.md describes what it prevents.
 //!
 //!     fwctl (the caller, in the outer user, mount and pid namespaces)
 //!      +- hold: init of the outer pid namespace; ends with fwctl, and all others with it
@@ -44,7 +44,7 @@ use failure::Failure;
 pub use print::print;
 pub use run::{run, Ended};
 
-/// Runs a stage: what the hidden command of fwctl does.
+/// Runs a stage, for the hidden command of fwctl.
 pub fn run_stage(name: &str, arguments: Vec<OsString>) -> Result<(), Failure> {
     match (name, arguments.as_slice()) {
         (stage::HOLD, _) => inside::hold(arguments).map(|never| match never {}),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The outer namespaces, which belong to the caller: a user namespace in which they are root, a mount namespace, and a pid
-//! namespace whose first process ends all others when it ends. The command gets namespaces of its own below.
+//! The outer namespaces, owned by the caller: a user namespace in which the caller is root, a mount namespace, and a
+//! pid namespace whose first process ends all others when it ends. The command gets inner namespaces.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use crate::{refused, stage};
 pub struct Caller {
     pub uid: u32,
     pub gid: u32,
-    /// Root keeps all users that there are; anybody else has only themselves.
+    /// True for root, for whom all users are mapped; other callers have only themselves.
     pub is_root: bool,
 }
 
@@ -39,8 +39,8 @@ impl Default for Caller {
     }
 }
 
-/// Every user that this namespace has, as itself. The first stands alone: a map of one line that covers all would make
-/// programs believe that they are in the first user namespace.
+/// Returns a map of every user of this namespace to itself. The first user has a separate line: with a single line for
+/// all, programs would believe that they are in the initial user namespace.
 fn same(map: &str) -> String {
     let mut lines = String::new();
     for line in map.lines() {
@@ -56,18 +56,18 @@ fn same(map: &str) -> String {
     lines
 }
 
-/// Says who is who in the user namespace of a process. `pid` as /proc has it, or "self".
+/// Writes the user and group maps of a process's user namespace. `pid`: as in /proc, or "self".
 pub fn write_maps(pid: &str, is_root: bool, uid_map: &str, gid_map: &str) -> io::Result<()> {
     let folder = Path::new("/proc").join(pid);
     if !is_root {
-        // Else the kernel takes no map of groups from an ordinary user.
+        // Otherwise the kernel refuses a group map from an ordinary user.
         fs::write(folder.join("setgroups"), "deny")?;
     }
     fs::write(folder.join("gid_map"), gid_map)?;
     fs::write(folder.join("uid_map"), uid_map)
 }
 
-/// Maps in which everybody is who they are: (users, groups).
+/// Returns maps of all ids to themselves: (users, groups).
 pub fn same_maps() -> io::Result<(String, String)> {
     let (users, groups) = (
         fs::read_to_string("/proc/self/uid_map")?,
@@ -76,17 +76,17 @@ pub fn same_maps() -> io::Result<(String, String)> {
     Ok((same(&users), same(&groups)))
 }
 
-/// Root's maps are written from outside, by a process that is started for that.
+/// Starts the process that writes root's maps from outside.
 fn start_mapper() -> io::Result<Child> {
     let mut command = stage::command(stage::MAP, [std::process::id().to_string()])?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// Work of the mapper, when its stdin says so.
+/// Runs the mapper, which writes when its stdin has a byte.
 pub fn map(pid: &str) -> Result<(), Failure> {
     let told = io::stdin().read(&mut [0]).map_err(Failure::at("mapping"))?;
     if told == 0 {
-        return Ok(()); // there is no namespace, which the caller says
+        return Ok(()); // there is no namespace; the caller reports it
     }
     let (users, groups) = same_maps().map_err(Failure::at("/proc/self/uid_map"))?;
     write_maps(pid, true, &users, &groups).map_err(Failure::at("/proc/PID/uid_map"))
@@ -102,7 +102,7 @@ fn finish_mapper(mut mapper: Child) -> io::Result<()> {
     }
 }
 
-/// Goes into the outer user and mount namespaces. The calling process must have one thread.
+/// Enters the outer user and mount namespaces. The calling process must have one thread.
 pub fn enter(caller: &Caller) -> Result<(), Failure> {
     let mapper = match caller.is_root {
         true => Some(start_mapper().map_err(Failure::at("a process for the maps of users"))?),
@@ -120,7 +120,7 @@ pub fn enter(caller: &Caller) -> Result<(), Failure> {
     };
     mapped.map_err(refused::maps)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(refused::namespaces)?;
-    // Mounts from here on are private.
+    // Later mounts are private.
     mount(
         None::<&str>,
         "/",
@@ -131,7 +131,7 @@ pub fn enter(caller: &Caller) -> Result<(), Failure> {
     .map_err(refused::namespaces)
 }
 
-/// A private folder in memory, over one that nothing needs here.
+/// Mounts a private tmpfs over an unused folder.
 pub fn mount_private(place: &Path) -> Result<(), Failure> {
     mount(
         Some("cage"),
@@ -146,7 +146,7 @@ pub fn mount_private(place: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Place of the private folder: an existing folder that contains none of these paths.
+/// Returns the place of the private folder: an existing folder that contains none of these paths.
 pub fn place(paths: &[&Path]) -> Result<&'static Path, Failure> {
     let places = ["/mnt", "/media", "/srv", "/opt", "/dev/shm"].map(Path::new);
     let is_free =
@@ -157,7 +157,7 @@ pub fn place(paths: &[&Path]) -> Result<&'static Path, Failure> {
     })
 }
 
-/// The command line of a program that runs in namespaces of the cage.
+/// Returns the command line of a program that runs in namespaces of the cage.
 pub fn describe(caller: &Caller) -> Vec<String> {
     let who = if caller.is_root {
         "all users"

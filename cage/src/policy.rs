@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policies that a cage writes: of `--allow`, and of `--learn` while it looks on.
+//! Policies that a cage writes: for `--allow`, and for `--learn` while it observes.
 //!
-//! A new connection must go to an address that DNS has given for an allowed name, and the name that the client shows in it
-//! must be allowed, too: a name alone proves nothing, since a client can show any name to any server. Once it is open, the
-//! name alone counts: a connection may last longer than its address. An accept that holds for all of a connection sets
-//! the mark that takes it out of the queue.
+//! A new connection must go to an address that DNS has returned for an allowed name, and the name that the client shows
+//! in it must be allowed, too: a name alone proves nothing, since a client can show any name to any server. For an open
+//! connection only the name counts, since a connection may last longer than its address. An accept for all packets of a
+//! connection sets the mark that takes it out of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,10 +16,11 @@ use crate::queue_rules::SETTLED;
 
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
-/// Questions of DNS about names under a wildcard, which could carry data in their labels.
+/// Limit for DNS queries of names below a wildcard, which could carry data in their labels.
 const QUESTIONS: &str = "limit rate over 100/second burst 400 packets";
 
-/// Addresses that no name may lead to: this host's, those of the link (among them the metadata of clouds), and of many hosts.
+/// Addresses that are denied for all names: this host's, link-local ones (including the metadata services of clouds),
+/// and multicast.
 const NOWHERE: [(&str, &str); 2] = [
     ("ip", "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3"),
     (
@@ -28,7 +29,7 @@ const NOWHERE: [(&str, &str); 2] = [
     ),
 ];
 
-/// Allowed names and addresses at one port; None stands for the ports of HTTP and HTTPS.
+/// Allowed names and addresses by port; None is the ports of HTTP and HTTPS.
 type Groups = BTreeMap<Option<u16>, BTreeSet<String>>;
 
 fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
@@ -39,7 +40,7 @@ fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     quoted.join(", ")
 }
 
-/// Accepts a packet, and all of its connection from when its names are final.
+/// Returns statements that accept a packet, and its connection once its names are final.
 fn accept() -> String {
     format!("meta mark set {SETTLED:#x} accept")
 }
@@ -56,7 +57,7 @@ fn family(address: &IpAddr) -> &'static str {
     }
 }
 
-/// The sets of one port: names, and the addresses that DNS gives for them.
+/// Writes the sets of a port: names, and the addresses that DNS returns for them.
 fn write_sets(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     let (suffix, names) = (suffix(port), elements(names));
     let _ = writeln!(
@@ -71,7 +72,7 @@ fn write_sets(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     }
 }
 
-/// Connections of which the client shows a name at these ports.
+/// Writes rules for connections whose client shows a name at these ports.
 fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
     let set = format!("@names_{}", suffix(port));
     if port.is_none() || port == Some(HTTPS) {
@@ -88,7 +89,7 @@ fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
     }
 }
 
-/// Connections of the group that may be opened: by address, and by name if the client has shown one in its first packet (QUIC).
+/// Writes rules for opening connections: by address, and by name if the client's first packet shows one (QUIC).
 fn write_opening(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     let (ports, way) = match port {
         None => (format!("{{ {HTTP}, {HTTPS} }}"), "goto standing"),
@@ -104,7 +105,7 @@ fn write_opening(text: &mut String, port: Option<u16>, names: &BTreeSet<String>)
         text,
         "\t\tip6 daddr @learned6_{suffix} th dport {ports} {way}"
     );
-    // /etc/hosts gives addresses without a question.
+    // Programs find addresses of /etc/hosts without a DNS query.
     for address in hosts::addresses(names) {
         let _ = writeln!(
             text,
@@ -149,7 +150,7 @@ fn write_questions(text: &mut String, groups: &Groups) {
     *text += "\t\treject comment \"question not allowed\"\n\t}\n";
 }
 
-/// Policy for `--allow`. `resolver` is the only DNS server that the command may ask.
+/// Returns the policy for `--allow`. `resolver` is the only DNS server that the command may query.
 pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     let mut groups = Groups::new();
     let mut nets = Vec::new();
@@ -201,11 +202,11 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     text + INPUT
 }
 
-/// Makes the firewall see the answers.
+/// Chain that lets the firewall see the answers.
 const INPUT: &str =
     "\tchain input {\n\t\ttype filter hook input priority filter; policy accept;\n\t}\n}\n";
 
-/// Observing policy: everything passes, names are read, and each DNS query is an event.
+/// Returns the observing policy: everything passes, names are read, and each DNS query is an event.
 pub fn of_learning() -> String {
     let accept = accept();
     let rules = format!(

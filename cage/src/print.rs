@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `fwctl run --print` shows: the namespaces, programs, rules and policy that a cage would have.
+//! Output of `fwctl run --print`: the namespaces, programs, rules and policy of a cage.
 
 use crate::failure::Failure;
 use crate::settings::Settings;

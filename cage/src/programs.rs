@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds programs: in PATH, and where the system's administrators keep theirs.
+//! Finds programs: in the system's folders, and in PATH.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// A program that belongs to the system. PATH is asked last: an ordinary user's often lacks the sbin folders.
+/// Finds a program of the system; None if it is not installed. PATH comes last: an ordinary user's often lacks the sbin
+/// folders.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = SYSTEM_FOLDERS.iter().map(PathBuf::from);
@@ -27,7 +28,8 @@ pub fn find(name: &str) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(name)).filter(|path| is_program(path)))
 }
 
-/// A firewall: beside this program, as a build leaves both, in sbin beside its bin, else among the system's programs.
+/// Finds a firewall: in this program's folder, as in a build; in sbin beside its bin; otherwise among the system's
+/// programs.
 pub fn find_beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let folder = own.parent()?;

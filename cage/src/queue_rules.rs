@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rules inside the cage's network namespace that send packets to the firewall: all but those on loopback and those of
-//! settled connections. None has `bypass`: while no firewall listens, the kernel drops what it would be asked about.
+//! Rules in the cage's network namespace that send packets to the firewall: all except those on loopback and of settled
+//! connections. None has `bypass`: without a firewall, the kernel drops these packets.
 //!
-//! A direction of a connection is settled when the policy has set its bit of `SETTLED` in the mark of a packet, which the
-//! firewall passes on only once the connection's names are final (--settled). The kernel notes that in the connection's
-//! mark. A SYN takes it back, and SYN, FIN and RST are always queued, so that the firewall sees connections begin and end.
+//! A direction of a connection is settled when the policy has set its bit of `SETTLED` in the mark of a packet, which
+//! the firewall applies only once the connection's names are final (--settled). The kernel stores it in the
+//! connection's mark. A SYN clears it, and SYN, FIN and RST are always queued, so that the firewall sees the start and
+//! end of connections.
 //!
-//! Connection tracking tells the firewall by bits of the mark, since some kernels give it no attribute; the bits are those
-//! of rules/queue/conntrack-host.iptables. Neighbour discovery of IPv6 stays with the kernel: its messages end at the
-//! uplink, and only who has CAP_NET_RAW could write others.
+//! Connection tracking passes its state to the firewall in bits of the mark, since some kernels have no attribute for
+//! it; the bits are those of rules/queue/conntrack-host.iptables. The kernel alone handles IPv6 neighbour discovery:
+//! its messages end at the uplink, and only processes with CAP_NET_RAW could send others.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::programs;
 
 pub const QUEUE: u16 = 0;
-/// The bits of marks that say that what the command sends on a connection, and what comes to it, needs no firewall any more.
+/// Bits of marks: the command's packets, and the peer's, need no firewall any more on this connection.
 pub const SETTLED_OUT: u32 = 0x8000_0000;
 pub const SETTLED_IN: u32 = 0x2000_0000;
 pub const SETTLED: u32 = SETTLED_OUT | SETTLED_IN;
@@ -32,10 +33,10 @@ const STATES: [(&str, &str); 5] = [
     ("untracked", "0x40000000"),
 ];
 const STATE_BITS: u32 = 0x4f00_0000;
-/// Router solicitation, neighbour solicitation and advertisement, reports of multicast groups.
+/// ICMPv6 types: router solicitation, neighbour solicitation and advertisement, multicast reports.
 const NEIGHBOURS: [u8; 5] = [133, 135, 136, 131, 143];
 
-/// For `nft -f -`.
+/// Returns the rules for `nft -f -`.
 pub fn for_nft() -> String {
     let mut chains = String::new();
     let types = NEIGHBOURS.map(|number| number.to_string()).join(", ");
@@ -68,7 +69,7 @@ pub fn for_nft() -> String {
     format!("table inet cage {{\n{chains}}}\n")
 }
 
-/// For `iptables-restore`, or `ip6tables-restore` with `is_ipv6`.
+/// Returns the rules for `iptables-restore`, or for `ip6tables-restore` with `is_ipv6`.
 pub fn for_iptables(is_ipv6: bool) -> String {
     let (mut queued, mut settled) = (String::new(), String::new());
     let bits = STATE_BITS | SETTLED;
@@ -103,7 +104,7 @@ pub fn for_iptables(is_ipv6: bool) -> String {
 
 fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Output> {
     let mut command = Command::new(program);
-    // The lock of iptables-legacy lies in a folder of root's; nobody else is in this network namespace.
+    // iptables-legacy's lock file is in a root-only folder; no other process uses this network namespace.
     command.args(arguments).env("XTABLES_LOCKFILE", "/dev/null");
     command
         .stdin(Stdio::piped())
@@ -111,13 +112,13 @@ fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Outpu
         .stderr(Stdio::piped());
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that takes nothing says why in its exit status.
+        // If the program doesn't read it, its exit status shows the reason.
         let _ = stdin.write_all(text.as_bytes());
     }
     child.wait_with_output()
 }
 
-/// Loads rules with one program. Gives its complaint if it fails.
+/// Loads rules with one program. Fails with its error output.
 fn load_with(name: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     let program = programs::find(name).ok_or_else(|| format!("{name} is not installed"))?;
     let output = feed(&program, arguments, text).map_err(|error| format!("{name}: {error}"))?;
@@ -140,7 +141,7 @@ fn load_iptables(suffix: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads the rules into the caller's network namespace: by nft if its kernel knows `queue`, else by iptables.
+/// Loads the rules into the caller's network namespace: by nft if its kernel supports `queue`, otherwise by iptables.
 pub fn load() -> Result<(), Failure> {
     let ways = [
         || load_with("nft", &["-f", "-"], &for_nft()),

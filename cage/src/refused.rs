@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why a kernel refuses namespaces to an ordinary user, and the cure: one line.
+//! Reasons why a kernel refuses namespaces to an ordinary user, and the cure: one line.
 
 use std::fs;
 use std::io;
@@ -8,13 +8,13 @@ use nix::errno::Errno;
 
 use crate::failure::{words, Failure};
 
-/// The system's settings of user namespaces. None = the system has no such setting.
+/// The system's settings for user namespaces. None: the system has no such setting.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     apparmor: Option<u64>,
     clone: Option<u64>,
     max: Option<u64>,
-    /// Whether a filter of system calls holds for this process, as in containers.
+    /// True if a system call filter applies to this process, as in containers.
     is_filtered: bool,
 }
 
@@ -71,7 +71,7 @@ pub fn user_namespace(error: Errno) -> Failure {
     fail("no user namespace", error)
 }
 
-/// AppArmor may let a user namespace be made, and give no rights in it.
+/// Returns the failure of writing maps: AppArmor may allow a user namespace without rights in it.
 pub fn maps(error: io::Error) -> Failure {
     let number = Errno::from_raw(error.raw_os_error().unwrap_or(0));
     fail("no rights in the user namespace", number)

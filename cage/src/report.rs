@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the command asked for, and what became of it: a line for each denied connection, a table at the end, a file.
+//! Report of the command's connections and their verdicts: a line for each denied connection, a table at the end, a
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::firewall::Connection;
 use crate::safe;
 
-/// Rows of the table on stderr, peers that are kept, and flows that are told apart.
+/// Maximum rows of the table on stderr; then of peers, and of distinct flows.
 const ROWS_MAX: usize = 20;
 const PEERS_MAX: usize = 100_000;
 const FLOWS_MAX: usize = 1_000_000;
@@ -25,12 +26,12 @@ pub struct Report {
     connections: BTreeSet<Connection>,
 }
 
-/// One line on stderr. Nobody may be reading there any more, which is no reason to end.
+/// Prints one line on stderr. Errors are ignored: stderr may be closed.
 pub fn tell(kind: &str, text: &str) {
     let _ = io::stderr().write_all(format!("{kind}: {}\n", safe::shown(text)).as_bytes());
 }
 
-/// Whom a connection leads to.
+/// Returns the peer of a connection.
 fn peer(connection: &Connection) -> Peer {
     let kind = match connection.shows.as_deref() {
         Some("tls") => "tls sni",
@@ -55,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Counts a denied connection once, however many of its packets are.
+    /// Counts a denied connection once, whatever its number of packets.
     pub fn deny(&mut self, peer: Peer, why: String, flow: Option<u64>) {
         if let Some(flow) = flow {
             if self.flows.len() >= FLOWS_MAX || !self.flows.insert(flow) {
@@ -70,7 +71,7 @@ impl Report {
         }
     }
 
-    /// Adds connections that the firewall follows. Those that were listed before count once.
+    /// Adds connections that the firewall follows; those listed before count once.
     pub fn follow(&mut self, connections: Vec<Connection>) {
         let known = connections
             .into_iter()
@@ -79,7 +80,7 @@ impl Report {
             .extend(known.take(PEERS_MAX.saturating_sub(self.connections.len())));
     }
 
-    /// Whom the command reached, and by how many connections.
+    /// Returns the reached peers, with their numbers of connections.
     pub fn allowed(&self) -> BTreeMap<Peer, u64> {
         let mut allowed = BTreeMap::new();
         for connection in &self.connections {
@@ -91,7 +92,7 @@ impl Report {
         allowed
     }
 
-    /// A short table of what was denied; empty if nothing was.
+    /// Returns a short table of denied peers; empty without any.
     pub fn table(&self) -> String {
         let mut rows: Vec<(&(Peer, String), &u64)> = self.denied.iter().collect();
         rows.sort_by(|one, other| other.1.cmp(one.1));

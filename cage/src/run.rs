@@ -24,17 +24,17 @@ use crate::report::{tell, Report};
 use crate::settings::{Settings, Source};
 use crate::start::{build, Cage, Plan};
 
-/// How often the firewall is asked for connections: it knows those that have ended for two minutes.
+/// Interval of connection listings; the firewall lists ended connections for two minutes.
 const LOOK: Duration = Duration::from_secs(30);
-/// How long the firewall may take to end.
+/// Time limit for the firewall's end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// PF_EXITING (include/linux/sched.h).
 const EXITING: u32 = 4;
-/// The programs without which a cage has no network, as its messages call them.
+/// Programs without which a cage has no network, as named in its messages.
 const FIREWALL: &str = "the firewall";
 const UPLINK: &str = "the uplink";
 
-/// How the command ended.
+/// End status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Exited(i32),
@@ -55,7 +55,7 @@ pub enum Happened {
     Signal(i32),
     Stage(Option<Received<Said>>),
     Line(String),
-    /// A program that must run has ended.
+    /// A required program has ended.
     Gone(&'static str, Option<ExitStatus>),
 }
 
@@ -96,13 +96,13 @@ fn watch_uplink(mut uplink: Child, to: Sender<Happened>) {
 struct Running<'a> {
     settings: &'a Settings,
     report: Report,
-    /// While it learns.
+    /// Resolver of names, with `--learn`.
     lookup: Option<Lookup>,
     control: std::path::PathBuf,
     firewall: Pid,
     uplink: Pid,
     command: Option<OwnedFd>,
-    /// Signals that came before the command was known.
+    /// Signals received before the command was started.
     early: Vec<i32>,
     is_cut_off: bool,
 }
@@ -137,8 +137,8 @@ impl Running<'_> {
         }
     }
 
-    /// Without its firewall or its uplink a cage has no network. The interface goes with the uplink, so that what the
-    /// command tries fails at once.
+    /// Handles the end of the firewall or uplink, without which a cage has no network. It kills the uplink, which
+    /// removes the interface, so that the command's connections fail at once.
     fn cut_off(&mut self, who: &str, status: Option<ExitStatus>) {
         if self.is_cut_off {
             return;
@@ -181,7 +181,7 @@ impl Running<'_> {
         Ok(None)
     }
 
-    /// Until the command ends.
+    /// Handles events until the command ends.
     fn wait(&mut self, from: &Receiver<Happened>) -> Result<Ended, Failure> {
         let mut look = Instant::now() + LOOK;
         loop {
@@ -206,8 +206,8 @@ impl Running<'_> {
         }
     }
 
-    /// Ends the firewall, and takes what it still says. The command may have ended because its network did: what was ending
-    /// before is told of.
+    /// Ends the firewall, and handles its last lines. If the firewall or uplink was already ending, reports it: the
+    /// command may have ended for lack of network.
     fn finish(&mut self, from: &Receiver<Happened>) {
         if self.is_cut_off {
             return;
@@ -259,11 +259,11 @@ impl Running<'_> {
     }
 }
 
-/// Whether a process ends or has ended. The kernel marks one that ends before it closes its files, so one that took the
-/// network away is marked before the command can see that.
+/// Returns true if a process is ending or has ended. The kernel marks a process as ending before it closes its files,
+/// so the mark is set before the command can notice the missing network.
 fn is_ending(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name: state, five numbers, flags (proc_pid_stat(5)).
+    // After the name: state, five numbers, flags (proc_pid_stat(5)).
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let flags = rest
         .split(' ')

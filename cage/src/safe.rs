@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a command or a server chose, made safe to show: nothing in it moves a cursor, ends a line or turns text round.
+//! Escaping of text that a command or a server chose: the result can't move the cursor, end a line or change the text's
+//! direction.
 
-/// Marks that change the direction of text (Unicode Bidirectional Algorithm, section 2), and separators of lines.
+/// Returns true for characters that change the direction of text (Unicode Bidirectional Algorithm, section 2), and line
+/// separators.
 fn turns(one: char) -> bool {
     matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text with a `?` for each such character.
+/// Returns the text with `?` instead of each such character.
 pub fn shown(text: &str) -> String {
     let safe = |one: char| {
         if one.is_control() || turns(one) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Filters of system calls for the command: what namespaces of the kernel do not part.
+//! System call filters for the command, for what namespaces do not isolate:
 //!
-//! - ioctl TIOCSTI and TIOCLINUX type into the caller's terminal, whose shell is outside.
-//! - Sockets of other families than those of the network, Unix and netlink reach beyond a network namespace: AF_VSOCK leads to
-//!   the hypervisor.
-//! - io_uring opens sockets without asking a filter, so it is not there. Programs go on without, as in containers.
+//! - ioctl TIOCSTI and TIOCLINUX insert input into the caller's terminal, whose shell is outside.
+//! - Sockets of families other than network, Unix and netlink cross network namespaces: AF_VSOCK reaches the
+//!   hypervisor.
+//! - io_uring opens sockets without a filter check, so it is disabled. Programs work without it, as in containers.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -24,7 +24,7 @@ const TYPING: [u64; 2] = [0x5412, 0x541c];
 const LOAD: u16 = 0x20;
 const JUMP_NOT_LESS: u16 = 0x35;
 const RETURN: u16 = 0x06;
-/// Calls of x32 have this bit (arch/x86/include/uapi/asm/unistd.h); the filters know none of them.
+/// Calls of x32 have this bit (arch/x86/include/uapi/asm/unistd.h); the filters have none of their numbers.
 const X32_BIT: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;
@@ -37,7 +37,7 @@ fn argument(
     SeccompCondition::new(number, SeccompCmpArgLen::Dword, op, value)
 }
 
-/// A filter that answers these calls with an error and lets all others pass.
+/// Returns a filter that answers these calls with an error and allows all others.
 fn filter(
     call: i64,
     rules: Vec<SeccompRule>,
@@ -82,7 +82,7 @@ fn filters() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     Ok(filters)
 }
 
-/// The call's number is the first field of struct seccomp_data.
+/// Returns a filter against x32 calls. The call's number is the first field of struct seccomp_data.
 fn without_x32() -> BpfProgram {
     let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
     vec![
@@ -93,7 +93,7 @@ fn without_x32() -> BpfProgram {
     ]
 }
 
-/// Holds for this process and all that it starts, for good; none of them gains rights by a program's file.
+/// Applies the filters to this process and its children, permanently; no program file grants them rights.
 pub fn apply() -> Result<(), Failure> {
     let filters = filters()
         .map_err(|error| Failure::new(format_args!("the filter of system calls: {error}")))?;

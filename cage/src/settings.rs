@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the caller wants of a cage.
+//! Settings of a cage.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum Source {
     File(PathBuf),
     /// Names and addresses; everything else is denied.
     Allow(Vec<Allowed>),
-    /// Everything passes; the policy that would have been enough is written to this file.
+    /// Everything passes; the sufficient policy is written to this file.
     Learn(PathBuf),
 }
 
@@ -23,7 +23,7 @@ pub struct Settings {
     pub source: Source,
     /// The firewall's program.
     pub firewall: PathBuf,
-    /// None: pasta if it is installed, else slirp4netns.
+    /// Uplink; None: pasta if it is installed, otherwise slirp4netns.
     pub uplink: Option<UplinkKind>,
     /// Print a line for each denied connection.
     pub verbose: bool,
@@ -33,7 +33,7 @@ pub struct Settings {
     pub host_loopback: bool,
     /// Unix sockets of the host that stay reachable.
     pub host_sockets: Vec<PathBuf>,
-    /// With `Source::Allow`: let an encrypted ClientHello pass.
+    /// With `Source::Allow`: allow an encrypted ClientHello.
     pub ech: bool,
     /// The program and its arguments.
     pub command: Vec<OsString>,

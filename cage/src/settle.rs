@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy of the caller's own, whose connections leave the queue once their names are final, as those of `--allow` do.
+//! Settled connections with a caller's own policy: they leave the queue once their names are final, as with `--allow`.
 //!
-//! That is so where all later packets of a connection are decided alike: where what its rules compare stays the same over
-//! a connection, none bounds rates or sizes, and none sets marks. Then a table of the cage's own behind the policy sets
-//! the mark of each direction for what the policy accepts. Counters and logs have no reader in a cage.
+//! This is possible if all later packets of a connection have the same verdict: the compared fields are constant within
+//! a connection, and no rule limits rates or sizes, or sets marks. Then a table of the cage, after the policy, sets the
+//! mark of each direction for accepted packets. Counters and logs are not read in a cage.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use rust_firewall::policy::{
 
 use crate::queue_rules::{SETTLED_IN, SETTLED_OUT};
 
-/// The cage's own table.
+/// Name of the cage's own table.
 const TABLE: &str = "cage_settled";
 /// FIN, SYN, RST and ACK (RFC 9293, section 3.1): packets with one of the first three are always queued, and connection
-/// tracking takes no other without ACK.
+/// tracking accepts other packets only with ACK.
 const STEADY_FLAGS: u128 = 0x17;
-/// The bit of `ct state` that all packets of a settled connection have: established.
+/// Bit of `ct state` that all packets of a settled connection have: established.
 const ESTABLISHED: u128 = 2;
 
-/// Why not all later packets of a connection are decided alike: place and reason.
+/// Place and reason why later packets of a connection may have different verdicts.
 type Unsteady = String;
 
-/// Whether all of a connection's later packets have the same value in a field.
+/// Returns true if all later packets of a connection have the same value in a field.
 fn is_steady(field: Field, compared: &Match) -> bool {
     use rust_firewall::policy::Part;
     match field_facts(field).part {
@@ -48,7 +48,8 @@ fn is_steady(field: Field, compared: &Match) -> bool {
     }
 }
 
-/// Whether a match of `ct state` alone holds for a packet of a settled connection; None: another match, or another form.
+/// Returns true if a match of `ct state` alone matches packets of a settled connection; None for other matches or
+/// forms.
 fn holds(compared: &Match) -> Option<bool> {
     match (compared.key.fields.as_slice(), compared.op, &compared.right) {
         ([Field::CtState], Op::BitsAny, Right::Range(range)) => Some(range.low & ESTABLISHED != 0),
@@ -98,7 +99,7 @@ impl Walk<'_> {
             .try_for_each(|target| self.follow(target))
     }
 
-    /// One rule; gives whether packets of a settled connection can reach the next one.
+    /// Checks a rule; returns true if packets of a settled connection can reach the next one.
     fn rule(&mut self, statements: &[policy::Statement]) -> Result<bool, Unsteady> {
         let mut is_certain = true;
         for statement in statements {
@@ -155,7 +156,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether packets in a cage come to a base chain: the others' hooks have no queue.
+/// Returns true if packets in a cage reach a base chain: only the hooks input and output have queues.
 fn is_asked(chain: &Chain) -> bool {
     chain
         .base
@@ -186,8 +187,8 @@ fn check(policy: &Policy) -> Result<(), Unsteady> {
     Ok(())
 }
 
-/// The text in place of a policy, which includes it. Fails with the place and the reason if all packets must be queued; so
-/// does a policy that can't be read, of which the firewall says why.
+/// Returns a text that includes a policy and replaces it. Fails with place and reason if all packets must be queued,
+/// and if the policy can't be parsed; then the firewall prints the error.
 pub fn wrap(file: &Path) -> Result<String, Unsteady> {
     let name = file.to_string_lossy();
     if name.contains(['"', '\\']) || name.chars().any(char::is_control) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Unix sockets of the host's services. A service that does something for whoever connects (a session bus, a container
-//! engine, a resolver) would do it outside the cage, so the command finds nothing behind them.
+//! Unix sockets of the host's services. A service that acts for its clients (a session bus, a container engine, a
+//! resolver) would act outside the cage, so these sockets are covered.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,14 +9,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Sockets that processes of this network namespace have bound; others' are found by looking.
+/// Sockets bound by processes of this network namespace; the file system is searched for others.
 const BOUND: &str = "/proc/net/unix";
-/// Folders in which services keep their sockets, and how deep to look.
+/// Folders in which services create sockets, and the depth of the search.
 const FOLDERS: [(&str, usize); 4] = [("/run", 4), ("/var/run", 4), ("/tmp", 2), ("/var/lib", 2)];
-/// Entries that are looked at.
+/// Maximum number of visited entries.
 const ENTRIES_MAX: usize = 20_000;
 
-/// The path of a line: the eighth word and what follows.
+/// Returns the path of a line: the rest from the eighth word on.
 fn path_of(line: &[u8]) -> Option<PathBuf> {
     let mut rest = line;
     for _ in 0..7 {
@@ -50,12 +50,12 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
 }
 
-/// Whether a path is one of these, or lies below one.
+/// Returns true if a path is one of these, or is below one.
 fn is_left(path: &Path, left: &[PathBuf]) -> bool {
     left.iter().any(|one| path.starts_with(one))
 }
 
-/// All sockets to cover, but for those that are left open.
+/// Returns all sockets to cover, except those left open.
 pub fn covered(left_open: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let bound = fs::read(BOUND).unwrap_or_default();
@@ -71,8 +71,8 @@ pub fn covered(left_open: &[PathBuf]) -> Vec<PathBuf> {
     sockets.into_iter().collect()
 }
 
-/// Folders that are the caller's own for sockets, in which new ones appear at any time: covered whole, unless one in there
-/// is left open.
+/// Returns the caller's own socket folders, in which new sockets may appear at any time. They are covered whole, unless
+/// they contain a socket left open.
 pub fn emptied(uid: u32, left_open: &[PathBuf]) -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from(format!("/run/user/{uid}"))];
     if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a cage is built, up to the order to run the command.
+//! Construction of a cage, up to the order to run the command.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ use crate::{policy, queue_rules, refused, settle, sockets, stage};
 /// Number of probes for a duplicate of an IPv6 address, for interfaces made later (kernel: ip-sysctl, accept_dad).
 const DUPLICATE_PROBES: &str = "/proc/sys/net/ipv6/conf/default/accept_dad";
 
-/// A cage whose firewall and uplink are ready, and whose command waits for its order.
+/// Cage whose firewall and uplink are ready, and whose command waits for its order.
 pub struct Cage {
     pub channel: OwnedFd,
     pub hold: Child,
@@ -33,16 +33,16 @@ pub struct Cage {
     pub control: PathBuf,
 }
 
-/// Facts known before any process is started.
+/// Parameters known before any process is started.
 pub struct Plan {
     pub caller: Caller,
     pub uplink: Uplink,
     pub resolver: IpAddr,
     pub place: &'static Path,
-    /// The policy that the firewall reads, and its text if the cage writes it.
+    /// Policy that the firewall reads, and its text if the cage writes it.
     pub policy: PathBuf,
     pub text: Option<String>,
-    /// Why all packets are queued, if they are.
+    /// Reason why all packets are queued; None if settled connections are not.
     pub queued: Option<String>,
 }
 
@@ -122,7 +122,7 @@ fn start_hold(command: &[OsString], channel: OwnedFd) -> Result<Child, Failure> 
     hold.spawn().map_err(Failure::at("a stage"))
 }
 
-/// Makes the network namespace and the outer pid namespace for this thread alone, whose children are in both; says so;
+/// Creates the network namespace and the outer pid namespace for this thread and its children only; reports them;
 /// starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid namespace.
 fn network(
     plan: &Plan,
@@ -131,22 +131,23 @@ fn network(
     made: &mpsc::Sender<Made>,
 ) -> Result<Networked, Failure> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID).map_err(refused::namespaces)?;
-    // Nobody else is on the tap. Without probes its addresses don't change once the command runs: a browser gives up its
-    // requests when they do. In a container whose /proc/sys is read-only they do change, a second after the start.
+    // The tap has no other hosts. Without probes its addresses don't change while the command runs; a browser aborts
+    // its requests when they change. In a container whose /proc/sys is read-only they do change, a second after the
+    // start.
     let _ = fs::write(DUPLICATE_PROBES, "0");
     let open = |path: &str| File::open(path).map_err(Failure::at(path));
     let network = open("/proc/thread-self/ns/net")?;
     let hold = start_hold(&settings.command, channel)?;
     let processes = open(&format!("/proc/{}/ns/pid", hold.id()))?;
-    // The uplink may start now: the command does not run before the rules are there.
-    let _ = made.send(Made { network, processes }); // who waits for it has failed itself
+    // The uplink may start now, since the command does not run before the rules are loaded.
+    let _ = made.send(Made { network, processes }); // a missing receiver has failed itself
     let mut firewall = firewall::start(&settings.firewall, &plan.firewall_arguments(settings))?;
     queue_rules::load()?;
     firewall.wait()?;
     Ok(Networked { hold, firewall })
 }
 
-/// Starts the uplink, by a thread that has gone into the pid namespace and is in the host's network namespace.
+/// Starts the uplink, on a thread that has entered the pid namespace and is in the host's network namespace.
 fn uplink(plan: &Plan, settings: &Settings, made: &mpsc::Receiver<Made>) -> Result<Child, Failure> {
     let made = made
         .recv()
@@ -162,7 +163,7 @@ fn begin(plan: &Plan, settings: &Settings, channel: &OwnedFd) -> Result<(), Fail
     channel::send(channel, &order, Some(io::stdin().as_fd())).map_err(Failure::at("a stage"))
 }
 
-/// Maps the users of the inner user namespace when the stage says that it is in there.
+/// Maps the users of the inner user namespace when the stage has entered it.
 fn map_users(plan: &Plan, channel: &OwnedFd) -> Result<(), Failure> {
     let got = channel::receive::<Report>(channel).map_err(Failure::at("a stage"))?;
     let got = got.ok_or_else(|| Failure::new("a stage of the cage ended"))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The way out of the cage: a process outside its network namespace that makes connections of the host's out of the
-//! packets at a tap interface inside. It is in none of the command's namespaces, and takes no orders once it runs.
+//! The uplink of the cage: a process outside its network namespace that turns the packets at a tap interface inside
+//! into connections of the host. It is in none of the command's namespaces, and accepts no requests while it runs.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,11 +12,11 @@ use std::process::{Child, Command, Stdio};
 use crate::failure::Failure;
 use crate::programs;
 
-/// The interface inside.
+/// Name of the interface inside.
 pub const INTERFACE: &str = "uplink";
-/// Address at which pasta answers DNS queries. Link-local, so that it is nobody's.
+/// Address at which pasta answers DNS queries. Link-local, so that no other host has it.
 const PASTA_RESOLVER: &str = "169.254.53.53";
-/// The same, as slirp4netns has it.
+/// Address at which slirp4netns answers DNS queries.
 const SLIRP_RESOLVER: &str = "10.0.2.3";
 const TUN: &str = "/dev/net/tun";
 
@@ -42,7 +42,7 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// The one that is wanted, else the better of those that are installed.
+    /// Returns the wanted uplink, otherwise pasta, otherwise slirp4netns. Fails if it is not installed.
     pub fn find(wanted: Option<UplinkKind>) -> Result<Uplink, Failure> {
         let kinds = match wanted {
             Some(kind) => vec![kind],
@@ -63,7 +63,7 @@ impl Uplink {
         })
     }
 
-    /// The address at which the command finds its resolver.
+    /// Returns the address of the command's resolver.
     pub fn resolver(&self) -> IpAddr {
         let text = match self.kind {
             UplinkKind::Pasta => PASTA_RESOLVER,
@@ -72,7 +72,8 @@ impl Uplink {
         text.parse().expect("a constant is an address")
     }
 
-    /// The command line. The network namespace is the program's stdin; it writes to stdout when the interface is ready.
+    /// Returns the arguments. The network namespace is the program's stdin; it writes to stdout when the interface is
+    /// ready.
     pub fn arguments(&self, host_loopback: bool) -> Vec<String> {
         let words = match (self.kind, host_loopback) {
             (UplinkKind::Pasta, false) => "--no-map-gw --tcp-ns none --udp-ns none",
@@ -94,7 +95,7 @@ impl Uplink {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Starts it beside the cage. `network` is the cage's network namespace.
+    /// Starts the uplink. `network` is the cage's network namespace.
     pub fn start(&self, network: File, host_loopback: bool) -> Result<Running, Failure> {
         let mut command = Command::new(&self.program);
         command.args(self.arguments(host_loopback));
@@ -102,7 +103,7 @@ impl Uplink {
             .stdin(network)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Ctrl-C at the terminal is for the command alone.
+        // Only the command receives Ctrl-C of the terminal.
         command.process_group(0);
         let name = self.kind.program();
         let process = command.spawn().map_err(Failure::at(name))?;
@@ -110,7 +111,7 @@ impl Uplink {
     }
 }
 
-/// An uplink that was started.
+/// Started uplink.
 #[derive(Debug)]
 pub struct Running {
     name: &'static str,
@@ -118,7 +119,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits until the interface inside has its addresses and routes.
+    /// Waits until the interface inside has its addresses and routes. Fails if the uplink ends.
     pub fn wait(mut self) -> Result<Child, Failure> {
         let mut byte = [0];
         let stdout = self.process.stdout.as_mut();
@@ -128,11 +129,11 @@ impl Running {
         }
     }
 
-    /// Why it ended instead.
+    /// Returns the reason why the uplink ended.
     fn why(mut self) -> Failure {
         let mut said = String::new();
         if let Some(mut stderr) = self.process.stderr.take() {
-            let _ = stderr.read_to_string(&mut said); // what it said so far is what there is
+            let _ = stderr.read_to_string(&mut said); // the output so far is enough
         }
         let _ = self.process.wait();
         let tun = File::options().read(true).write(true).open(TUN);

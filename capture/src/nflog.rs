@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Packets that firewall rules log to a group (nft `log group N`, iptables `-j NFLOG`). The kernel sends each packet in a
-//! netlink message of its own (<linux/netfilter/nfnetlink_log.h>), with a sequence number and the rule's prefix.
+//! netlink message of its own (<linux/netfilter/nfnetlink_log.h>), with a sequence number and the rule's prefix. If the prefix begins
+//! like the comments of `fwctl record`, the packet's metadata is appended in their form, for `fwctl diff`.
 
 use std::cell::Cell;
+use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::look::checked;
 use crate::packet::{Origin, Packet};
+use crate::pcapng::COMMENT_MOST;
 use crate::socket::{self, Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 
@@ -28,10 +31,19 @@ const BIND: u8 = 1;
 const COPY_PACKET: u8 = 2;
 const NUMBERED: u16 = 1;
 // Attributes of a packet.
+const MARK: u16 = 2;
 const TIMESTAMP: u16 = 3;
+const INPUT: u16 = 4;
+const OUTPUT: u16 = 5;
 const PAYLOAD: u16 = 9;
 const PREFIX: u16 = 10;
+const USER: u16 = 11;
 const SEQUENCE: u16 = 12;
+const GROUP: u16 = 14;
+/// Start of comments with metadata.
+const COMMENT_BEGIN: &str = "twinwall:";
+/// Size of struct ifreq, the argument of SIOCGIFNAME (<linux/if.h>).
+const IFREQ_BYTES: usize = 40;
 /// Index of the last word of SO_MEMINFO (<linux/sock_diag.h>): messages dropped for lack of room.
 const MEMINFO_DROPS: usize = 8;
 const SO_MEMINFO: i32 = 55;
@@ -41,6 +53,8 @@ pub struct Nflog {
     message: Vec<u8>,
     /// Length of the message; 0: no message is waiting.
     length: usize,
+    /// Comment of the message's packet.
+    comment: String,
     snap_bytes: usize,
     /// Expected sequence number, once the first packet has arrived.
     next: Option<u32>,
@@ -94,6 +108,71 @@ fn text(value: &[u8]) -> &str {
     valid.trim_end()
 }
 
+/// Returns the packet's length on the wire: a rule with `snaplen` has the kernel send the first bytes only.
+fn original(bytes: &[u8]) -> u32 {
+    let field = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
+    let number = |at: usize| field(at).map_or(0, |two| u32::from(u16::from_be_bytes(*two)));
+    let told = match bytes.first().map(|byte| byte >> 4) {
+        Some(4) => number(2),
+        Some(6) => 40 + number(4),
+        _ => 0,
+    };
+    told.max(bytes.len() as u32)
+}
+
+/// Returns the attributes of a message's packet; empty if it holds none.
+fn body(message: &[u8]) -> &[u8] {
+    match message.get(4..6) == Some(&MESSAGE_PACKET.to_ne_bytes()) {
+        true => message.get(HEAD_BYTES..).unwrap_or_default(),
+        false => &[],
+    }
+}
+
+/// Appends a value without spaces: spaces, percent signs and unprintable bytes become %XX.
+fn put_value(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
+    bytes.iter().try_for_each(|byte| match byte {
+        b'%' | 0..=b' ' | 0x7f.. => write!(out, "%{byte:02x}"),
+        _ => write!(out, "{}", char::from(*byte)),
+    })
+}
+
+/// Appends an interface by its present name; nothing if it is gone. The call is one that the sandbox allows.
+fn put_interface(out: &mut String, fd: i32, field: &str, index: u32) -> std::fmt::Result {
+    let mut request = [0u8; IFREQ_BYTES];
+    request[16..20].copy_from_slice(&index.to_ne_bytes());
+    // SAFETY: the argument has the size of struct ifreq, of which the kernel reads the index and writes the name.
+    let asked = unsafe { libc::ioctl(fd, libc::SIOCGIFNAME, request.as_mut_ptr()) };
+    if asked != 0 {
+        return Ok(());
+    }
+    let name = request[..16].split(|byte| *byte == 0).next();
+    out.push_str(field);
+    put_value(out, name.unwrap_or_default())
+}
+
+/// Writes the comment of a packet: its rule's prefix, and its metadata if the prefix begins like a comment of `fwctl record`.
+fn put_comment(out: &mut String, fd: i32, body: &[u8]) {
+    let prefix = attributes(body).find(|(kind, _)| *kind == PREFIX);
+    out.clear();
+    out.push_str(prefix.map_or("", |(_, value)| text(value)));
+    if !out.starts_with(COMMENT_BEGIN) {
+        return;
+    }
+    for (kind, value) in attributes(body) {
+        let Some(number) = word(value) else {
+            continue;
+        };
+        let _ = match kind {
+            MARK => write!(out, " mark={number:#x}"),
+            USER => write!(out, " uid={number}"),
+            GROUP => write!(out, " gid={number}"),
+            INPUT => put_interface(out, fd, " iif=", number),
+            OUTPUT => put_interface(out, fd, " oif=", number),
+            _ => Ok(()),
+        };
+    }
+}
+
 impl Nflog {
     /// Subscribes to the group. Fails with EPERM without CAP_NET_ADMIN, and with EBUSY if another program has subscribed.
     pub fn new(group: u16, buffer_bytes: usize, snap_bytes: usize) -> io::Result<Nflog> {
@@ -111,6 +190,7 @@ impl Nflog {
             socket,
             message: vec![0; MESSAGE_BYTES],
             length: 0,
+            comment: String::with_capacity(COMMENT_MOST),
             snap_bytes,
             next: None,
             is_shut: Cell::new(false),
@@ -181,7 +261,8 @@ impl Nflog {
 
     /// Returns true if sequence numbers are missing before the waiting packet.
     fn is_behind_gap(&mut self) -> bool {
-        let sequence = attributes(self.packet()).find(|(kind, _)| *kind == SEQUENCE);
+        let body = body(&self.message[..self.length]);
+        let sequence = attributes(body).find(|(kind, _)| *kind == SEQUENCE);
         let Some(number) = sequence.and_then(|(_, value)| word(value)) else {
             return false;
         };
@@ -189,15 +270,6 @@ impl Nflog {
         self.gaps += u64::from(missing);
         self.next = Some(number.wrapping_add(1));
         missing > 0
-    }
-
-    /// Returns the attributes of the current message; empty if it holds no packet.
-    fn packet(&self) -> &[u8] {
-        let message = self.message.get(..self.length).unwrap_or_default();
-        match message.get(4..6) == Some(&MESSAGE_PACKET.to_ne_bytes()) {
-            true => message.get(HEAD_BYTES..).unwrap_or_default(),
-            false => &[],
-        }
     }
 
     /// Returns the kernel's count of messages dropped for lack of room.
@@ -232,27 +304,27 @@ impl Source for Nflog {
     }
 
     fn take(&mut self, mut each: impl FnMut(&Packet)) {
-        let body = self.packet();
+        let body = body(&self.message[..self.length]);
         if body.is_empty() {
             self.length = 0;
             return;
         }
+        put_comment(&mut self.comment, self.socket.as_raw_fd(), body);
         let mut packet = Packet {
             time_ns: 0,
             original: 0,
             bytes: &[],
             tag: None,
             origin: Origin::default(),
-            comment: "",
+            comment: &self.comment,
         };
         for (kind, value) in attributes(body) {
             match kind {
                 TIMESTAMP => packet.time_ns = time_ns(value).unwrap_or(0),
                 PAYLOAD => {
-                    packet.original = value.len() as u32;
+                    packet.original = original(value);
                     packet.bytes = &value[..value.len().min(self.snap_bytes)];
                 }
-                PREFIX => packet.comment = text(value),
                 _ => (),
             }
         }
@@ -321,6 +393,43 @@ mod tests {
         assert_eq!(text(b"refused: \0xyz"), "refused:");
         assert_eq!(text(b"a\xc3\xa4\xffb"), "a\u{e4}");
         assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn a_comment_with_metadata_has_it_all() {
+        let mut body = Vec::new();
+        attribute(&mut body, MARK, &0x1fu32.to_be_bytes());
+        attribute(&mut body, OUTPUT, &1u32.to_be_bytes());
+        attribute(&mut body, USER, &1000u32.to_be_bytes());
+        // SAFETY: socket(2) touches no memory.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        let mut out = String::new();
+        for (prefix, wanted) in [
+            (
+                "twinwall: ct=new",
+                "twinwall: ct=new mark=0x1f oif=lo uid=1000",
+            ),
+            ("refused: ", "refused:"),
+        ] {
+            let mut whole = body.clone();
+            attribute(&mut whole, PREFIX, prefix.as_bytes());
+            put_comment(&mut out, fd, &whole);
+            assert_eq!(out, wanted);
+        }
+        put_value(&mut out, b" %\xff").unwrap();
+        assert!(out.ends_with("%20%25%ff"), "{out}");
+    }
+
+    #[test]
+    fn the_header_tells_the_length_of_a_packet_that_was_cut() {
+        let mut header = [0; 20];
+        (header[0], header[2]) = (0x45, 1);
+        assert_eq!(original(&header), 256);
+        (header[0], header[5]) = (0x60, 9);
+        assert_eq!(original(&header), 49);
+        header[5] = 0;
+        assert_eq!(original(&[header, [0; 20], [0; 20]].concat()), 60);
+        assert_eq!(original(&[]), 0);
     }
 
     #[test]

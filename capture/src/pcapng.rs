@@ -15,8 +15,9 @@ const PACKET_HEAD: usize = 28;
 const DROPS_BYTES: usize = 16;
 const DROP_COUNT: u16 = 4;
 const COMMENT: u16 = 1;
-/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes.
-const COMMENT_MOST: usize = 128;
+/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes; metadata may
+/// follow it.
+pub const COMMENT_MOST: usize = 256;
 /// Maximum by which a block exceeds its packet: head, cooked header, tag, padding, options, length.
 pub const OVERHEAD: usize = PACKET_HEAD + 20 + 4 + 3 + DROPS_BYTES + 4 + COMMENT_MOST + 4;
 
@@ -298,7 +299,7 @@ mod tests {
         // As much as fits, in whole characters.
         let long = "\u{20ac}".repeat(COMMENT_MOST);
         assert!(with(1, &long).len() <= OVERHEAD + 10);
-        assert_eq!(with(1, &long), with(1, &long[..126]));
+        assert_eq!(with(1, &long), with(1, &long[..COMMENT_MOST - 1]));
     }
 
     #[test]

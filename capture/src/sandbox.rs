@@ -100,6 +100,7 @@ const LIMITS: &[(c_long, u8, SeccompCmpOp, u64)] = {
         (libc::SYS_setsockopt, 1, Eq, libc::SOL_SOCKET as u64),
         (libc::SYS_setsockopt, 1, Eq, libc::SOL_PACKET as u64),
         (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFINDEX),
+        (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFNAME),
         (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFHWADDR),
         (libc::SYS_ioctl, 1, Eq, libc::SIOCGIFFLAGS),
         (libc::SYS_ioctl, 1, Eq, twinring::STATISTICS),

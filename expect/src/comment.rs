@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The comments of a text that begin with `expect:`.
+//! Comments of a text that begin with `expect:`.
 
 const BEGINNING: &str = "expect:";
 
-/// An expectation's text without `# expect:`, and the byte where the comment begins.
+/// Expectation's text without `# expect:`, and the byte offset of its comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comment<'a> {
     pub at: usize,
     pub text: &'a str,
 }
 
-/// The byte of a line where its comment begins.
+/// Returns the byte offset of the comment in a line.
 fn hash(line: &str) -> Option<usize> {
     let mut quoted = false;
     line.bytes().position(|byte| {

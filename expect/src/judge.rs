@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decides the packets of an expectation by a policy, hook after hook.
+//! Decides the packets of an expectation by a policy, one hook after another.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,14 +22,14 @@ use stage::Source;
 use crate::line::{Expected, Way};
 use crate::packet::{known, packets, Packet};
 
-/// The name of the text in the engine's messages.
+/// Name of the text in the engine's messages.
 const NAME: &str = "policy";
 
-/// Options of the firewall that change a verdict.
+/// Firewall options that change a verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     decide: DecideSettings,
-    /// Addresses that sets learn.
+    /// Maximum number of learned addresses.
     learned: u32,
 }
 
@@ -51,7 +51,7 @@ impl From<&Options> for Settings {
 }
 
 impl Settings {
-    /// Returns settings for a policy that the kernel decides by: packets that no chain gets pass, for any --default.
+    /// Returns settings for a policy that the kernel applies: packets without a chain pass, for any --default.
     pub fn of_kernel(options: &Options) -> Settings {
         let mut settings = Settings::from(options);
         settings.decide.default_verdict = Verdict::Accept;
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// A verdict, and what gave it.
+/// Verdict and its origin.
 struct Decision {
     verdict: Verdict,
     by: String,
@@ -70,7 +70,7 @@ pub struct Judge<'a> {
     policy: Policy,
     compiled: Compiled,
     settings: DecideSettings,
-    /// Interfaces with numbers from 1, in place of the host's.
+    /// Numbers of interfaces, from 1, independent of the host's.
     interfaces: RefCell<HashMap<String, u32>>,
 }
 
@@ -83,7 +83,7 @@ fn number(interfaces: &RefCell<HashMap<String, u32>>, name: &str) -> u32 {
     *known.entry(name.to_owned()).or_insert(next)
 }
 
-/// The place of "policy:LINE…" in the source, and the rest.
+/// Replaces "policy:LINE" at the start of a text by the place in the source.
 fn placed(source: &Source, text: &str) -> String {
     let found = text.strip_prefix(NAME).and_then(|rest| {
         let rest = rest.strip_prefix(':')?;
@@ -108,7 +108,7 @@ fn hooks(way: Way) -> &'static [Hook] {
 }
 
 impl<'a> Judge<'a> {
-    /// Compiles a policy. Fails with the cause, if the engine does not know all of it.
+    /// Compiles a policy. Fails with the cause if the engine does not support all of it.
     pub fn new(source: &'a Source, settings: &Settings) -> Result<Judge<'a>, String> {
         let interfaces = RefCell::default();
         let text = stage::without_nat(source);
@@ -131,7 +131,8 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// The way that a line means: what it says, what its interfaces say, or that of the first chain of the text.
+    /// Returns the packet's way: the expectation's, otherwise that of its interfaces, otherwise that of the first
+    /// chain.
     fn way(&self, expected: &Expected) -> Way {
         let chains = self.policy.tables.iter().flat_map(|table| &table.chains);
         let first = chains
@@ -176,8 +177,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The outcome that names a rule where the verdict alone says that a name is not known yet: that of a connection without names,
-    /// if the verdict is the same.
+    /// Returns an outcome that names a rule if the cause of the given one is only an undecided name: that of a
+    /// connection without names, if its verdict is the same.
     fn reason(
         &self,
         expected: &Expected,
@@ -274,7 +275,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Decides an expectation. Fails with "expected …, got …", naming the rule that decided.
+    /// Decides an expectation. Fails with "expected …, got …", which names the deciding rule.
     pub fn check(&self, expected: &Expected) -> Result<(), String> {
         let way = self.way(expected);
         let all = packets(expected);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Expectations of a policy: comments that say what happens with a packet or with a connection (docs/POLICY.md). The Rust twin's
-//! engine decides the packets.
+//! Expectations of a policy: comments with the expected verdict of a packet or connection (docs/POLICY.md). The Rust
+//! twin's engine decides the packets.
 
 mod comment;
 mod judge;
@@ -12,7 +12,7 @@ use std::fmt;
 pub use judge::Settings;
 use stage::{Place, Source};
 
-/// An expectation that the policy breaks, or one that can't be decided.
+/// Expectation that the policy breaks, or that can't be decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub place: Place,
@@ -26,7 +26,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Decides all expectations of a policy. Returns their number, and those that do not hold in the order of the text.
+/// Decides all expectations of a policy. Returns their number, and the broken ones in the order of the text.
 /// - source: paths of lists are absolute.
 pub fn hold(source: &Source, settings: &Settings) -> (usize, Vec<Broken>) {
     let found = comment::find(&source.text);
@@ -84,7 +84,7 @@ mod tests {
 }
 ";
 
-    /// Statistics of a policy with expectations.
+    /// Returns the texts of the broken expectations.
     fn said(policy: &str, expectations: &str) -> Vec<String> {
         let source = stage::text("p.nft", &format!("{policy}{expectations}")).unwrap();
         let (_, broken) = hold(&source, &settings());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The text of an expectation: `[WAY] PROTOCOL [ENDS] [CONDITION]... VERDICT` (docs/POLICY.md).
+//! Text of an expectation: `[WAY] PROTOCOL [ENDS] [CONDITION]... VERDICT` (docs/POLICY.md).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use rust_firewall::packet::verdict::Verdict;
 use rust_firewall::policy::hostname;
 use rust_firewall::policy::symbol::{self, CT_STATES, ICMPV6_TYPES, ICMP_TYPES};
 
-/// A packet's way through the host.
+/// Packet's way through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     In,
@@ -24,14 +24,14 @@ pub enum Protocol {
     Icmpv6,
 }
 
-/// Address and port of one end; None where the line names none.
+/// Address and port of one end; None if the line has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     pub address: Option<IpAddr>,
     pub port: Option<u16>,
 }
 
-/// A name that the client shows.
+/// Name that the client shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub protocol: NamesProtocol,
@@ -39,7 +39,7 @@ pub struct Shown {
     pub host: Vec<u8>,
 }
 
-/// One expectation.
+/// Expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub way: Option<Way>,
@@ -82,7 +82,7 @@ fn next<'b>(words: Words<'_, 'b>, what: &str) -> Result<&'b str, String> {
         .ok_or_else(|| format!("the expectation ends too early: write {what} and a verdict"))
 }
 
-/// Reads `ADDRESS`, `ADDRESS:PORT`, `[IPV6]:PORT` or `:PORT`.
+/// Parses `ADDRESS`, `ADDRESS:PORT`, `[IPV6]:PORT` or `:PORT`.
 fn end(word: &str) -> Result<End, String> {
     let wrong =
         || format!("\"{word}\" is no end: write ADDRESS, ADDRESS:PORT, [IPV6]:PORT or :PORT");
@@ -144,7 +144,7 @@ impl Reader {
         }
     }
 
-    /// The type of an ICMP message, if the word is one.
+    /// Returns the type of an ICMP message, if the word names one.
     fn icmp_type(&self, word: &str) -> Option<u8> {
         let symbols = match self.protocol? {
             Protocol::Icmp => ICMP_TYPES,
@@ -226,7 +226,7 @@ impl Reader {
     }
 }
 
-/// The address of an end that the line does not name: of a network for measurements (RFC 2544, RFC 5180).
+/// Returns the address of an end without one in the line: in a network for benchmarks (RFC 2544, RFC 5180).
 fn address(is_ipv6: bool, last: u8) -> IpAddr {
     match is_ipv6 {
         true => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last.into())),
@@ -262,7 +262,7 @@ fn fill(expected: &mut Expected) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads an expectation's text. Fails with "CAUSE: CURE".
+/// Parses an expectation's text. Fails with "CAUSE: CURE".
 pub fn read(text: &str) -> Result<Expected, String> {
     let (rest, verdict) = text
         .trim()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The packets of an expectation, as bytes and with the names of their connection.
+//! Packets of an expectation, as bytes and with the names of their connection.
 
 use std::net::IpAddr;
 
@@ -10,11 +10,11 @@ use crate::line::{Expected, Protocol, Shown};
 
 const SYN: u8 = 0x02;
 const PUSH_ACK: u8 = 0x18;
-/// The type A of a query of DNS.
+/// Type A of a DNS query.
 const DNS_TYPE_A: u16 = 1;
 const TTL: u8 = 64;
 
-/// A packet of a connection.
+/// Packet of a connection.
 pub struct Packet {
     pub bytes: Vec<u8>,
     /// State as a value of `Type::CtState`.
@@ -54,12 +54,12 @@ fn bytes(expected: &Expected, is_first: bool) -> Vec<u8> {
             let head = [0x45, 0, high, low, 0, 0, 0, 0, TTL, protocol, 0, 0];
             [&head[..], &source.octets(), &destination.octets()].concat()
         }
-        _ => Vec::new(), // `line::read` gives both ends one family
+        _ => Vec::new(), // `line::read` returns ends of one family
     };
     [head, rest].concat()
 }
 
-/// Names of a connection whose client has shown all, which may be none.
+/// Returns the names of a connection whose client has shown all its names; None: it has shown none.
 pub fn known(shown: Option<&Shown>) -> Names {
     let mut names = Names {
         state: NamesState::Known,
@@ -86,12 +86,12 @@ fn in_state(state: NamesState) -> Names {
     }
 }
 
-/// The number of a connection's state.
+/// Returns the number of a connection's state.
 fn state(name: &str) -> u32 {
     symbol::find(CT_STATES, name).unwrap_or_default()
 }
 
-/// The names that a packet's connection has shown when the packet comes.
+/// Returns the connection's names when the packet arrives.
 fn names(expected: &Expected, at: u32) -> Names {
     let is_new = at == state("new");
     let has_connection = is_new || at == state("established") || at == state("related");
@@ -103,7 +103,7 @@ fn names(expected: &Expected, at: u32) -> Names {
     }
 }
 
-/// The packets of an expectation in their order: one in the given state, or those up to the one that shows the name.
+/// Returns the packets of an expectation in order: one in the given state, or all up to the one that shows the name.
 pub fn packets(expected: &Expected) -> Vec<Packet> {
     let is_tcp = expected.protocol == Protocol::Tcp;
     let states = match expected.state {

@@ -29,7 +29,7 @@ pub struct Count {
 }
 
 /// The metrics except the counts, in the order of the output.
-pub static FAMILIES: [Family; 39] = [
+pub static FAMILIES: [Family; 40] = [
     Family {
         name: "build",
         unit: None,
@@ -410,6 +410,15 @@ pub static FAMILIES: [Family; 39] = [
         labels: &["queue", "result"],
         values: &["learned", "empty", "other", "unasked", "unreadable"],
         from: "stats.queues.answers",
+    },
+    Family {
+        name: "set_elements",
+        unit: None,
+        kind: MetricType::Counter,
+        help: "Learned addresses that were sent to the kernel's sets (--stage), by result",
+        labels: &["queue", "result"],
+        values: &["added", "failed"],
+        from: "stats.queues.elements",
     },
 ];
 

@@ -232,14 +232,22 @@ impl Etcd {
 
     fn range(&mut self, request: Value) -> Result<Found> {
         let answer = self.call("/v3/kv/range", &request)?;
-        let entry = |entry: &Value| Entry {
-            key: String::from_utf8_lossy(&decode(&entry["key"])).into_owned(),
-            value: decode(&entry["value"]),
-            modified: number(&entry["mod_revision"]),
-        };
-        let all = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or(&[]);
         Ok(Found {
-            entries: all.iter().map(entry).collect(),
+            entries: entries(&answer),
+            revision: number(&answer["header"]["revision"]),
+        })
+    }
+
+    /// Keys as a majority of the servers has them, all of one revision and by one request.
+    pub fn get_all(&mut self, keys: &[String]) -> Result<Found> {
+        let one = |key: &String| json!({"request_range": {"key": encode(key)}});
+        let request = json!({"success": keys.iter().map(one).collect::<Vec<Value>>()});
+        let answer = self.call("/v3/kv/txn", &request)?;
+        let all = answer["responses"].as_array();
+        let all = all.map(Vec::as_slice).unwrap_or(&[]);
+        let each = all.iter().map(|one| entries(&one["response_range"]));
+        Ok(Found {
+            entries: each.flatten().collect(),
             revision: number(&answer["header"]["revision"]),
         })
     }
@@ -331,6 +339,17 @@ impl Etcd {
             ))),
         }
     }
+}
+
+/// The keys of an answer to a range.
+fn entries(answer: &Value) -> Vec<Entry> {
+    let entry = |entry: &Value| Entry {
+        key: String::from_utf8_lossy(&decode(&entry["key"])).into_owned(),
+        value: decode(&entry["value"]),
+        modified: number(&entry["mod_revision"]),
+    };
+    let all = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or(&[]);
+    all.iter().map(entry).collect()
 }
 
 fn message(answer: &Value) -> String {

@@ -58,27 +58,32 @@ pub enum Ledger {
     Red,
 }
 
-/// Packets that a rule of another policy would drop, and that pass now.
+/// Packets that another policy would decide differently by one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Flip {
-    /// "chain input: udp dport 53 drop"
+    /// "chain input: udp dport 53 drop", "policy.nft:7: udp dport 53 drop"
     pub rule: String,
     pub packets: u64,
+    /// Flows of these packets (directions of connections), if they were counted.
+    pub flows: Option<u64>,
 }
 
-/// The outcome of a trial: what another policy would have done with the host's traffic.
+/// The outcome of a trial: decisions of another policy on the host's traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trial {
-    /// The question that it answers, 0 = a pointer's trial.
+    /// Number of the question that it answers, 0 = a pointer's trial.
     pub question: u64,
     /// Digest of the bundle.
     pub digest: String,
     pub seconds: u32,
+    /// Seconds before the trial whose packets the host had recorded. None: the kernel counted those of the seconds after it.
+    pub recorded: Option<u32>,
     /// Rules that would newly drop, the most packets first.
     pub drops: Vec<Flip>,
-    /// Packets that are dropped now and would pass.
-    pub passes: u64,
+    /// Rules that drop now packets that would pass.
+    pub passes: Vec<Flip>,
     /// Why the policy could not be tried.
     pub error: Option<String>,
 }

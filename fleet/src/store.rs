@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bundle::{BUNDLE_MAX, ETCD_MAX};
 use crate::etcd::{Entry, Etcd, Watch, PATIENCE};
@@ -17,6 +17,8 @@ use crate::signed::SIGNED_MAX;
 
 /// Seconds after which etcd forgets that a host is there.
 pub const LEASE_SECONDS: u64 = 60;
+/// Pause between two renewals. A change of the channel wakes all hosts up: etcd then has better work than renewals.
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// Names of keys in etcd, and of files in a folder: `twinwall/` stands before them in etcd.
 pub mod key {
@@ -66,6 +68,8 @@ pub struct Shared {
     etcd: Etcd,
     watch: Option<Watch>,
     lease: Option<String>,
+    /// When the lease was made or renewed.
+    renewed: Instant,
     /// The latest revision that was read.
     revision: u64,
     /// The revision of the pointer that was read last, 0 = none yet.
@@ -80,26 +84,58 @@ pub enum Place {
     Http(Url, Tls),
 }
 
+/// A channel's messages, as they lie in the store.
+#[derive(Debug, Default)]
+pub struct Messages {
+    pub pointer: Option<Vec<u8>>,
+    /// The latest rotation of keys.
+    pub rotation: Option<Vec<u8>>,
+    /// The latest question. A folder has none, since nobody could answer.
+    pub question: Option<Vec<u8>>,
+}
+
 impl Shared {
-    fn get(&mut self, name: &str) -> Result<Option<Entry>> {
-        let found = self.etcd.get(&key::in_etcd(name))?;
-        if found.revision < self.revision {
+    /// Notes the revision of an answer.
+    fn see(&mut self, revision: u64) {
+        if revision < self.revision {
             // The store is another one, or an old copy: its watch would wait for revisions that are long in coming.
             self.watch = None;
         }
-        self.revision = found.revision;
+        self.revision = revision;
+    }
+
+    fn get(&mut self, name: &str) -> Result<Option<Entry>> {
+        let found = self.etcd.get(&key::in_etcd(name))?;
+        self.see(found.revision);
         Ok(found.entries.into_iter().next())
     }
 
-    fn pointer(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
-        let found = self.get(&key::channel(channel))?;
-        let modified = found.as_ref().map_or(0, |entry| entry.modified);
+    fn messages(&mut self, channel: &str) -> Result<Messages> {
+        let names = [
+            key::channel(channel),
+            key::keys(channel),
+            key::question(channel),
+        ];
+        let keys = names.map(|name| key::in_etcd(&name));
+        let mut found = self.etcd.get_all(&keys)?;
+        self.see(found.revision);
+        let mut take = |key: &String| {
+            let at = found.entries.iter().position(|one| one.key == *key)?;
+            Some(found.entries.swap_remove(at))
+        };
+        let pointer = take(&keys[0]);
+        let [rotation, question] = [&keys[1], &keys[2]].map(|key| take(key).map(|one| one.value));
+        let modified = pointer.as_ref().map_or(0, |entry| entry.modified);
         if modified > self.pointer && self.pointer > 0 && !self.was_told {
             // The watch was silent: its connection may be half open.
             self.watch = None;
         }
         (self.pointer, self.was_told) = (modified, false);
-        Ok(found.map(|entry| entry.value))
+        Ok(Messages {
+            pointer: pointer.map(|entry| entry.value),
+            rotation,
+            question,
+        })
     }
 }
 
@@ -153,6 +189,7 @@ impl Store {
             etcd,
             watch: None,
             lease: None,
+            renewed: Instant::now(),
             revision: 0,
             pointer: 0,
             was_told: false,
@@ -166,24 +203,15 @@ impl Store {
         }
     }
 
-    /// The pointer of a channel, as it lies there.
-    pub fn pointer(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
+    /// A channel's messages, by one request to etcd.
+    pub fn messages(&mut self, channel: &str) -> Result<Messages> {
         match self {
-            Store::Folder(place) => fetch(place, &key::channel(channel), SIGNED_MAX),
-            Store::Etcd(shared) => shared.pointer(channel),
-        }
-    }
-
-    /// The latest rotation of a channel's keys, as it lies there.
-    pub fn rotation(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
-        self.read(&key::keys(channel), SIGNED_MAX)
-    }
-
-    /// The latest question to a channel's hosts, as it lies there. A folder has none, since nobody could answer.
-    pub fn question(&mut self, channel: &str) -> Result<Option<Vec<u8>>> {
-        match self {
-            Store::Folder(_) => Ok(None),
-            Store::Etcd(_) => self.read(&key::question(channel), SIGNED_MAX),
+            Store::Folder(place) => Ok(Messages {
+                pointer: fetch(place, &key::channel(channel), SIGNED_MAX)?,
+                rotation: fetch(place, &key::keys(channel), SIGNED_MAX)?,
+                question: None,
+            }),
+            Store::Etcd(shared) => shared.messages(channel),
         }
     }
 
@@ -206,7 +234,7 @@ impl Store {
     /// Whether the store answers a new connection within a time.
     pub fn reach(&mut self, channel: &str, limit: Duration) -> Result<()> {
         match self {
-            Store::Folder(_) => self.pointer(channel).map(|_| ()),
+            Store::Folder(place) => fetch(place, &key::channel(channel), SIGNED_MAX).map(|_| ()),
             Store::Etcd(shared) => shared
                 .etcd
                 .reach(&key::in_etcd(&key::channel(channel)), limit),
@@ -223,7 +251,7 @@ impl Store {
             let [name, end] = names.map(|name| key::in_etcd(&name));
             shared.watch = shared.etcd.watch(&name, &end, shared.revision + 1).ok();
         }
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while let Some(left) = limit.checked_sub(begun.elapsed()) {
             let Some(watch) = &mut shared.watch else {
                 return sleep(left);
@@ -250,21 +278,27 @@ impl Store {
         }
     }
 
-    /// Says that the host is there.
+    /// Reports that the host is there, if the lease has not been renewed for a while.
     pub fn renew(&mut self, host: &str) -> Result<()> {
         let Store::Etcd(shared) = self else {
             return Ok(());
         };
         if let Some(lease) = &shared.lease {
+            if shared.renewed.elapsed() < RENEWAL {
+                return Ok(());
+            }
             match shared.etcd.renew(lease) {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    shared.renewed = Instant::now();
+                    return Ok(());
+                }
                 Err(failure) if failure.kind == Kind::Unreachable => return Err(failure),
                 _ => shared.lease = None,
             }
         }
         let lease = shared.etcd.lease(LEASE_SECONDS)?;
         shared.etcd.put(&key::alive(host), b"", Some(&lease))?;
-        shared.lease = Some(lease);
+        (shared.lease, shared.renewed) = (Some(lease), Instant::now());
         Ok(())
     }
 

@@ -248,6 +248,14 @@ pub struct Diff {
     /// A capture: pcap, pcapng, - = stdin
     #[arg(value_name = "PCAP", required_unless_present = "live")]
     pub capture: Option<String>,
+    /// The policy that decides now, in place of the running firewall's: no firewall is asked. The capture is a record
+    /// of the unit twinwall-record. If a policy reads names, only the first packets of connections that the record has
+    /// from their beginning are compared
+    #[arg(long, value_name = "POLICY", conflicts_with = "live")]
+    pub old: Option<String>,
+    /// Compare the packets of the last N seconds only; earlier ones show names of connections
+    #[arg(long, value_name = "N", conflicts_with = "live")]
+    pub last: Option<u32>,
     /// Look at packets that the firewall decides on from now on
     #[arg(long, conflicts_with = "capture")]
     pub live: bool,

@@ -12,6 +12,9 @@ use rustix::thread::{
 
 use crate::failure::{Exit, Failure};
 
+/// Debian's `nobody` and `nogroup`.
+const NOBODY: u32 = 65534;
+
 /// Reduces the rights to the caller's own: user and group, and the capabilities that every program of the caller gets.
 fn leave_the_callers() -> std::io::Result<()> {
     let (user, group) = (getuid(), getgid());
@@ -48,6 +51,22 @@ pub fn as_user<T>(user: Uid, group: Gid, act: impl FnOnce() -> T) -> Result<T, F
     setfsuid(own_user);
     setgroups(&groups).map_err(fail)?;
     done.ok_or_else(|| fail(Errno::EPERM))
+}
+
+/// Permanently becomes the user `nobody`, if root runs fwctl: before it parses what strangers have sent. The process must have a
+/// single thread.
+pub fn become_nobody() -> Result<(), Failure> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let done = setgroups(&[])
+        .and_then(|()| setresgid(group, group, group))
+        .and_then(|()| setresuid(user, user, user));
+    done.map_err(|error| {
+        let text = format!("the rights of root can't be given up: {}", error.desc());
+        Failure::new(Exit::Usage, text)
+    })
 }
 
 /// Permanently gives up the rights that the program's file grants beyond the caller's (file capabilities, set-user-ID). Call

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use stage::{Options, Queue, Split, SplitRule, Undecided};
+use stage::{LearnedSet, Options, Queue, Split, SplitRule, Undecided};
 
 use crate::arguments::{self, Arguments, SplitQueue, SplitVerdict};
 use crate::failure::{tell, Exit, Failure};
@@ -113,6 +113,16 @@ fn explanation(split: &Split) -> String {
             let _ = writeln!(text, "    test: {test}");
         }
     }
+    if !split.learned.is_empty() {
+        text.push_str("sets that the firewall fills in the kernel, from answers of DNS:\n");
+    }
+    for set in &split.learned {
+        let _ = writeln!(
+            text,
+            "  {} {} {}: {}",
+            set.family, set.table, set.name, set.learns
+        );
+    }
     let _ = writeln!(
         text,
         "marks: {:#010x}; generations: {}",
@@ -130,9 +140,11 @@ fn explanation(split: &Split) -> String {
 fn object(split: &Split) -> String {
     let class = |class: &stage::Class| json!({ "class": class.number, "mark": class.mark, "holds": class.holds });
     let rule = |rule: &SplitRule| json!({ "place": rule.place.to_string(), "rule": rule.text, "tests": rule.tests, "classes": rule.classes });
+    let learned = |set: &LearnedSet| json!({ "family": set.family, "table": set.table, "set": set.name, "learns": set.learns });
     let object = json!({
         "classes": split.classes.iter().map(class).collect::<Vec<_>>(),
         "rules": split.rules.iter().map(rule).collect::<Vec<_>>(),
+        "learned": split.learned.iter().map(learned).collect::<Vec<_>>(),
         "mask": split.mask,
         "generations": split.generations,
         "stage": split.stage,

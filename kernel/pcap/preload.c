@@ -95,9 +95,6 @@ static struct ring *ring_of(int socket) {
     return NULL;
 }
 
-/* libpcap uses blocks of one page, or of several if a packet may be longer. */
-int getpagesize(void) { return active ? TWINWALL_RING_BLOCK : (int)sysconf(_SC_PAGESIZE); }
-
 int socket(int domain, int type, int protocol) {
     int made = (int)syscall(SYS_socket, domain, type, protocol);
 
@@ -132,23 +129,36 @@ static void ring_close(struct ring *ring) {
     ring->set_up = false;
 }
 
-/* Whether the module supports the requested ring; it is created when it is mapped. */
-static bool take_request(struct ring *ring, const void *value) {
-    memcpy(&ring->request, value, sizeof(ring->request));
-    if (ring->request.tp_block_nr == 0) {
+/*
+ * Returns true if the module supports the requested ring, which is created when it is mapped.
+ * libpcap computes the places of the blocks from its request after this call, so the request gets
+ * the module's blocks: as many bytes, in blocks of 2 MiB with one frame each.
+ */
+static bool take_request(struct ring *ring, struct tpacket_req3 *request) {
+    const size_t blocks =
+        (size_t)request->tp_block_nr * request->tp_block_size / TWINWALL_RING_BLOCK;
+
+    if (request->tp_block_nr == 0) {
         ring_close(ring);
         return false;
     }
-    if (ring->version != TPACKET_V3 || ring->request.tp_block_size != TWINWALL_RING_BLOCK ||
-        ring->request.tp_block_nr < 2 || ring->request.tp_block_nr > TWINWALL_RING_BLOCKS_MOST) {
+    if (ring->version != TPACKET_V3 || request->tp_block_nr != request->tp_frame_nr || blocks < 2 ||
+        blocks > TWINWALL_RING_BLOCKS_MOST) {
         say("a ring of %u blocks of %u bytes (TPACKET_V%d) is not the module's: 2 to %d of 2 MiB "
             "(-B 4096 or more)",
-            ring->request.tp_block_nr, ring->request.tp_block_size, ring->version + 1,
+            request->tp_block_nr, request->tp_block_size, ring->version + 1,
             TWINWALL_RING_BLOCKS_MOST);
         return false;
     }
     ring->device = open(TWINWALL_RING_PATH, O_RDWR | O_CLOEXEC);
-    return ring->device >= 0;
+    if (ring->device < 0)
+        return false;
+    ring->request = *request;
+    request->tp_block_nr = (unsigned int)blocks;
+    request->tp_frame_nr = (unsigned int)blocks;
+    request->tp_block_size = TWINWALL_RING_BLOCK;
+    request->tp_frame_size = TWINWALL_RING_BLOCK;
+    return true;
 }
 
 int setsockopt(int fd, int level, int option, const void *value, socklen_t length) {
@@ -157,7 +167,7 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t lengt
     if (ring && level == SOL_PACKET && option == PACKET_VERSION && length >= sizeof(int))
         memcpy(&ring->version, value, sizeof(int));
     if (ring && level == SOL_PACKET && option == PACKET_RX_RING &&
-        length >= sizeof(struct tpacket_req3) && take_request(ring, value))
+        length >= sizeof(struct tpacket_req3) && take_request(ring, (struct tpacket_req3 *)value))
         return 0;
     if (ring && ring->set_up && level == SOL_SOCKET && option == SO_ATTACH_FILTER) {
         /* libpcap then filters the packets itself. */
@@ -194,7 +204,7 @@ static void *ring_map(struct ring *ring, size_t length, int protection) {
     bool is_ours = policy == TWINWALL_RING_HUGETLB || policy == TWINWALL_RING_BOTH;
     struct twinwall_ring_setup setup = {
         .policy = policy,
-        .blocks = ring->request.tp_block_nr,
+        .blocks = (unsigned int)(length / TWINWALL_RING_BLOCK),
         .interface = ring->interface,
         .snap_bytes = ring->request.tp_frame_size - HEADERS,
         .timeout_ms =
@@ -218,7 +228,7 @@ static void *ring_map(struct ring *ring, size_t length, int protection) {
         memory = map(NULL, length, protection, MAP_SHARED, ring->device, 0);
     if (memory != MAP_FAILED) {
         ring->set_up = true;
-        say("%s, %u blocks of 2 MiB", names[policy], ring->request.tp_block_nr);
+        say("%s, %u blocks of 2 MiB", names[policy], setup.blocks);
     }
     return memory;
 }

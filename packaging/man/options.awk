@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Makes roff of a text of --help from its options on: a heading a section, a tagged paragraph an option. Lines of an
-# option stay lines, and columns columns. START is the line that the options begin with, WIDTH
-# the column in front of their texts; 0: wherever two blanks are.
+# Converts the options in a text of --help to roff: headings become sections, options tagged paragraphs. Lines and
+# columns in an option's text are preserved. START is the first line of the options, WIDTH the column before their
+# texts; 0: texts begin after two blanks.
 
 function roff(text,    blanks, i) {
     gsub(/\\/, "\\e", text)
@@ -20,7 +20,7 @@ function say(text) {
     print roff(text)
 }
 
-# A line at the margin that begins with a word and ":" or " (": its word is the heading.
+# A line at the margin that begins with a word and ":" or " (": the word is the heading.
 function section(    name, text) {
     name = $0
     sub(/( \(|:).*/, "", name)

@@ -20,7 +20,7 @@ pub struct Daemon<'a> {
     pub rejects: bool,
 }
 
-/// Writes the policy.
+/// Writes the policy; nothing if no packet is queued for its names.
 pub fn policy(daemon: &Daemon) -> String {
     let Daemon {
         classes,
@@ -28,6 +28,9 @@ pub fn policy(daemon: &Daemon) -> String {
         layout,
         ..
     } = daemon;
+    if daemon.hooks.is_empty() {
+        return String::new();
+    }
     let mut numbers: Vec<u32> = (1..).take(classes.vectors.len()).collect();
     // If all matches of one class also hold for another, the other comes first.
     numbers.sort_by_key(|number| Reverse(classes.holding(*number).len()));

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use crate::class::Classes;
 use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
+use crate::learn::Learns;
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
 use crate::reach::Ways;
@@ -36,6 +37,7 @@ pub struct Kernel<'a> {
     pub tables: &'a Tables,
     pub names: &'a Names,
     pub classes: &'a Classes,
+    pub learns: &'a Learns,
     pub layout: Layout,
     pub options: &'a Options,
     /// Edits for each rule with names.
@@ -241,7 +243,10 @@ impl Kernel<'_> {
             text += &chains;
             text += "}\n";
         }
-        text
+        let queue = self.queue(self.layout.learns(), self.options.bypass);
+        text + &self
+            .learns
+            .chains(self.ways.tree, &self.layout, self.options.queue, &queue)
     }
 
     /// The mark of a connection that a flowtable may take: it is final in both directions, and no rule with names means its class, so that its
@@ -301,6 +306,7 @@ impl Kernel<'_> {
         let mut edits: Vec<Edit> = sets.chain(rules).chain(self.flow_edits()).collect();
         edits.extend(self.reject_edits());
         edits.extend(self.early_edits());
+        edits.extend(self.learns.edits(tokens));
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
     }
@@ -336,23 +342,23 @@ impl Kernel<'_> {
         } else {
             ""
         };
-        let mark = |mark: u32| format!("{mark:#010x}/{:#010x}", self.layout.mask());
-        let mut text = String::from("*mangle\n");
-        for hook in hooks::queued(self.tables) {
+        let rule = |hook: &str, mark: u32, bypass: &str| {
             let chain = hook.to_uppercase();
-            let _ = writeln!(
-                text,
-                "-A {chain} -m mark --mark {} -j NFQUEUE {queue}{bypass}",
-                mark(self.layout.asked())
-            );
-        }
+            let mark = format!("{mark:#010x}/{:#010x}", self.layout.mask());
+            format!("-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}\n")
+        };
+        let table = |name: &str, rules: String| match rules.is_empty() {
+            true => rules,
+            false => format!("*{name}\n{rules}COMMIT\n"),
+        };
+        let rules = |hooks: &[&str], mark: u32| -> String {
+            hooks.iter().map(|hook| rule(hook, mark, bypass)).collect()
+        };
+        let mut named = rules(&hooks::queued(self.tables), self.layout.asked());
         if self.has_rejects() {
-            let _ = writeln!(
-                text,
-                "-A OUTPUT -m mark --mark {} -j NFQUEUE {queue} --queue-bypass",
-                mark(self.layout.refused())
-            );
+            named += &rule("output", self.layout.refused(), " --queue-bypass");
         }
-        text + "COMMIT\n"
+        let learned: Vec<&str> = self.learns.hooks().collect();
+        table("mangle", named) + &table("security", rules(&learned, self.layout.learns()))
     }
 }

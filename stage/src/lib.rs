@@ -11,6 +11,7 @@ mod daemon;
 mod hooks;
 mod kernel;
 mod key;
+mod learn;
 mod lists;
 mod lookup;
 mod marks;
@@ -34,6 +35,7 @@ use std::fmt;
 use class::Classes;
 use daemon::Daemon;
 use kernel::Kernel;
+use learn::Learns;
 use marks::Layout;
 pub use nat::without_nat;
 use reach::Ways;
@@ -152,6 +154,16 @@ pub struct SplitRule {
     pub classes: Vec<u32>,
 }
 
+/// A set that learns addresses from DNS, which the firewall fills in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedSet {
+    pub family: String,
+    pub table: String,
+    pub name: String,
+    /// `learn dns { "a.example" }`
+    pub learns: String,
+}
+
 /// Something to know of a policy that splits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -178,6 +190,7 @@ pub struct Split {
     pub stage: String,
     pub classes: Vec<Class>,
     pub rules: Vec<SplitRule>,
+    pub learned: Vec<LearnedSet>,
     pub warnings: Vec<Warning>,
     /// Bits of marks that are used.
     pub mask: u32,
@@ -246,11 +259,11 @@ fn find_layout(
 fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<Split, Refusal> {
     let tree = tree::read(tokens);
     let names = names::find(tokens, &tree)?;
-    if names.rules.is_empty() {
+    if names.rules.is_empty() && names.learns.is_empty() {
         return Err(Refusal::at(
             tokens,
             0,
-            "no rule asks for a name",
+            "no rule asks for a name, and no set learns",
             "load it with nft -f",
         ));
     }
@@ -264,6 +277,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
     };
     let mut tables = hooks::find(&ways, &names, options)?;
     hooks::add_resets(&mut tables, |table| reject::rejects(&ways, table));
+    let learns: Learns = learn::find(&ways, &names.learns, options)?;
     let trials = Trials::new(&ways, &names.rules, layout);
     let replacer = Replacer {
         ways: &ways,
@@ -278,6 +292,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         tables: &tables,
         names: &names,
         classes: &classes,
+        learns: &learns,
         layout,
         options,
         replaced: &replaced,
@@ -294,10 +309,11 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
             layout,
             generation: options.generation,
             rejects: kernel.has_rejects(),
-        }),
+        }) + &learns.daemon(tokens, &tree),
         stage: format!("{:#010x}", layout.mask()),
         classes: class_list(&classes, &layout),
         rules: explain(source, &kernel),
+        learned: learns.list(tokens, &tree),
         warnings: warning::find(source, &ways, &names),
         mask: layout.mask(),
         settled: layout.final_in(options.generation),
@@ -305,12 +321,12 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
     })
 }
 
-/// Whether a policy asks for names. Refuses one that does so where it can't be split.
+/// Whether a policy asks for names, or learns addresses from DNS. Refuses one that asks for names where it can't be split.
 pub fn asks_for_names(source: &Source) -> Result<bool, Refusal> {
     let tokens = token::tokens(&source.text);
     let names = names::find(&tokens, &tree::read(&tokens));
     names
-        .map(|names| !names.rules.is_empty())
+        .map(|names| !names.rules.is_empty() || !names.learns.is_empty())
         .map_err(|refusal| refusal.placed(source))
 }
 

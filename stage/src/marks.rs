@@ -65,9 +65,14 @@ impl Layout {
         self.settled()
     }
 
+    /// The mark of packets that the policy has accepted, and that the firewall learns from.
+    pub fn learns(&self) -> u32 {
+        self.settled() | self.class(1)
+    }
+
     /// The mark of the RST to the sender of a packet that rules have refused: of a class without a generation.
     pub fn refused(&self) -> u32 {
-        self.settled() | self.class(1)
+        self.settled() | self.class(2)
     }
 
     /// The mark of packets of which a trial has found that one way drops them.

@@ -90,6 +90,8 @@ pub struct Names {
     pub sets: Vec<NameSet>,
     /// Into `Tree::sets`: maps from names, and sets of names with other fields. Lookups have their elements.
     pub keyed: Vec<usize>,
+    /// Into `Tree::sets`: sets of addresses that learn from DNS.
+    pub learns: Vec<usize>,
 }
 
 /// Whether two words are a field of names.
@@ -133,6 +135,22 @@ fn set_kind(tokens: &Tokens, set: &Set) -> SetKind {
     }
 }
 
+/// Refuses a list of a set that has other elements than names.
+fn refuse_file(tokens: &Tokens, set: &Set) -> Result<(), Refusal> {
+    let is_file = |at: &usize| {
+        let is_first = *at == set.inner.start || tokens.kind(at - 1) == Kind::End;
+        is_first && tokens.get(*at) == "file" && tokens.kind(at + 1) == Kind::String
+    };
+    match set.inner.clone().find(is_file) {
+        Some(at) => {
+            let reason = "a file in a set of other elements than hostnames";
+            let cure = "define the elements in a file of nft's language, and include it";
+            Err(Refusal::at(tokens, at, reason, cure))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Finds the sets of names. Refuses those that have no form in the kernel yet.
 fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refusal> {
     let sets = &mut names.sets;
@@ -151,14 +169,14 @@ fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refu
             continue;
         }
         let parts = vec![number];
-        match set_kind(tokens, set) {
+        let kind = set_kind(tokens, set);
+        if !matches!(kind, SetKind::Names) {
+            refuse_file(tokens, set)?;
+        }
+        match kind {
             SetKind::Names => sets.push(NameSet { parts, name }),
             SetKind::Keyed => names.keyed.push(number),
-            SetKind::Learns => {
-                let reason = "a set that learns from DNS can't be filled in the kernel yet";
-                let cure = "let the firewall decide the whole policy (--policy)";
-                return Err(Refusal::at(tokens, set.tokens.start, reason, cure));
-            }
+            SetKind::Learns => names.learns.push(number),
             SetKind::Other => {}
         }
     }

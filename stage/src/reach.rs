@@ -58,7 +58,7 @@ impl Ways<'_> {
         };
         let is_timed = |inner: &Range<usize>| {
             let mut places = inner.clone();
-            places.any(|at| ["dynamic", "timeout"].contains(&self.tokens.get(at)))
+            places.any(|at| ["dynamic", "timeout", "learn"].contains(&self.tokens.get(at)))
         };
         let mut sets = self.tree.sets.iter().filter(|set| set.name == name[1..]);
         sets.any(|set| is_timed(&set.inner)) || self.tree.rules.iter().any(is_changed)
@@ -82,23 +82,6 @@ impl Ways<'_> {
             }
         }
         found
-    }
-
-    /// All words of a rule, with those of the named sets and maps in it.
-    pub fn words(&self, rule: &Rule) -> Vec<String> {
-        let table = self.tree.chains[rule.chain].table;
-        let own = tree::expand(self.tokens, self.tree, &rule.tokens);
-        let mut words: Vec<String> = own.split(' ').map(str::to_owned).collect();
-        for set in self.tree.sets.iter().filter(|set| set.table == table) {
-            let is_used = words
-                .iter()
-                .any(|word| word.strip_prefix('@') == Some(&set.name));
-            if is_used {
-                let inner = tree::expand(self.tokens, self.tree, &set.inner);
-                words.extend(inner.split(' ').map(str::to_owned));
-            }
-        }
-        words
     }
 
     /// Whether tokens have a jump or goto to a chain.

@@ -21,8 +21,8 @@ const ETH_P_ALL: u16 = 0x0003;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// struct virtio_net_hdr in front of a frame, its flag that a checksum is to be filled in (linux/virtio_net.h), and the socket option that asks
-/// for it (linux/if_packet.h).
+/// Size of struct virtio_net_hdr before a frame, its flag for a checksum to fill in (linux/virtio_net.h), and the socket
+/// option that enables it (linux/if_packet.h).
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const PACKET_VNET_HDR: i32 = 15;
@@ -142,8 +142,8 @@ impl Link {
         self.send_behind(&[0; VIRTIO_BYTES][..self.virtio_bytes], to, packet)
     }
 
-    /// Sends a packet whose checksum the kernel is to fill in at a place: that of what begins at a start. Needs
-    /// [`Link::leave_checksums`].
+    /// Sends a packet whose checksum the kernel fills in: `place` is the offset of the checksum, `start` that of the
+    /// checksummed bytes. Needs [`Link::leave_checksums`].
     pub fn send_unsummed(
         &self,
         to: [u8; 6],

@@ -135,6 +135,8 @@ pub struct Ledger {
     pub connections: BTreeMap<String, u64>,
     /// Answers of DNS by result.
     pub answers: BTreeMap<String, u64>,
+    /// Elements of the kernel's sets by result.
+    pub elements: BTreeMap<String, u64>,
     pub stalled: u64,
     /// Zeros if unknown.
     #[serde(deserialize_with = "known_or_zero")]

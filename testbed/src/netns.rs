@@ -134,9 +134,9 @@ impl Namespace {
         for (namespace, ipv4, ipv6) in
             [(a, VETH_IPV4.0, VETH_IPV6.0), (b, VETH_IPV4.1, VETH_IPV6.1)]
         {
-            // An address under duplicate address detection can't be bound, and a router asks for no neighbour while its
-            // link-local one is (net/ipv6/ndisc.c, ndisc_send_ns): seconds where many interfaces are created, and after
-            // three the packet comes back as unreachable.
+            // An address under duplicate address detection can't be bound, and a router sends no neighbour solicitation
+            // while its link-local address is (net/ipv6/ndisc.c, ndisc_send_ns): seconds if many interfaces are created;
+            // after three the packet is rejected as unreachable.
             namespace.enter(|| fs::write("/proc/sys/net/ipv6/conf/veth/accept_dad", "0"))?;
             namespace.ip(&format!(
                 "address add {ipv4}/24 dev veth\n\

@@ -152,7 +152,7 @@ pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     asleep && matches!(number, Ok(Some(Ok(number))) if polls.contains(&number))
 }
 
-/// Returns the first process of this name that is `ancestor` or its descendant.
+/// Returns the first process of this name that is `ancestor` or its descendant, if any.
 pub fn descendant(ancestor: u32, name: &str) -> Option<u32> {
     // The kernel truncates names to 15 bytes.
     let name = &name[..name.len().min(15)];
@@ -193,7 +193,7 @@ pub fn signal(pid: u32, signal: i32) {
 mod tests {
     use super::*;
     use std::process::Command;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     #[test]
     fn cpu_ticks_are_found_behind_any_name() {
@@ -213,11 +213,10 @@ mod tests {
     #[test]
     fn work_shows_as_cpu_time() {
         let pid = std::process::id();
-        let (before, start) = (cpu_seconds(pid).unwrap(), Instant::now());
-        while start.elapsed() < Duration::from_millis(300) {
-            std::hint::black_box(0);
+        let (before, end) = (cpu_seconds(pid).unwrap(), Instant::now() + PATIENCE);
+        while cpu_seconds(pid).unwrap() - before < 0.05 {
+            assert!(Instant::now() < end);
         }
-        assert!(cpu_seconds(pid).unwrap() - before >= 0.05);
         assert!(peak_memory_mib(pid).unwrap() > 1.0);
     }
 

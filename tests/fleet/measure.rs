@@ -11,8 +11,10 @@ use fleet::rollout::{self, State};
 use testbed::proc;
 use twinwall_tests::fleet::{Place, CHANNEL};
 
-/// Pause between two looks of the meter, which cost etcd something, too.
+/// Pause between two looks of the meter, at least.
 const LOOK: Duration = Duration::from_millis(250);
+/// The same as a multiple of the time that a look takes, since etcd and this machine work for the meter, too.
+const LOOK_SHARE: u32 = 4;
 
 /// A look at a rollout.
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +95,9 @@ pub fn push(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Pus
             place.operator.enter(|| {
                 let mut curve = Vec::new();
                 while !ended.load(Ordering::Relaxed) {
+                    let look = Instant::now();
                     curve.extend(point(&mut etcd, before, begun));
-                    thread::sleep(LOOK);
+                    thread::sleep(LOOK.max(look.elapsed() * LOOK_SHARE));
                 }
                 curve.extend(point(&mut etcd, before, begun));
                 curve

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests without traffic: texts, policies, captures and sources, as both twins read them. Only tests with nft need root, for
-//! a separate namespace.
+//! Tests without traffic: texts, policies, captures and sources. Only tests with nft need root, for a separate
+//! namespace.
 
 use std::process::ExitCode;
 

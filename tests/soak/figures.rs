@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a soak found.
+//! Results of a soak.
 
 use serde::Serialize;
 use testbed::ledger::Ledger;
 
-/// By how much the memory of a process may grow after it has warmed up.
+/// Maximum growth of a process's memory after its warm-up, in KiB.
 pub const GROWTH_KIB_MAX: i64 = 2048;
 
-/// The memory of one process, from when it had warmed up to its end.
+/// Memory of a process, from the end of its warm-up to its end.
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
     pub program: &'static str,
     pub seconds: u64,
     pub first_kib: i64,
     pub last_kib: i64,
-    /// The slope of the straight line through all samples.
+    /// Slope of the straight line through all samples.
     pub slope_kib_per_minute: f64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// The twin that it began with.
+    /// Twin of the first firewall.
     pub twin: &'static str,
     pub seconds: u64,
     pub received: u64,
@@ -42,7 +42,7 @@ pub struct Figures {
 }
 
 impl Memory {
-    /// samples: KiB, one a second.
+    /// Returns the memory of a program; samples: KiB, one per second.
     pub fn of(program: &'static str, samples: &[i64]) -> Option<Memory> {
         let (first, last) = (*samples.first()?, *samples.last()?);
         Some(Memory {
@@ -59,7 +59,7 @@ impl Memory {
     }
 }
 
-/// The slope of the line by least squares.
+/// Returns the slope of the least-squares line.
 fn slope(samples: &[i64]) -> f64 {
     let count = samples.len() as f64;
     let mean_time = (count - 1.0) / 2.0;
@@ -78,7 +78,7 @@ fn slope(samples: &[i64]) -> f64 {
 }
 
 impl Figures {
-    /// Adds what a chain of firewalls that took over from each other counted.
+    /// Adds the counts of a chain of firewalls, from its last ledger.
     pub fn add(&mut self, ledger: &Ledger) {
         self.received += ledger.received;
         self.accepted += ledger.verdict("accept");
@@ -108,7 +108,7 @@ fn mark(good: bool) -> &'static str {
     }
 }
 
-/// The table.
+/// Prints the table.
 pub fn print(all: &[Figures]) {
     type Cell = fn(&Figures) -> String;
     let rows: [(&str, Cell); 15] = [

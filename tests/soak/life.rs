@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lives of a chain of firewalls: the first ends by an upgrade to the other twin, the second by one back, the third
-//! by a kill, the fourth as it is told to.
+//! A chain of firewalls: an upgrade to the other twin ends the first, an upgrade back the second, a kill the third,
+//! SIGTERM the fourth.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -16,7 +16,7 @@ use crate::place::{Place, DEADLINE_MS};
 use crate::traffic::Traffic;
 
 const LIVES: u32 = 4;
-/// Before its memory is looked at, at most: by then every buffer has been full once.
+/// Maximum warm-up before memory is sampled; by then every buffer has been full once.
 const WARM_UP: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,7 @@ fn other(twin: Twin) -> Twin {
     }
 }
 
-/// A firewall of this place, perhaps in place of one that runs.
+/// Starts a firewall; with `take_over` it replaces the running one.
 fn start(place: &Place, twin: Twin, take_over: bool) -> anyhow::Result<Firewall> {
     let mut arguments = place.arguments();
     if take_over {
@@ -37,7 +37,7 @@ fn start(place: &Place, twin: Twin, take_over: bool) -> anyhow::Result<Firewall>
     Firewall::start(&place.namespace, twin, &arguments)
 }
 
-/// KiB.
+/// Returns the resident memory in KiB.
 fn memory_of(pid: u32) -> anyhow::Result<i64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -45,7 +45,7 @@ fn memory_of(pid: u32) -> anyhow::Result<i64> {
     Ok(kib.context("no VmRSS")?.parse()?)
 }
 
-/// All that happens to a firewall in a second.
+/// Causes all events of a second.
 fn second(
     place: &Place,
     firewall: &Firewall,
@@ -81,7 +81,7 @@ fn second(
     Ok(())
 }
 
-/// Keeps a firewall running for so long. Returns it, or its output if it ended.
+/// Runs a firewall for a duration. Returns it, or its output if it ended.
 fn live(
     place: &Place,
     twin: Twin,
@@ -131,7 +131,7 @@ fn live_on(
     Ok(())
 }
 
-/// Only what a stall says may stand on stderr.
+/// Only messages about a stall are allowed on stderr.
 fn check_stderr(ended: &Ended) -> anyhow::Result<()> {
     for line in ended.stderr.lines() {
         ensure!(line.contains(": no packet got its verdict for "), "{line}");
@@ -153,7 +153,7 @@ fn upgrade(
     Ok(new)
 }
 
-/// A twin's soak: it begins and ends with this twin.
+/// Soaks a twin: the chain begins and ends with it.
 pub fn soak(twin: Twin, time: Duration) -> anyhow::Result<Figures> {
     let begin = Instant::now();
     let mut figures = Figures {

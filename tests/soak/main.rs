@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewalls under mixed traffic for minutes, with all that may happen to a daemon: reloads, stalls, upgrades from
-//! one twin to the other and back, kills. Memory must stay flat and the ledger reconciled.
+//! Runs the firewalls under mixed traffic for minutes, with reloads, stalls, upgrades from one twin to the other and
+//! back, and kills. Memory must not grow and the ledger must reconcile.
 //!
 //!     soak [--minutes N] [--out FILE]
 

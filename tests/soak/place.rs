@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a soak plays: a namespace, a folder, the policies that are exchanged.
+//! Environment of a soak: a namespace, a folder, and its policies.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ pub struct Place {
 impl Place {
     pub fn new() -> anyhow::Result<Place> {
         let namespace = namespace()?;
-        // Events are written anew by the user that the firewall becomes.
+        // The user that the firewall becomes recreates the events file.
         let folder = Folder::shared()?;
         let place = Place {
             _exporter: Exporter::start(&namespace, &folder.file("control"), METRICS)?,
@@ -66,7 +66,7 @@ impl Place {
         words.map(str::to_owned).to_vec()
     }
 
-    /// Writes the policy of a generation, whole: some rules stay, others come and go, so many at a time.
+    /// Writes the policy of a generation: successive generations share all rules but one of 40.
     pub fn write_policy(&self, generation: u64) -> anyhow::Result<()> {
         let first = 10_000 + generation % 50;
         let ports: Vec<String> = (first..first + 40)
@@ -82,13 +82,13 @@ impl Place {
         self.folder.replace("policy.nft", text).map(drop)
     }
 
-    /// Has the events written to a new file, and forgets the old one.
+    /// Removes the events file, so that events go to a new one.
     pub fn forget_events(&self) {
-        // There is none yet if nothing has happened.
+        // It does not exist before the first event.
         let _ = fs::remove_file(self.file("events.json"));
     }
 
-    /// Asks the control socket.
+    /// Sends a request to the control socket.
     pub fn ask(&self, request: &str) -> anyhow::Result<serde_json::Value> {
         Client::new(&self.file("control"))?.done(request)
     }

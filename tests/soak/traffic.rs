@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What passes meanwhile: a flood of datagrams, requests and answers, connections, malformed packets.
+//! Traffic: a flood of datagrams, requests and answers, connections, malformed packets.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use testbed::packets::{ipv4, udp, RawSender};
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, UdpServer};
 
-/// Datagrams at a time, and the pause between: 20,000 a second at most.
+/// Datagrams per burst, and the pause between bursts: at most 20,000 a second.
 const BURST: usize = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 const UDP: u8 = libc::IPPROTO_UDP as u8;
@@ -55,7 +55,7 @@ impl Traffic {
         })
     }
 
-    /// Ends it. Gives how many connections were good.
+    /// Stops the traffic. Returns the number of successful connections.
     pub fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {

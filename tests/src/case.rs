@@ -22,7 +22,7 @@ const PATIENCE: u32 = 5;
 /// Exit code of a case that could not run here.
 const SKIPPED: u8 = 77;
 
-/// One test: its name, and a body that fails, skips itself with [`testbed::skip::skip`], or passes.
+/// Test: its name, and a body that fails, skips itself with [`testbed::skip::skip`], or passes.
 pub struct Case {
     name: String,
     limit: Duration,
@@ -30,8 +30,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Makes a case that takes at most `limit_s` seconds on an idle machine. It is killed, and fails, after [`PATIENCE`]
-    /// times as long.
+    /// Creates a case that takes at most `limit_s` seconds on an idle machine. After [`PATIENCE`] times as long it is
+    /// killed, and fails.
     pub fn new(
         name: impl Into<String>,
         limit_s: u64,
@@ -59,14 +59,14 @@ pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
     TWINS.into_iter().flat_map(of_twin).collect()
 }
 
-/// Cases about one subject. Their names begin with the part's name and a slash.
+/// Cases of one subject. Their names begin with the part's name and a slash.
 pub struct Part {
     name: &'static str,
     cases: fn() -> Vec<Case>,
 }
 
 impl Part {
-    /// Makes a part whose cases are listed on request, since that may require reading files.
+    /// Creates a part whose cases are listed on request, since that may require reading files.
     pub const fn new(name: &'static str, cases: fn() -> Vec<Case>) -> Part {
         Part { name, cases }
     }
@@ -77,9 +77,9 @@ impl Part {
     }
 }
 
-/// The whole `main` of an integration program: runs the cases like libtest, or the case that the environment names. A filter
-/// `PART/WORDS` selects the cases of that part whose names contain the words. Fails if no case is left: such a filter is a
-/// mistake.
+/// Runs the cases like libtest, or the case that the environment names: the `main` of an integration program. A filter
+/// `PART/WORDS` selects the cases of that part whose names contain the words. Fails if no case remains: such a filter
+/// is a mistake.
 pub fn run(parts: &[Part]) -> ExitCode {
     if let Ok(name) = std::env::var(CASE_VARIABLE) {
         std::env::remove_var(CASE_VARIABLE);
@@ -106,7 +106,7 @@ pub fn run(parts: &[Part]) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns a case by its whole name; only its part is made.
+/// Returns a case by its whole name; only its part is created.
 fn named(parts: &[Part], name: &str) -> Option<Case> {
     let (part, rest) = parts
         .iter()
@@ -114,7 +114,7 @@ fn named(parts: &[Part], name: &str) -> Option<Case> {
     (part.cases)().into_iter().find(|case| case.name == rest)
 }
 
-/// Returns the whole names and the limits of the cases that a filter may select, and whether it named a part, so that no
+/// Returns the whole names and limits of the cases that a filter may select, and true if it names a part, so that no
 /// further filtering is needed.
 fn chosen(parts: &[Part], filter: Option<&str>) -> (Vec<(String, Duration)>, bool) {
     let all = |part: &Part, words: &str| {
@@ -173,7 +173,8 @@ fn run_as_process(name: &str, limit: Duration) -> Result<Completion, Failed> {
             .map(|_| String::from_utf8_lossy(&bytes).into_owned())
     });
     let finished = ends_within(&child, limit);
-    // Remaining processes of the case end with it. The child is not reaped yet, so its number is still its group's.
+    // Remaining processes of the case end with it. The child is not reaped yet, so its process id is still that of its
+    // group.
     // SAFETY: kill(2) touches no memory.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let status = child.wait()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Datagrams that wait in a queue of a namespace, since its firewall is stopped.
+//! Datagrams that wait in a queue of a namespace because its firewall is stopped.
 
 use std::net::UdpSocket;
 
@@ -54,7 +54,7 @@ impl Held<'_> {
             .sum())
     }
 
-    /// Fails if the kernel has dropped some.
+    /// Fails if the kernel has dropped datagrams.
     pub fn check(&self, step: &str) -> anyhow::Result<()> {
         let waiting = self.waiting()?;
         ensure!(
@@ -64,7 +64,7 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// Continues the firewall, which must let all datagrams arrive.
+    /// Continues the firewall; fails unless all datagrams arrive.
     pub fn release(self) -> anyhow::Result<()> {
         proc::signal(self.firewall.pid, libc::SIGCONT);
         self.server.set_read_timeout(Some(PATIENCE))?;

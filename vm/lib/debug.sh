@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The kernel of --debug: built of Debian's sources, the least that boots, with what finds mistakes (vm/debug.config).
-# Sources and objects stay in build/vm, since modules are built against them.
+# Kernel of --debug: built from Debian's sources, the minimum that boots, with debug options (vm/debug.config). Sources
+# and objects stay in build/vm, since modules are built against them.
 
 debug_source=$KEPT/debug-source
 debug_build=$KEPT/debug-build
@@ -23,7 +23,7 @@ unpack_debug_source() {
     rm -rf "$tree"
 }
 
-# An option that the sources don't know any more, or that another switches off, would be missed by nobody.
+# Fails if the sources don't support an option any more, or another option disables it.
 check_debug_config() {
     local line
     while read -r line; do
@@ -31,7 +31,7 @@ check_debug_config() {
     done < <(grep '^CONFIG_' "$VM/debug.config")
 }
 
-# Fills the folder of a kernel as unpack_kernel does.
+# Fills a kernel's folder like unpack_kernel.
 build_debug_kernel() {
     local folder=$1 new=$1.new release file
     need vm-debug flex bison bc

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What is put into a machine: a folder, as it will be seen there, and its archive.
+# Contents of a machine: a folder with the machine's paths, and its archive.
 
-# The paths of the shared libraries that a program of this machine needs; nothing for what is no program.
+# Prints the paths of the shared libraries that a program of this machine needs; nothing for other files.
 libraries_of() {
     ldd "$1" 2>/dev/null | sed -nE 's/.*=> (\/[^ ]+) .*/\1/p; s/^\s*(\/[^ ]+) .*/\1/p'
 }
 
-# put FOLDER HERE[:THERE]: with the libraries, unless the machine has its own.
+# put FOLDER HERE[:THERE]: copies a file or folder with its libraries, unless the machine has its own.
 put() {
     local folder=$1 here=${2%%:*} there
     there=$(realpath --no-symlinks "$here")
@@ -28,7 +28,7 @@ put() {
     done
 }
 
-# Puts all of --file into a folder.
+# Copies all of --file into a folder.
 put_files() {
     local file
     for file in "${files[@]}"; do
@@ -36,14 +36,14 @@ put_files() {
     done
 }
 
-# Adds the files of a module and of what it depends on to `load`.
+# Adds the files of a module and of its dependencies to `load`.
 add_module() {
     mapfile -t -O ${#load[@]} load < <(module_files "$1")
     wait $! # what was said against it
 }
 
-# put_modules FOLDER NAME...: the modules, those of --ko, and what they depend on, as FOLDER/vm/modules, numbered in the
-# order in which they are loaded.
+# put_modules FOLDER NAME...: copies the modules, those of --ko, and their dependencies to FOLDER/vm/modules, numbered
+# in load order.
 put_modules() {
     local folder=$1/vm/modules name file number=100 load=()
     local -A known=()
@@ -54,7 +54,7 @@ put_modules() {
     done
     for file in "${ko_files[@]}"; do
         for name in $(modinfo --field depends "$file" | tr , ' '); do
-            # It may be another of --ko, which comes before.
+            # The dependency may be an earlier --ko.
             [[ " ${ko_files[*]}" == *"/$name.ko"* ]] || add_module "$name"
         done
         load+=("$file")
@@ -67,7 +67,7 @@ put_modules() {
     done
 }
 
-# archive FOLDER FILE: as the kernel unpacks it; all belongs to root.
+# archive FOLDER FILE: makes an archive in the kernel's format; all files belong to root.
 archive() {
     (cd "$1" && find . -mindepth 1 -print0 | cpio --null --create --format=newc --owner=0:0 --quiet) >"$2"
 }

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The disk of `vm/run --system`: a Debian, made once, and our packages, put in whenever they changed.
+# Disk of `vm/run --system`: a Debian base, made once, and this project's packages, installed whenever they change.
 
-# The sources that apt of this machine has Debian's packages from, as lines of sources.list.
+# Prints the sources of Debian's packages that apt of this machine uses, as lines of sources.list.
 debian_sources() {
     apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
         sort --unique
@@ -12,7 +12,8 @@ release_of_this_machine() {
     sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
 }
 
-# What is in the base: Debian's packages of the list, and what our packages depend on, first alternatives.
+# Prints the packages of the base: Debian's packages of the list, and the first alternatives of our packages'
+# dependencies.
 base_packages() {
     local package
     "$ROOT/deps/install" --list vm-image
@@ -21,7 +22,7 @@ base_packages() {
     done | tr ',' '\n' | sed -E 's/^ *([a-z0-9.+-]+).*/\1/; /^(twinwall-|systemd$)/d'
 }
 
-# Sets `image`. It is made of a base by installing the packages in a folder; that takes seconds.
+# Sets `image`. Makes it by installing the packages of a folder into a base; that takes seconds.
 find_image() {
     local base packages list
     packages=("$ROOT"/build/deb/*.deb)
@@ -58,12 +59,12 @@ make_base() {
     rm -r "$tree"
 }
 
-# What the machine needs beside Debian's packages: modules, the agent, names. What only takes time at boot is masked.
+# Adds the machine's own files: modules, the agent, names. Masks units that only delay the boot.
 furnish() {
     local tree=$1 unit
     mkdir -p "$tree/usr/lib/modules"
     cp -a "$modules_folder" "$tree/usr/lib/modules/"
-    # What looks for the kernel's configuration finds it.
+    # Programs that search the kernel's configuration find it.
     cp "$KEPT/kernel-$flavour/boot/config-$kernel_version" "$tree/boot/"
     install -D -t "$tree/usr/local/lib/vm" "$VM/guest/agent"
     install -D -m 644 -t "$tree/etc/systemd/system" "$VM/guest/agent.service"
@@ -72,12 +73,12 @@ furnish() {
     echo vm >"$tree/etc/hostname"
     printf '127.0.0.1 localhost vm\n::1 localhost\n' >"$tree/etc/hosts"
     echo '/dev/vda / ext4 defaults 0 0' >"$tree/etc/fstab"
-    # Else what --file put below /tmp would be cleared away at boot.
+    # Otherwise files of --file below /tmp would be deleted at boot.
     mkdir -p "$tree/etc/tmpfiles.d"
     ln -s /dev/null "$tree/etc/tmpfiles.d/tmp.conf"
     mkdir -p "$tree/var/log/journal"
     for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
-        fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
+        etcd.service fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
         ln -sf /dev/null "$tree/etc/systemd/system/$unit"
     done
 }
@@ -88,7 +89,7 @@ make_image() {
     shift
     mkdir "$tree"
     tar --extract --directory="$tree" --xattrs --xattrs-include='*' --file "$base"
-    # They stay, for tests that remove them and put them back.
+    # They remain, for tests that remove and reinstall them.
     install -D -m 644 -t "$tree/usr/local/share/vm" "$@"
     chroot "$tree" sh -c 'dpkg --install /usr/local/share/vm/*.deb' >"$work/dpkg" 2>&1 || {
         cat "$work/dpkg" >&2

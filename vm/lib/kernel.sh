@@ -1,13 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Debian's kernels and their headers, unpacked from their packages into build/vm. Nothing is installed on this machine.
+# Debian's kernels and their headers, unpacked from their packages into build/vm. No package is installed on this
+# machine.
 
-# The packages of a group that match a pattern, as deps/debian.txt names them.
+# Prints the packages of a group in deps/debian.txt that match a pattern.
 package_of() {
     "$ROOT/deps/install" --list "$1" | grep -- "$2"
 }
 
-# What a package depends on, by the lists of apt; the names that match a pattern.
+# Prints a package's dependencies that match a pattern, by apt's lists.
 depends_of() {
     apt-cache depends --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$1" |
         sed -n 's/^  Depends: //p' | grep -- "$2"
@@ -26,8 +27,8 @@ unpack() {
     rm -r "$fetched"
 }
 
-# Sets kernel, modules_folder and kernel_version; unpacks them once. Only one does so at a time, for each kernel: the one of
-# --debug takes minutes to build.
+# Sets kernel, modules_folder and kernel_version; unpacks them once. A lock per kernel allows one process at a time:
+# that of --debug takes minutes to build.
 find_kernel() {
     [ -z "$kernel" ] || {
         kernel_version=${modules_folder##*/}
@@ -48,7 +49,7 @@ find_kernel() {
     modules_folder=$folder/lib/modules/$kernel_version
 }
 
-# The file `version` holds the kernel's version and the package's, which the headers must have as well.
+# The file `version` has the versions of the kernel and of its package; the headers must have the same.
 unpack_kernel() {
     local folder=$1 name version new=$1.new
     rm -rf "$folder" "$new"
@@ -80,7 +81,7 @@ print_headers() {
             packages+=("$package=$version")
         done
         unpack "$new" "${packages[@]}"
-        # The headers' Makefile and links name each other by the paths of an installed package.
+        # The headers' Makefile and links refer to each other by the paths of an installed package.
         find "$new/usr" -type l -lname '/usr/*' -printf '%p %l\n' | while read -r link target; do
             ln -sfn "$folder$target" "$link"
         done
@@ -93,7 +94,7 @@ print_headers() {
     echo "$folder/usr/src/linux-headers-$kernel_version"
 }
 
-# Prints the files of a module and of what it depends on, in the order in which they are loaded.
+# Prints the files of a module and of its dependencies, in load order.
 module_files() {
     local said
     said=$(modprobe --dirname "${modules_folder%/lib/modules/*}" --set-version "$kernel_version" \

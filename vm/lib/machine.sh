@@ -1,25 +1,26 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# A machine in QEMU: its start, what is seen of it, and its end.
+# A machine in QEMU: its start, its output, and its end.
 
-# What all machines have. Without the hardware's virtualisation, so that it runs wherever QEMU does.
+# Sets the common arguments of all machines. Without hardware virtualisation, so that it runs wherever QEMU does.
 machine_arguments() {
     machine=(qemu-system-x86_64 -machine pc -m "$memory" -nodefaults -no-user-config -no-reboot -display none
         -kernel "$kernel" -serial "file:$work/console")
     if [ -n "$icount" ]; then
-        # Each byte of a `rep movsb` would count as an instruction; without these the kernel copies eight bytes at a time.
+        # Each byte of a `rep movsb` would count as an instruction; without these features the kernel copies eight bytes
+        # at a time.
         machine+=(-cpu "max,-erms,-fsrm" -accel "tcg,thread=single" -smp 1 -icount "shift=0,sleep=off")
     else
         machine+=(-cpu max -accel "tcg,thread=multi" -smp "$cpus")
     fi
-    # A kernel that went wrong ends the machine instead of going on with half of itself.
+    # A kernel error ends the machine; it does not continue partially.
     kernel_line="console=ttyS0 panic=-1 oops=panic"
-    # While identify_cpu() reads anew what the processor can do, KASAN does not know of five levels of page tables, and
-    # reports what an interrupt touches then, report upon report.
+    # While identify_cpu() detects the processor's features again, KASAN does not know of five-level page tables, and
+    # reports accesses by interrupts repeatedly.
     [ "$flavour" != debug ] || kernel_line+=" no5lvl"
 }
 
-# Makes the folder of a run; it and the machine are gone when this script ends.
+# Makes the folder of a run; it and the machine are removed when this script ends.
 begin_work() {
     work=$(mktemp -d "$KEPT/run.XXXXXX")
     machine_pid=""
@@ -34,13 +35,13 @@ end_work() {
     rm -rf "$work"
 }
 
-# follow FILE OFFSET FD PID: copies what comes to a file until a process has ended.
+# follow FILE OFFSET FD PID: copies new data of a file until a process has ended.
 follow() {
     tail --bytes=+$(($2 + 1)) --follow --sleep-interval=0.05 --pid="$4" "$1" >&"$3" 2>/dev/null &
     followers+=($!)
 }
 
-# quoted WORD...: as both bash and busybox read it.
+# quoted WORD...: prints the words quoted for bash and busybox.
 quoted() {
     local word
     for word in "$@"; do
@@ -49,7 +50,7 @@ quoted() {
     echo
 }
 
-# Ends with the code that the machine told, or says why there is none. Needs the code that the machine's process ended with.
+# Exits with the code from the machine, or prints why there is none. Needs the exit code of the machine's process.
 finish() {
     local ended=$1 told=$2 panic
     case $told in
@@ -75,7 +76,7 @@ run_in_initramfs() {
     install "$VM/guest/init" "$tree/init"
     put_files "$tree"
     put_modules "$tree" "${modules[@]}"
-    # The folder is the same as here.
+    # The command runs in the same folder as here.
     { printf 'mkdir -p '; quoted "$PWD"; printf 'cd '; quoted "$PWD"; } >"$tree/vm/folder"
     quoted "${command[@]}" >"$tree/vm/command"
     archive "$tree" "$work/initrd"

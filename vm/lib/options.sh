@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The options of vm/run, as variables. What a machine has by default depends on its mode.
+# Options of vm/run, as variables. A machine's defaults depend on its mode.
 # shellcheck disable=SC2034 # Others read these.
 
 usage() {
@@ -37,7 +37,7 @@ kernel="" modules_folder=""
 memory="" cpus=2 append="" limit="" icount="" console=""
 files=() modules=() ko_files=() command=()
 
-# Takes the value of an option: needs its name and what follows it.
+# Prints the value of an option, given its name and the next argument.
 value() {
     [ $# -ge 2 ] || fail 2 "$1 needs a value: vm/run --help"
     printf '%s' "$2"

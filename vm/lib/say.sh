@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# How vm/run ends when it can't do what was asked.
+# Errors of vm/run.
 
 # fail CODE TEXT
 fail() {
@@ -8,7 +8,7 @@ fail() {
     exit "$1"
 }
 
-# need GROUP PROGRAM...: ends with the code of a test that can't run here if a program of deps/debian.txt is missing.
+# need GROUP PROGRAM...: exits with the code of a test that can't run here if a program of deps/debian.txt is missing.
 need() {
     local group=$1 program
     shift

@@ -1,12 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# A Debian under systemd: its start, commands in it, its end. Its folder has `pid` (of QEMU), `command.in` (a fifo into the
-# agent) and the files `out`, `err` and `code`, which grow with each command; `sent` has a line for the boot and each command.
+# A Debian under systemd: its start, commands in it, its end. Its folder has `pid` (of QEMU), `command.in` (a fifo to
+# the agent) and the files `out`, `err` and `code`, which grow with each command; `sent` has a line for the boot and
+# each command.
 
 KEPT_MACHINE=$KEPT/kept
 BOOT_SECONDS=1200
 
-# Starts a machine with the folder $work, which outlives this script.
+# Starts a machine with the folder $work, which remains after this script.
 start_system() {
     need vm qemu-system-x86_64 busybox cpio
     find_kernel
@@ -20,7 +21,7 @@ start_system() {
     archive "$tree" "$work/initrd"
     rm -r "$tree"
     machine_arguments
-    # Each boot begins with the disk as it was made; what it writes is in a file without a name.
+    # Each boot begins with the original disk; its writes go to an unnamed file.
     machine+=(-drive "file=$image,format=raw,if=virtio,snapshot=on" -device virtio-serial-pci)
     mkfifo "$work/command.in" "$work/command.out"
     machine+=(-chardev "pipe,id=command,path=$work/command" -device "virtserialport,chardev=command,name=command")
@@ -35,7 +36,8 @@ start_system() {
     echo boot >"$work/sent"
 }
 
-# Waits until the agent has told more than so many lines. Gives up when the machine has ended, or after some seconds.
+# Waits until the agent has reported more than this number of lines. Fails when the machine has ended, or after some
+# seconds.
 await_line() {
     local lines=$1 end=$((SECONDS + ${2:-1000000})) pid
     pid=$(<"$work/pid")
@@ -45,10 +47,10 @@ await_line() {
     done
 }
 
-# Runs the command in the machine of $work, and ends with its code.
+# Runs the command in the machine of $work, and exits with its code.
 run_command() {
     local seconds=$1 lines out err waiter followers=() ended=0 told=""
-    # A command whose vm/run was ended runs on until its time is over: its code is not ours.
+    # If its vm/run was killed, a command runs until its time limit: its code must be skipped.
     lines=$(wc -l <"$work/sent")
     await_line $((lines - 1)) || true
     out=$(stat --format=%s "$work/out")

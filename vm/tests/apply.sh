@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# `fwctl apply` of a policy with names, with nft's queue and the firewall as a unit; the way back by systemd's timer; the boot.
+# `fwctl apply` of a policy with names, with nft's queue and the firewall as a unit; the revert by systemd's timer; the
+# boot.
 network
 instance twinwall ""
 unit=twinwall-rust@twinwall
@@ -24,7 +25,7 @@ answers() {
     ip netns exec client curl -s -m 3 -H "Host: $1" http://192.0.2.1/ | grep -q hello
 }
 
-# denies NAME OTHER: of both names the first alone is denied.
+# denies NAME OTHER: succeeds if only the first name is denied.
 denies() {
     answers "$2" && ! answers "$1"
 }
@@ -36,7 +37,7 @@ rules() {
 goes_back() {
     local before
     before=$(rules)
-    fwctl apply --confirm 5 /run/apply/other.nft
+    fwctl apply --confirm 60 /run/apply/other.nft
     denies other.example denied.example || return 1
     patiently denies denied.example other.example
     patiently same "$before" rules

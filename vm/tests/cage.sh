@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The example unit of a job in a cage, as a dynamic user; the queue rules in nft's form, which this kernel has.
+# The example unit of a job in a cage, as a dynamic user; the queue rules in nft's form, which this kernel supports.
 server=203.0.113.10
 folder=/run/cage-test
 mkdir -p $folder
@@ -36,7 +36,7 @@ PYTHON
 web=$!
 patiently curl -s --cacert $folder/cert.pem --resolve example.org:443:$server -o /dev/null https://example.org/
 
-# job NAME URL: the example's unit, whose command asks for this page and trusts our server.
+# job NAME URL: writes the example's unit with a command that requests this page and trusts the test's server.
 job() {
     sed -e "s;https://example.org/;$2;" -e "s;^\[Service\];&\nEnvironment=CURL_CA_BUNDLE=$folder/cert.pem;" \
         packaging/example/cage.service >"/etc/systemd/system/twinwall-$1.service"
@@ -52,11 +52,30 @@ is_over() {
     esac
 }
 
+# succeeds UNIT: prints its journal if it did not.
+succeeds() {
+    same success property "$1" Result || {
+        journalctl --output cat --lines 4 --unit "$1"
+        return 1
+    }
+}
+
 in_cage() {
     nsenter --net="/proc/$(pgrep --full --oldest "^sleep 1234")/ns/net" "$@"
 }
 
-# Packets that were queued so far: the eighth figure is the last one's number.
+# Succeeds when the caged command sleeps; prints the output of its cage if that ends.
+sleeps() {
+    until pgrep --full '^sleep 1234'; do
+        kill -0 "$caged" || {
+            cat $folder/said
+            return 1
+        }
+        sleep 0.2
+    done
+}
+
+# Prints the number of packets queued so far: the eighth figure is the last packet's number.
 queued() {
     in_cage cat /proc/self/net/netfilter/nfnetlink_queue | awk '{ print $8 }'
 }
@@ -66,7 +85,7 @@ is_settled() {
 }
 
 check job-runs job cage-allowed https://example.org/
-check job-succeeds same success property twinwall-cage-allowed Result
+check job-succeeds succeeds twinwall-cage-allowed
 check job-has-its-page says '^hello' journalctl --output cat --unit twinwall-cage-allowed
 check another-job-runs job cage-denied https://other.example/
 check another-job-fails same exit-code property twinwall-cage-denied Result
@@ -75,9 +94,9 @@ systemctl reset-failed twinwall-cage-denied
 
 for twin in rust c; do
     fwctl run --twin $twin --allow example.org -- sh -c \
-        "curl -s --cacert $folder/cert.pem -o $folder/copy https://example.org/big; exec sleep 1234" &
+        "curl -s --cacert $folder/cert.pem -o $folder/copy https://example.org/big; exec sleep 1234" >$folder/said 2>&1 &
     caged=$!
-    check $twin-command-runs patiently pgrep --full '^sleep 1234'
+    check $twin-command-runs sleeps
     check $twin-has-its-download cmp $folder/big $folder/copy
     check $twin-rules-are-nfts says 'queue to 0' in_cage nft list table inet cage
     check $twin-connections-settle is_settled

@@ -1,25 +1,25 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# What doctor finds of a host that the next boot would leave open, and its cures as they are printed.
+# doctor's findings on a host that the next boot would leave unprotected, and its cures as printed.
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 cp /etc/nftables.conf /run/nftables.conf
 instance web "--queue 0 --policy /etc/twinwall/web.nft"
 
-# cure PATTERN: that of the finding.
+# cure PATTERN: prints the cure of a finding.
 cure() {
     fwctl doctor --json | jq -r --arg what "$1" 'select(.what // "" | test($what)) | .cure' | sed 's/^sudo //'
 }
 
-# cures PATTERN: whether its cure, run as it is printed, makes it go.
+# cures PATTERN: succeeds if a finding's cure, run as printed, removes the finding.
 cures() {
     local command
     command=$(cure "$1")
     [ -n "$command" ] && bash -c "$command" && not says "$1" fwctl doctor
 }
 
-# What a boot does: what is enabled is started, and nothing else is there.
+# Simulates a boot: no rules are loaded, and enabled units start.
 boot() {
     systemctl stop nftables 'twinwall-*@*.service'
     nft flush ruleset

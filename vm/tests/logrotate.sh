@@ -1,14 +1,15 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The file for logrotate, with an instance that failed beside one that runs: each file is rotated, and the running one goes on.
+# The logrotate file, with a failed instance and a running one: each file is rotated, and the running instance
+# continues.
 nft add table inet feed
 cp /usr/share/twinwall/policy/monitor.nft /etc/twinwall/web.nft
 instance web "--queue 7 --policy /etc/twinwall/web.nft --events /var/log/twinwall/web/web.json"
 instance bad "--queue 8 --no-such-option"
 log=/var/log/twinwall/web/web.json
 
-# A reload is told by a line of the events.
+# Succeeds if the events have a line about a reload.
 told_anew() {
     systemctl reload twinwall-c@web
     [ -s $log ]

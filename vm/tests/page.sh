@@ -1,17 +1,17 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The commands of docs/RUN.md, as they stand there: a host is protected, stays so over a boot, and has its other rules when
-# the packages have gone.
+# The commands of docs/RUN.md, unchanged: a host is protected, also after a boot, and has its other rules when the
+# packages are removed.
 network
 page=$(echo /usr/share/doc/twinwall-common/RUN.md*)
 
-# commands SECTION: the lines of its code blocks.
+# commands SECTION: prints the lines of its code blocks.
 commands() {
     zcat --force "$page" | sed -n "/^## $1\$/,/^## /s/^    \([a-z]\)/\1/p"
 }
 
-# run_all PREFIX: the commands on stdin, one after the other.
+# run_all PREFIX: runs the commands on stdin, one after another.
 run_all() {
     local line
     while read -r line; do
@@ -19,7 +19,7 @@ run_all() {
     done
 }
 
-# What a boot does of all this: what is enabled is started, and nothing else is there.
+# Simulates a boot: no rules are loaded, and enabled units start.
 boot() {
     systemctl stop nftables 'twinwall-*@*.service'
     nft flush ruleset
@@ -36,7 +36,7 @@ loads_other_rules() {
     systemctl restart nftables && nft list table inet own
 }
 
-# The examples are there as on a fresh host, whatever ran before.
+# The examples are installed as on a fresh host, whatever ran before.
 check as-installed sh -c 'dpkg --force-confmiss --install /usr/local/share/vm/*.deb'
 cp /etc/nftables.conf /run/nftables.conf
 commands Install | grep -vE '^(make|apt|deps/install) ' | run_all install

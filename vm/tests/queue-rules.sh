@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The nft rules as shipped: loaded twice they are there once; a policy with `ct state` gets states; they go as they came.
+# The shipped nft rules: loaded twice they exist once; a policy with `ct state` receives states; they are removed
+# without a trace.
 network
 instance web "--queue 0 --policy /usr/share/twinwall/policy/web-server.nft"
 rules=/usr/share/twinwall/queue

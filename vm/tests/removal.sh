@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The packages go while an instance runs and rules feed it: the host is not cut off, and nothing of ours stays.
+# The packages are removed while an instance runs and rules feed it: the host is not cut off, and no files or rules
+# remain.
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 instance web "--queue 0 --policy /etc/twinwall/web.nft --events /var/log/twinwall/web/web.json"
-# As the host's own rules would be: without bypass.
+# Like the host's own rules: without bypass.
 sed 's/ bypass$//' /usr/share/twinwall/queue/input.nft | nft -f -
 nft -f - <<'NFT'
 table inet own {

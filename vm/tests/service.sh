@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# A web server's policy under the unit: it starts, decides, is reloaded, replaced, stopped, killed.
+# A web server's policy under the unit: start, verdicts, reload, replacement, stop, kill.
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 instance web "--queue 0:1 --policy /etc/twinwall/web.nft --events /var/log/twinwall/web/web.json"

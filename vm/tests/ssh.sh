@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# A mistake over SSH heals itself; what a restart before and after the confirmation loads; a policy that can't be checked at boot.
+# A mistake over SSH is reverted; the policy loaded by a restart before and after the confirmation; a policy that can't
+# be checked at boot.
 network
 ssh_server
 mkdir -p /run/apply
@@ -16,7 +17,7 @@ rules() {
     nft list ruleset
 }
 
-# The same session all the time: one connection, in which commands run.
+# The same session throughout: one connection, in which commands run.
 held=/run/apply/held
 long_session() {
     timeout 5 ip netns exec client ssh -S "$held" root@192.0.2.1 "$1"
@@ -29,7 +30,7 @@ heals() {
     patiently session true && patiently long_session true
 }
 
-# A restart as apply meets it: no rule, no unit, another boot's number.
+# Simulates a restart for apply: no rule, no unit, another boot id.
 restarts() {
     systemctl stop twinwall.service twinwall-revert.timer 2>/dev/null
     nft flush ruleset

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# What comes of a unit after a crash, a bad start, and beside another: --fail crash=open, restarts, runtime directories,
-# conflicts, the place in the boot, priorities in the journal.
+# Results of a unit after a crash, a failed start, and beside another unit: --fail crash=open, restarts, runtime
+# directories, conflicts, the order in the boot, priorities in the journal.
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 queue_all() {
@@ -22,7 +22,7 @@ has() {
     [ "$(property "$1" "$2")" = "$3" ]
 }
 
-# The web server answers while the unit waits to be started again, and nothing but the guard can have let that pass.
+# The web server answers while the unit waits for its restart, when only the guard can accept packets.
 answers_after_a_crash() {
     systemctl kill --signal KILL --kill-whom main "$1"
     patiently has "$1" SubState auto-restart && web_answers && has "$1" SubState auto-restart
@@ -67,7 +67,7 @@ for twin in rust c; do
     nft flush ruleset
     queue_all
     instance web "--queue 0 --policy /etc/twinwall/web.nft --fail crash=open"
-    # Long enough to look at what happens meanwhile.
+    # Long enough to check the state meanwhile.
     mkdir -p /etc/systemd/system/$unit.service.d
     printf '[Service]\nRestartSec=8\n' >/etc/systemd/system/$unit.service.d/slow.conf
     systemctl daemon-reload
@@ -78,7 +78,7 @@ for twin in rust c; do
     check $twin-comes-back patiently is_running $unit
     check $twin-decides-again patiently port_is_closed 23
     check $twin-http patiently web_answers
-    # A limit that a few crashes would reach, if there were one.
+    # A limit that a few crashes would reach, if the unit had not disabled it.
     printf '[Unit]\nStartLimitBurst=2\n' >/etc/systemd/system/$unit.service.d/slow.conf
     systemctl daemon-reload
     check $twin-crashes-however-often crashes_and_comes_back $unit
@@ -90,13 +90,13 @@ for twin in rust c; do
     check $twin-leaves-no-directory not test -e /run/twinwall/$twin-web
 done
 
-# A mistake is no reason to start again.
+# A bad command line is not retried.
 instance wrong "--queue 3 --no-such-option"
 check a-bad-command-line-is-tried-once fails_for_good twinwall-c@wrong
 check its-error-has-the-priority patiently journal_has twinwall-c@wrong 3 no-such-option
 check it-is-not-told-as-information not journal_has twinwall-c@wrong 6 no-such-option
 
-# Another instance of the same queue leaves the one that runs as it is, and tries again, since that may end.
+# Another instance of the same queue leaves the running one unchanged, and tries again, since that one may end.
 instance web "--queue 0 --policy /etc/twinwall/web.nft"
 instance same "--queue 0"
 check web-starts systemctl start twinwall-rust@web
@@ -104,14 +104,14 @@ check the-same-queue-fails not systemctl start twinwall-c@same
 check it-is-tried-again patiently same activating property twinwall-c@same ActiveState
 check web-can-still-be-asked still_asked /run/twinwall/rust-web/control
 systemctl stop twinwall-c@same
-# The other program of an instance takes its place.
+# The other program of an instance replaces it.
 check the-other-program-starts systemctl start twinwall-c@web
 check the-first-has-ended same inactive property twinwall-rust@web ActiveState
 check the-other-can-be-asked still_asked /run/twinwall/c-web/control
 check http-by-the-other patiently web_answers
 systemctl stop twinwall-c@web
 
-# The place in the boot, and the drop-in that changes it.
+# The order in the boot, and the drop-in that changes it.
 check before-the-network says network-pre.target property twinwall-rust@web Before
 mkdir -p /etc/systemd/system/twinwall-rust@web.service.d
 cat >/etc/systemd/system/twinwall-rust@web.service.d/10-network.conf <<'CONF'
@@ -122,7 +122,7 @@ CONF
 systemctl daemon-reload
 check behind-the-network says network-online.target property twinwall-rust@web After
 check not-before-it not says network-pre.target property twinwall-rust@web Before
-# Something that brings the network up, as any machine has: between the two targets.
+# A service that brings the network up, as on any machine: between the two targets.
 cat >/etc/systemd/system/some-network.service <<'UNIT'
 [Unit]
 Wants=network.target
@@ -138,7 +138,7 @@ no_circle() {
     ! systemd-analyze verify --man=no "$1.service" 2>&1 | grep 'ordering cycle'
 }
 check no-circle no_circle twinwall-rust@web
-# Under another name it only adds to the place that the unit has: the check sees circles.
+# Under another name the drop-in only adds to the unit's order: the check detects cycles.
 mv /etc/systemd/system/twinwall-rust@web.service.d/{10-network,more}.conf
 check a-circle-by-another-name not no_circle twinwall-rust@web
 rm -r /etc/systemd/system/{some-network.service,network-online.target.wants}

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# An upgrade under the unit: the new firewall is born in it, as systemd's child, with its filters and limits and none of the
-# shell's; systemd restarts and stops it as it would the old one.
+# An upgrade under the unit: the new firewall starts within it, as systemd's child, with the unit's filters and limits
+# and none of the shell's; systemd restarts and stops it like the old one.
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 instance web "--queue 0:1 --policy /etc/twinwall/web.nft"
@@ -22,7 +22,7 @@ main_pid() {
     property $unit MainPID
 }
 
-# What the unit gives a process: filters, capabilities, limits, its mask of modes, namespaces.
+# Prints a process's properties that the unit sets: filters, capabilities, limits, umask, namespaces.
 born() {
     grep -E '^(Umask|Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp):' "/proc/$1/status"
     cat "/proc/$1/limits" "/proc/$1/cgroup" "/proc/$1/oom_score_adj"
@@ -35,7 +35,7 @@ variables() {
     tr '\0' '\n' <"/proc/$1/environ" | sed 's/=.*//' | sort | tr '\n' ' '
 }
 
-# From a shell that is as different as can be.
+# Upgrades from a shell with other settings.
 upgrade() (
     umask 0
     ulimit -n 512
@@ -47,7 +47,7 @@ parent() {
     ps -o ppid= -p "$1" | tr -d ' '
 }
 
-# What the unit has said since then.
+# Prints the unit's log since $since.
 told() {
     journalctl --unit $unit --output cat --since "$since"
 }
@@ -68,11 +68,11 @@ check is-no-alien not says 'not our child' told
 check http web_answers
 check policy-is-reloaded systemctl reload $unit
 
-# What can't be is said, and the old one goes on.
+# Refused changes are reported, and the old firewall continues.
 echo nonsense >/etc/twinwall/web.nft
-check a-bad-policy-is-told says 'the old firewall goes on: /etc/twinwall/web.nft:1:1' upgrade /usr/sbin/rust-firewall
+check a-bad-policy-is-told says 'the old firewall stays: /etc/twinwall/web.nft:1:1' upgrade /usr/sbin/rust-firewall
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
-check arguments-are-the-units says 'stand in its unit' upgrade /usr/sbin/c-firewall -- --queue 5
+check arguments-are-the-units says 'are in its unit' upgrade /usr/sbin/c-firewall -- --queue 5
 sleep 11
 check goes-on-with-the-watchdog same "$after" main_pid
 
@@ -81,7 +81,7 @@ check restarts systemctl restart $unit
 check last-ledger-of-a-restart says 'ledger: reconciled' told
 check http-after-the-restart web_answers
 
-# Without a binary it is the unit's own.
+# Without a binary, the unit's own is used.
 second=$(main_pid)
 check is-upgraded-to-its-own upgrade
 check is-another-again not same "$second" main_pid
@@ -94,7 +94,7 @@ check nothing-was-killed not says 'SIGKILL|Killing process' told
 check nothing-is-left not pgrep -x 'rust-firewall|c-firewall|firewall-guard'
 check nobody-listens-for-upgrades same '' ls /run/twinwall-upgrade
 
-# A unit that can't do it says so.
+# A unit that can't upgrade reports it.
 mkdir -p /etc/systemd/system/$unit.d
 printf '[Service]\nExecReload=\nExecReload=/bin/true\n' >/etc/systemd/system/$unit.d/reload.conf
 systemctl daemon-reload

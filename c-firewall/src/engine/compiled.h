@@ -86,12 +86,20 @@ struct compile_wide {
     policy_value mask, low, span;
 };
 
+/// Set of the kernel that a set of the policy stands for: the one of the same table and name.
+struct compile_kernel_set {
+    enum policy_family family;
+    bool is_ipv6; // true if its addresses are IPv6
+    char table[POLICY_NAME_BYTES];
+    char name[POLICY_NAME_BYTES];
+};
+
 /// A set that learns addresses.
 struct compile_learning {
-    uint32_t set;        // number of the set, which is itself empty
-    uint64_t identity;   // identity of the set in learned: equal for all sets with the same text
-    bool is_ipv6;        // true if its addresses are IPv6
-    struct lookup names; // numbers of the names whose addresses it learns
+    uint32_t set;      // number of the set, which is itself empty
+    uint64_t identity; // identity of the set in learned: equal for all sets with the same text
+    struct compile_kernel_set kernel; // its place in the kernel's rule set, for --stage
+    struct lookup names;              // numbers of the names whose addresses it learns
 };
 
 struct compile_rule {

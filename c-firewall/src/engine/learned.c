@@ -91,30 +91,34 @@ static struct entry *entry_of(struct bucket *bucket, const struct words *words) 
     return NULL;
 }
 
-/// Returns true if a bucket has an address that has not expired.
-static bool holds(struct bucket *bucket, const struct words *words, uint64_t now_ns) {
+/// Returns the time at which an address of a bucket expires; 0 if the bucket does not have it.
+static uint64_t end_of(struct bucket *bucket, const struct words *words) {
     const struct entry *entry = entry_of(bucket, words);
 
-    return entry && get(&entry->end_ns) > now_ns;
+    return entry ? get(&entry->end_ns) : 0;
 }
 
-bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns) {
+uint64_t learned_end(struct learned *learned, uint64_t set, policy_value address) {
     const struct words words = words_of(set, address);
     struct bucket *bucket = bucket_of(learned, &words);
-    bool found;
+    uint64_t found;
 
     for (int i = 0; i < LOOKS_MAX; i++) {
         const uint64_t before = __atomic_load_n(&bucket->number, __ATOMIC_ACQUIRE);
 
-        found = holds(bucket, &words, now_ns);
+        found = end_of(bucket, &words);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (!(before & 1) && get(&bucket->number) == before)
             return found;
     }
     pthread_mutex_lock(&learned->writer);
-    found = holds(bucket, &words, now_ns);
+    found = end_of(bucket, &words);
     pthread_mutex_unlock(&learned->writer);
     return found;
+}
+
+bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns) {
+    return learned_end(learned, set, address) > now_ns;
 }
 
 /// Replaces an address, or stores one in a free entry.

@@ -67,12 +67,15 @@ int learning_add(struct compiled *out, const struct policy *policy,
     free(names);
     if (result < 0)
         return result;
-    grown[out->learning_count++] = (struct compile_learning){
+    grown[out->learning_count] = (struct compile_learning){
         .set = out->set_count - 1,
         .identity = identify(policy, table, set),
-        .is_ipv6 = set->types[0] == POLICY_IPV6_ADDR,
+        .kernel = {.family = table->family, .is_ipv6 = set->types[0] == POLICY_IPV6_ADDR},
         .names = found.single,
     };
+    strcpy(grown[out->learning_count].kernel.table, table->name);
+    strcpy(grown[out->learning_count].kernel.name, set->name);
+    out->learning_count++;
     return 0;
 }
 

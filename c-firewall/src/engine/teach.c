@@ -28,8 +28,8 @@ static uint32_t be32(const uint8_t *bytes) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-static void count(uint64_t results[TEACH_RESULT_COUNT], enum teach_result result) {
-    results[result]++;
+static void count(struct teach_output *output, enum teach_result result) {
+    output->results[result]++;
 }
 
 /// Fills in the payload of a packet with ports. Returns false if not all of it was captured, or if
@@ -69,15 +69,31 @@ static uint32_t sets_of(const struct compiled *compiled, const struct answer *me
     for (uint32_t i = 0; number > 0 && i < compiled->learning_count; i++) {
         const struct compile_learning *learning = &compiled->learning[i];
 
-        if (learning->is_ipv6 == is_ipv6 && lookup_find(&learning->names, number) != LOOKUP_NONE)
+        if (learning->kernel.is_ipv6 == is_ipv6 &&
+            lookup_find(&learning->names, number) != LOOKUP_NONE)
             sets |= UINT32_C(1) << i;
     }
     return sets;
 }
 
+/// Adds an address to a set.
+static void learn_address(struct learned *learned, const struct compile_learning *learning,
+                          policy_value address, uint64_t end_ns, uint64_t now_ns,
+                          struct teach_output *output) {
+    uint64_t last_ns;
+
+    if (learned_add(learned, learning->identity, address, end_ns, now_ns))
+        counts_add(COUNT_LEARNED_EVICTED, 1);
+    if (!output->listener)
+        return;
+    last_ns = learned_end(learned, learning->identity, address);
+    output->listener(output->context, &learning->kernel, address,
+                     last_ns > end_ns ? last_ns : end_ns);
+}
+
 /// Adds the addresses of an answer to sets.
 static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
-                  uint64_t now_ns) {
+                  uint64_t now_ns, struct teach_output *output) {
     uint64_t end_ns = now_ns + TEACH_TTL_MIN * SECOND_NS;
 
     if (!compiled->learned)
@@ -87,19 +103,20 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
     else if (answer->ttl > TEACH_TTL_MIN)
         end_ns = now_ns + answer->ttl * SECOND_NS;
     for (uint32_t i = 0; i < compiled->learning_count; i++) {
+        const struct compile_learning *learning = &compiled->learning[i];
+
         if (!(sets >> i & 1))
             continue;
         for (uint32_t j = 0; j < answer->count; j++)
-            if (learned_add(compiled->learned, compiled->learning[i].identity, answer->addresses[j],
-                            end_ns, now_ns))
-                counts_add(COUNT_LEARNED_EVICTED, 1);
+            learn_address(compiled->learned, learning, answer->addresses[j], end_ns, now_ns,
+                          output);
     }
 }
 
 /// Reads a DNS message, and counts the result if it is an answer.
 static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                  const struct names_cursor *message, const struct connection_input *how,
-                 uint64_t results[TEACH_RESULT_COUNT]) {
+                 struct teach_output *output) {
     struct answer read = {0};
     const uint32_t offset = names_answer_question(message->bytes, message->length, &read);
     uint32_t sets;
@@ -112,19 +129,19 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
     if (packet->source_port != DNS_PORT)
         return;
     if (offset == 0) {
-        count(results, TEACH_UNREADABLE);
+        count(output, TEACH_UNREADABLE);
         return;
     }
     sets = sets_of(compiled, &read);
     if (sets == 0) {
-        count(results, TEACH_OTHER);
+        count(output, TEACH_OTHER);
     } else if (!asked_take(asked, packet, &read, how)) {
-        count(results, TEACH_UNASKED);
+        count(output, TEACH_UNASKED);
     } else if (!names_answer_read(message->bytes, message->length, offset, &read)) {
-        count(results, TEACH_UNREADABLE);
+        count(output, TEACH_UNREADABLE);
     } else {
-        learn(compiled, sets, &read, how->now_ns);
-        count(results, read.count > 0 ? TEACH_LEARNED : TEACH_EMPTY);
+        learn(compiled, sets, &read, how->now_ns, output);
+        count(output, read.count > 0 ? TEACH_LEARNED : TEACH_EMPTY);
     }
 }
 
@@ -132,13 +149,13 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
 /// contains the last one completely.
 static bool take_stream(struct asked *asked, const struct compiled *compiled,
                         const struct packet *packet, struct names_cursor data,
-                        const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+                        const struct connection_input *how, struct teach_output *output) {
     while (data.length > 0) {
         const struct names_cursor message = names_cursor_vector(&data, LENGTH_BYTES);
 
         if (message.cut)
             return false;
-        take(asked, compiled, packet, &message, how, results);
+        take(asked, compiled, packet, &message, how, output);
     }
     return true;
 }
@@ -147,7 +164,7 @@ static bool take_stream(struct asked *asked, const struct compiled *compiled,
 /// packet contains all of the messages that begin in it.
 static bool take_answers(struct asked *asked, const struct compiled *compiled,
                          const struct packet *packet, uint32_t sequence, struct names_cursor data,
-                         const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+                         const struct connection_input *how, struct teach_output *output) {
     struct names_cursor left;
     int32_t distance;
     uint32_t next;
@@ -167,13 +184,13 @@ static bool take_answers(struct asked *asked, const struct compiled *compiled,
                                      : names_cursor_begin(left.bytes, 0);
         borders_set(&asked->borders, packet, how, next);
     }
-    return take_stream(asked, compiled, packet, data, how, results);
+    return take_stream(asked, compiled, packet, data, how, output);
 }
 
 /// Reads a TCP segment. Returns false if it is a server's and unreadable.
 static bool take_segment(struct asked *asked, const struct compiled *compiled,
                          const struct packet *packet, struct names_cursor data,
-                         const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+                         const struct connection_input *how, struct teach_output *output) {
     const uint8_t *header = packet->bytes + packet->l4_offset;
     const uint32_t sequence = be32(header + TCP_SEQUENCE);
 
@@ -186,14 +203,14 @@ static bool take_segment(struct asked *asked, const struct compiled *compiled,
         break;
     default:
         return packet->source_port == DNS_PORT
-                   ? take_answers(asked, compiled, packet, sequence, data, how, results)
-                   : take_stream(asked, compiled, packet, data, how, results);
+                   ? take_answers(asked, compiled, packet, sequence, data, how, output)
+                   : take_stream(asked, compiled, packet, data, how, output);
     }
     return data.length == 0;
 }
 
 void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
-                  const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]) {
+                  const struct connection_input *how, struct teach_output *output) {
     const bool is_servers = packet->source_port == DNS_PORT;
     const bool is_tcp = packet->protocol == IPPROTO_TCP;
     struct names_cursor data;
@@ -204,9 +221,9 @@ void teach_packet(struct asked *asked, const struct compiled *compiled, const st
     if (packet->fragment || (how->segmented && !is_tcp) || !data_of(packet, how, &data))
         is_read = false;
     else if (is_tcp)
-        is_read = take_segment(asked, compiled, packet, data, how, results);
+        is_read = take_segment(asked, compiled, packet, data, how, output);
     else
-        take(asked, compiled, packet, &data, how, results);
+        take(asked, compiled, packet, &data, how, output);
     if (!is_read && is_servers)
-        count(results, TEACH_UNREADABLE);
+        count(output, TEACH_UNREADABLE);
 }

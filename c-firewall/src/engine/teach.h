@@ -32,9 +32,18 @@ enum teach_result {
     TEACH_RESULT_COUNT,
 };
 
+/// Outcome of a packet: its answers, and the receiver of addresses.
+struct teach_output {
+    // The results of the packet's answers are added, by enum teach_result.
+    uint64_t results[TEACH_RESULT_COUNT];
+    // Called with each learned address, its set, and the time at which it expires; NULL = none.
+    void (*listener)(void *context, const struct compile_kernel_set *set, policy_value address,
+                     uint64_t end_ns);
+    void *context; // first argument of listener
+};
+
 /// Reads an accepted packet.
-/// - results: the results of its answers are added, by enum teach_result.
 void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
-                  const struct connection_input *how, uint64_t results[TEACH_RESULT_COUNT]);
+                  const struct connection_input *how, struct teach_output *output);
 
 #endif

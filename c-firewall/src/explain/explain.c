@@ -195,11 +195,11 @@ static bool follow_names(struct explain *explain, const struct packet *parsed,
 /// addresses.
 static void learn(struct explain *explain, const struct packet *parsed) {
     const struct connection_input how = connection_input(explain);
-    uint64_t results[TEACH_RESULT_COUNT] = {0}; // not reported by explain
+    struct teach_output output = {0}; // not reported by explain
 
     if (!explain->asked)
         return;
-    teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, results);
+    teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, &output);
 }
 
 /// Decides a packet by both engines. Returns 0, or -errno with failure filled in.

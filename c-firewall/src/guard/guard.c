@@ -53,8 +53,11 @@ void guard_relieve(const struct options *options) {
         const uint64_t due_ns = wait_clock() + (uint64_t)GONE_MS * NS_PER_MS;
         pid_t guard;
 
-        while (find_bereaved((uint16_t)number, &guard) && wait_clock() < due_ns) {
+        // A search may take longer than the limit; a guard that was found is ended in any case.
+        while (find_bereaved((uint16_t)number, &guard)) {
             kill(guard, SIGKILL); // SIGKILL also ends a stopped guard
+            if (wait_clock() >= due_ns)
+                break;
             nanosleep(&step, NULL);
         }
     }

@@ -88,7 +88,7 @@ static const char *take_address(struct handover_reading *reading, const struct c
         taken->other++;
         return NULL;
     }
-    if (!set->is_ipv6 && address > UINT32_MAX)
+    if (!set->kernel.is_ipv6 && address > UINT32_MAX)
         return "address";
     if (learned_find(compiled->learned, identity, address, now_ns))
         return "address";

@@ -61,4 +61,6 @@ const struct counter_word counter_words[STATS_WORDS] = {
     {"answers", "other", "answers-other", COUNTER_NONE, true},
     {"answers", "unasked", "answers-unasked", COUNTER_NONE, true},
     {"answers", "unreadable", "answers-unreadable", COUNTER_NONE, true},
+    {"elements", "added", "elements-added", COUNTER_NONE, true},
+    {"elements", "failed", "elements-failed", COUNTER_NONE, true},
 };

@@ -8,7 +8,7 @@
 
 enum {
     STATS_ALIGN = 128, // bytes: a cache line pair, which adjacent-line prefetch fetches together
-    STATS_WORDS = 56,  // the counters, which come one after the other
+    STATS_WORDS = 58,  // the counters, which come one after the other
 };
 
 /// The counters of a worker. Only 64-bit words: stats_snapshot copies them one by one in this
@@ -50,6 +50,8 @@ struct stats {
     uint64_t connections[10];
     // DNS answers where the policy has sets that learn, by result.
     uint64_t answers[5];
+    // Learned addresses that were sent to the kernel's sets (--stage), by result.
+    uint64_t elements[2];
 };
 
 /// Line of the ledger as text that shows a counter.

@@ -11,7 +11,7 @@
 #include "options/options.h"
 
 enum {
-    QUEUE_RULES_MS_MAX = 3000,
+    QUEUE_RULES_MS_MAX = 10000,
     QUEUE_RULES_UNKNOWN_BYTES = 64, // maximum size of that reason with its final NUL
 };
 

@@ -23,6 +23,7 @@ enum {
     // Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
     // drivers/net/loopback.c).
     LOOPBACK = 1,
+    NS_PER_MS = 1000000,
 };
 
 struct evaluation_source *evaluate_source_make(struct loaded *loaded) {
@@ -65,7 +66,7 @@ static int make_connections(struct evaluation *evaluation, const struct options 
 
 int evaluate_init(struct evaluation *evaluation, const struct options *options,
                   struct evaluation_source *source, const struct reject *reject,
-                  struct event_ring *ring) {
+                  struct elements elements, struct event_ring *ring) {
     *evaluation = (struct evaluation){
         .source = source,
         .reject = reject,
@@ -77,6 +78,7 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
                    .undecided_verdict = options->undecided_verdict,
                    .unknown_open = options->fail_open[OPTIONS_UNKNOWN]},
         .stage = options->stage,
+        .elements = elements,
         .settled = options->settled,
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
@@ -96,6 +98,7 @@ void evaluate_free(struct evaluation *evaluation) {
         connection_free(evaluation->connections);
     free(evaluation->connections);
     free(evaluation->asked);
+    elements_close(&evaluation->elements);
     evaluation->connections = NULL;
     evaluation->asked = NULL;
 }
@@ -236,21 +239,66 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
     return true;
 }
 
+/// Learned addresses of a packet.
+struct lesson {
+    const struct evaluation *evaluation;
+    struct stats *stats;
+    bool is_added; // false if the kernel's set refused one of them
+};
+
+/// Adds a learned address to the kernel's set until it expires, and counts the result.
+static void add_element(void *context, const struct compile_kernel_set *set, policy_value address,
+                        uint64_t end_ns) {
+    struct lesson *lesson = context;
+    const struct evaluation *evaluation = lesson->evaluation;
+    const uint64_t left_ns = end_ns - evaluation->now_ns;
+    enum elements_result result = ELEMENTS_ADDED;
+
+    if (elements_add(&evaluation->elements, set, address, left_ns / NS_PER_MS) < 0)
+        result = ELEMENTS_FAILED;
+    stats_add(&lesson->stats->elements[result], 1);
+    lesson->is_added &= result == ELEMENTS_ADDED;
+}
+
 /// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses
-/// of an answer.
-static void learn(const struct evaluation *evaluation, struct stats *stats,
+/// of an answer. Returns false if the kernel's set refused one of them (--stage).
+static bool learn(const struct evaluation *evaluation, struct stats *stats,
                   const struct queue_packet *packet, const struct packet *parsed) {
     const struct evaluation_source *source = evaluation->source;
-    uint64_t results[TEACH_RESULT_COUNT] = {0};
+    struct lesson lesson = {.evaluation = evaluation, .stats = stats, .is_added = true};
+    struct teach_output output = {.context = &lesson};
     struct connection_input how;
 
     if (!evaluation->asked)
-        return;
+        return true;
+    if (evaluation->elements.socket >= 0)
+        output.listener = add_element;
     how = connection_input(source, packet, evaluation->now_ns);
-    teach_packet(evaluation->asked, source->loaded->compiled, parsed, &how, results);
+    teach_packet(evaluation->asked, source->loaded->compiled, parsed, &how, &output);
     for (int i = 0; i < TEACH_RESULT_COUNT; i++)
-        if (results[i] > 0)
-            stats_add(&stats->answers[i], results[i]);
+        if (output.results[i] > 0)
+            stats_add(&stats->answers[i], output.results[i]);
+    return lesson.is_added;
+}
+
+/// Returns true if the policy learns.
+static bool learns(const struct evaluation *evaluation) {
+    return evaluation->source->requirement.learns;
+}
+
+/// Learns from a packet that the kernel's policy has accepted, and accepts it with its mark
+/// (--stage). Drops it if an address in it is not in the kernel's set: else a client would have an
+/// address that no rule knows.
+static void learn_only(const struct evaluation *evaluation, struct stats *stats,
+                       const struct queue_packet *packet, const struct packet *parsed,
+                       struct decide_outcome *outcome) {
+    const bool is_learned = !learns(evaluation) || learn(evaluation, stats, packet, parsed);
+
+    *outcome = (struct decide_outcome){
+        .verdict = is_learned ? VERDICT_ACCEPT : VERDICT_DROP,
+        .by = DECIDE_BY_DEFAULT,
+        .mark = packet->mark,
+    };
 }
 
 /// Counts the properties of a decided packet other than its verdict: missing connection state,
@@ -327,12 +375,17 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      enum packet_status status, struct decide_outcome *outcome) {
     struct evaluation_source *source = evaluation->source;
     const struct loaded *loaded = source->loaded;
-    struct decide_input input = input_of(evaluation, packet, parsed, status);
+    struct decide_input input;
     struct named named;
-    const bool has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
-    bool is_expected = false;
+    bool has_names, is_expected = false;
     uint32_t expected;
 
+    if (stage_teaches(evaluation->stage, packet->mark)) {
+        learn_only(evaluation, stats, packet, parsed, outcome);
+        return;
+    }
+    input = input_of(evaluation, packet, parsed, status);
+    has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
     ask_policy(evaluation, &input, has_names ? &named : NULL, outcome);
     if (stage_is_refused(evaluation->stage, outcome))
         refuse(evaluation, stats, packet, &input, outcome);
@@ -347,7 +400,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
     if (has_names && named_refuses(&named, outcome))
         connection_deny(evaluation->connections, &named.followed, loaded->generation,
                         outcome->verdict == VERDICT_REJECT);
-    if (source->requirement.learns && outcome->verdict == VERDICT_ACCEPT)
+    // With --stage the kernel's policy may still drop it.
+    if (evaluation->stage == 0 && learns(evaluation) && outcome->verdict == VERDICT_ACCEPT)
         learn(evaluation, stats, packet, parsed);
 }
 

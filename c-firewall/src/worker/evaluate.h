@@ -14,6 +14,7 @@
 #include "options/options.h"
 #include "queue/queue.h"
 #include "ruleset/load.h"
+#include "worker/elements.h"
 #include "worker/event.h"
 #include "worker/reject.h"
 #include "worker/stats.h"
@@ -33,6 +34,9 @@ struct evaluation {
     struct event_ring *ring;     // ring of events of the worker
     struct decide_settings decide;
     uint32_t stage; // bits of the mark for the class (--stage); 0 = the policy's verdict is final
+    // Socket for elements of the kernel's sets that learn (--stage); -1 = they are this process's
+    // alone.
+    struct elements elements;
     // Bits of the mark that are set only once the names are final (--settled); 0 = none.
     uint32_t settled;
     struct interfaces interfaces; // cache of interface names, if the policy uses names
@@ -51,11 +55,11 @@ struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 /// Frees a source. NULL is allowed.
 void evaluate_source_free(struct evaluation_source *source);
 
-/// Fills in a worker's evaluation. All pointers must outlive it. reject: open if the policy can
-/// reject. Returns 0 or -ENOMEM.
+/// Fills in a worker's evaluation, which owns elements from then on. All pointers must outlive it.
+/// reject: open if the policy can reject. elements: open with --stage. Returns 0 or -ENOMEM.
 int evaluate_init(struct evaluation *evaluation, const struct options *options,
                   struct evaluation_source *source, const struct reject *reject,
-                  struct event_ring *ring);
+                  struct elements elements, struct event_ring *ring);
 
 void evaluate_free(struct evaluation *evaluation);
 

@@ -7,6 +7,10 @@ uint32_t stage_unreadable(uint32_t mask) { return mask & ~stage_settled(mask); }
 
 uint32_t stage_undecided(uint32_t mask) { return mask; }
 
+bool stage_teaches(uint32_t mask, uint32_t packet_mark) {
+    return mask != 0 && (packet_mark & mask) == (stage_settled(mask) | (mask & -mask));
+}
+
 /// Accepts the packet with the class in the mask's bits of its mark; the other bits stay.
 static void mark(uint32_t mask, const struct decide_input *input, uint32_t class,
                  struct decide_outcome *outcome) {

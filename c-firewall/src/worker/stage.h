@@ -18,6 +18,11 @@ uint32_t stage_unreadable(uint32_t mask);
 /// Returns the class of undecided names: all bits of the mask.
 uint32_t stage_undecided(uint32_t mask);
 
+/// Returns true if a packet's mark says that the kernel's policy has accepted the packet, and that
+/// the firewall only learns from it: in the mask, the highest and the lowest bit alone.
+/// - mask: as for stage_tell; 0 = none
+bool stage_teaches(uint32_t mask, uint32_t packet_mark);
+
 /// Replaces a policy's outcome by the packet's class. Outcomes that rules did not decide stay:
 /// malformed packets, and connections whose client contradicts itself.
 /// - mask: adjacent bits of the mark for the class; not 0

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 static_assert(sizeof(struct stats) % STATS_ALIGN == 0, "no other data shares the last cache line");
-static_assert((offsetof(struct stats, answers) + sizeof((struct stats){0}.answers)) ==
+static_assert((offsetof(struct stats, elements) + sizeof((struct stats){0}.elements)) ==
                   STATS_WORDS * sizeof(uint64_t),
               "the counters come one after the other");
 static_assert(offsetof(struct stats, received) < offsetof(struct stats, verdicts),
@@ -19,6 +19,7 @@ HAS_LENGTH(malformed, PACKET_STATUS_COUNT);
 HAS_LENGTH(replies, REJECT_RESULT_COUNT);
 HAS_LENGTH(connections, NAMED_RESULT_COUNT);
 HAS_LENGTH(answers, TEACH_RESULT_COUNT);
+HAS_LENGTH(elements, ELEMENTS_RESULT_COUNT);
 
 uint64_t stats_get(const uint64_t *counter) { return __atomic_load_n(counter, __ATOMIC_RELAXED); }
 

@@ -20,6 +20,7 @@
 #include "packet/verdict.h"
 #include "queue/proc.h"
 #include "spec/counter.h"
+#include "worker/elements.h"
 #include "worker/reject.h"
 
 enum {

@@ -52,6 +52,7 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
     const struct options *options = setup->options;
     const struct requirement *requirement = load_requirement(setup->loaded);
     const uint16_t number = (uint16_t)(options->queue_first + index);
+    struct elements elements = {.socket = -1};
     int result = 0;
 
     *worker = (struct worker){
@@ -62,6 +63,7 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
         .cpu = options->pin ? (int)index : -1,
         .source = evaluate_source_make(setup->loaded),
         .wake_fd = eventfd(0, EFD_CLOEXEC),
+        .evaluation.elements.socket = -1,
     };
     if (!worker->source) {
         result = -ENOMEM;
@@ -69,11 +71,14 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
     } else if (worker->wake_fd < 0) {
         result = -errno;
         failure_set_start(failure, "eventfd", -result);
-    } else {
+    } else if (options->stage != 0) { // a later policy may learn
+        result = elements_open(&elements, failure);
+    }
+    if (result == 0) {
         worker->gaps = options->fail_open[OPTIONS_MALFORMED] ? VERDICT_ACCEPT : VERDICT_DROP;
         verdict_batch_begin(&worker->batch, worker->gaps);
         result = evaluate_init(&worker->evaluation, options, worker->source, setup->reject,
-                               &setup->rings[index]);
+                               elements, &setup->rings[index]);
         if (result < 0)
             failure_set_start(failure, "calloc", -result);
         else

@@ -27,6 +27,8 @@ static void an_address_is_known_until_its_end(void **state) {
     assert_false(learned_find(learned, 1, of(1, 7), 99)); // another address
     learned_add(learned, 1, 7, 50, 0);
     assert_true(learned_find(learned, 1, 7, 99)); // nothing shortens it
+    assert_int_equal(learned_end(learned, 1, 7), 100);
+    assert_int_equal(learned_end(learned, 2, 7), 0);
     learned_add(learned, 1, 7, 200, 0);
     assert_true(learned_find(learned, 1, 7, 199));
     learned_add(learned, 2, of(1, 7), 150, 0);

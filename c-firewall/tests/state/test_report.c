@@ -225,7 +225,8 @@ static void several_queues_have_a_total(void **state) {
     "\"undecided\":0,\"without_ct_state\":0,\"replies\":{\"sent\":0,\"not_due\":0,\"failed\":0},"  \
     "\"connections\":{\"opened\":0,\"other\":0,\"tls\":0,\"quic\":0,\"http\":0,\"dns\":0,"         \
     "\"denied\":0,\"evasion\":0,\"unreadable\":0,\"evicted\":0},\"answers\":{\"learned\":0,"       \
-    "\"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},\"stalled\":0,"
+    "\"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},"                                     \
+    "\"elements\":{\"added\":0,\"failed\":0},\"stalled\":0,"
 #define JSON_MALFORMED(tcp_short, netlink)                                                         \
     "\"malformed\":{\"empty\":0,\"version\":0,\"ipv4-short\":0,\"ipv4-header-length\":0,"          \
     "\"ipv4-total-length\":0,\"ipv4-fragment-overflow\":0,\"ipv6-short\":0,"                       \

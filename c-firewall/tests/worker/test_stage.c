@@ -53,7 +53,7 @@ static void what_rules_did_not_decide_stays(void **state) {
 }
 
 static void the_reset_of_a_refused_connection_passes(void **state) {
-    const struct decide_input input = {.mark = FOREIGN | 0x810};
+    const struct decide_input input = {.mark = FOREIGN | 0x820};
     struct decide_outcome outcome = {.verdict = VERDICT_REJECT, .by = DECIDE_BY_RULE};
 
     (void)state;
@@ -63,6 +63,16 @@ static void the_reset_of_a_refused_connection_passes(void **state) {
     assert_int_equal(outcome.verdict, VERDICT_ACCEPT);
     assert_true(outcome.mark_set);
     assert_int_equal(outcome.mark, FOREIGN);
+}
+
+static void the_highest_and_the_lowest_bit_teach(void **state) {
+    static const uint32_t others[] = {0, FOREIGN, 0x800, 0x010, 0x820, 0x830, 0x7f0, 0xff0};
+
+    (void)state;
+    assert_true(stage_teaches(MASK, FOREIGN | 0x810));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(stage_teaches(MASK, others[i]));
+    assert_false(stage_teaches(0, 0));
 }
 
 static void a_mark_waits_until_names_are_final(void **state) {
@@ -84,6 +94,7 @@ int main(void) {
         cmocka_unit_test(queries_of_different_classes_have_none),
         cmocka_unit_test(what_rules_did_not_decide_stays),
         cmocka_unit_test(the_reset_of_a_refused_connection_passes),
+        cmocka_unit_test(the_highest_and_the_lowest_bit_teach),
         cmocka_unit_test(a_mark_waits_until_names_are_final),
     };
 

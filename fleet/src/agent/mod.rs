@@ -183,6 +183,12 @@ impl Agent {
         }
     }
 
+    /// Whether a trial has its outcome, from packets that the host had recorded.
+    fn has_tried(&self, question: u64, digest: &str) -> bool {
+        let trial = self.report.local.trial.as_ref();
+        trial.is_some_and(|one| one.question == question && one.digest == digest)
+    }
+
     /// Has a policy tried on the host's traffic, before it is applied.
     fn try_first(&mut self, pointer: &Pointer, signed: &Signed, bundle: &[u8]) -> Result<()> {
         if pointer.try_seconds == 0 {
@@ -193,15 +199,15 @@ impl Agent {
             bundle_bytes: bundle.len(),
         };
         self.ask(&request, bundle)?;
-        // The service counts whole seconds.
-        self.pause(Duration::from_secs(u64::from(pointer.try_seconds) + 1));
+        if !self.has_tried(0, &pointer.digest) {
+            // The service counts whole seconds.
+            self.pause(Duration::from_secs(u64::from(pointer.try_seconds) + 1));
+        }
         Ok(())
     }
 
     /// Has the question in the store tried, if it is a new one.
-    fn take_question(&mut self) -> Result<()> {
-        let channel = self.settings.channel.clone();
-        let value = self.store.question(&channel)?.unwrap_or_default();
+    fn take_question(&mut self, value: Vec<u8>) -> Result<()> {
         if value.is_empty() || value == self.question {
             return Ok(());
         }
@@ -219,8 +225,10 @@ impl Agent {
                 },
                 &bundle,
             )?;
-            let seconds = u64::from(question.seconds) + 1;
-            self.trial_ends = Some(Instant::now() + Duration::from_secs(seconds));
+            if !self.has_tried(question.number, &question.digest) {
+                let seconds = u64::from(question.seconds) + 1;
+                self.trial_ends = Some(Instant::now() + Duration::from_secs(seconds));
+            }
         }
         self.question = value;
         Ok(())
@@ -236,9 +244,7 @@ impl Agent {
         is_next && self.refused != value && pointer.reaches(&self.settings.host)
     }
 
-    fn rotate(&mut self) -> Result<()> {
-        let channel = self.settings.channel.clone();
-        let value = self.store.rotation(&channel)?.unwrap_or_default();
+    fn rotate(&mut self, value: Vec<u8>) -> Result<()> {
         if value.is_empty() || value == self.rotation {
             return Ok(());
         }
@@ -254,12 +260,13 @@ impl Agent {
         }
     }
 
-    /// Reads the pointer, and does what it asks for.
+    /// Reads the channel's messages, and does what they ask for.
     fn look(&mut self) -> Result<()> {
-        self.rotate()?;
-        self.take_question()?;
         let channel = self.settings.channel.clone();
-        let Some(value) = self.store.pointer(&channel)? else {
+        let messages = self.store.messages(&channel)?;
+        self.rotate(messages.rotation.unwrap_or_default())?;
+        self.take_question(messages.question.unwrap_or_default())?;
+        let Some(value) = messages.pointer else {
             return Ok(());
         };
         let signed = Signed::parse(&value)?;

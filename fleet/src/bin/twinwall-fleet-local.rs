@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! twinwall-fleet-local: root's service of a host, which applies, confirms and reverts (docs/FLEET.md).
 
+use std::cell::OnceCell;
 use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,6 +45,9 @@ struct Options {
     /// The control socket of the firewall whose ledger must be green
     #[arg(long, value_name = "PATH", env = "TWINWALL_CONTROL")]
     control: Option<PathBuf>,
+    /// The folder of the record that the unit twinwall-record keeps
+    #[arg(long, value_name = "FOLDER", default_value = "/run/twinwall-record")]
+    record: PathBuf,
     #[command(flatten)]
     store: StoreOptions,
     /// Ask the store, for the service itself
@@ -58,17 +62,10 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The check of the store, in a process of its own (local/reach.rs).
-fn reach(options: &Options) -> fleet::failure::Result<()> {
-    let login = io::read_to_string(io::stdin())
-        .map_err(|error| fleet::failure::system(format_args!("the login: {error}")))?;
-    local::reach::ask(&options.store, &options.channel, &login)
-}
-
 fn main() -> ExitCode {
     let options = Options::parse();
     if options.reach {
-        let Err(failure) = reach(&options) else {
+        let Err(failure) = local::reach::ask(&options.store, &options.channel) else {
             return ExitCode::SUCCESS;
         };
         eprintln!("error: {}", failure.text);
@@ -84,7 +81,8 @@ fn main() -> ExitCode {
                 apply: options.apply_state,
                 fwctl: options.fwctl,
                 control: options.control,
-                store: options.store,
+                packets: options.record,
+                asked: OnceCell::new(),
             };
             host.serve(&request, &bundle)
         }

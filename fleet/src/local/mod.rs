@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod health;
+pub mod past;
 pub mod protocol;
 pub mod reach;
 pub mod record;

@@ -107,9 +107,9 @@ impl Folder {
         file::replace(&self.path.join(STATE), text.as_bytes())
     }
 
-    /// The folder of the bundle that is tried, and the file of its tables.
-    pub fn tried(&self) -> (PathBuf, PathBuf) {
-        (self.path.join("tried"), self.path.join("trial.json"))
+    /// The folder of the bundle that is tried, the file of its tables, and that of a policy that decides nothing.
+    pub fn tried(&self) -> [PathBuf; 3] {
+        ["tried", "trial.json", "nothing.nft"].map(|name| self.path.join(name))
     }
 
     /// The folder of a generation's bundle.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Requests, served as root. Whatever comes over the socket is believed for its signature alone.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,15 +9,14 @@ use apply::state::{Generation, Outcome};
 
 use super::protocol::{Answer, Request};
 use super::record::{Folder, Rotated};
-use super::{health, reach, trial};
+use super::{health, past, reach, trial};
 use crate::bundle::{self, Bundle};
 use crate::clock;
 use crate::failure::{at, refused, untrusted, Result};
 use crate::keys::{Keys, Rotation, ROTATION};
-use crate::options::StoreOptions;
 use crate::pointer::Pointer;
 use crate::question::Question;
-use crate::report::{was_interrupted, Local, Phase, Trial};
+use crate::report::{was_interrupted, Ledger, Local, Phase, Trial};
 use crate::signed::Signed;
 
 /// How often a generation is applied whose confirmation was interrupted.
@@ -35,8 +35,10 @@ pub struct Host {
     pub fwctl: PathBuf,
     /// The firewall's control socket.
     pub control: Option<PathBuf>,
-    /// The store, as the agent is told to ask it.
-    pub store: StoreOptions,
+    /// The folder of the record of packets.
+    pub packets: PathBuf,
+    /// The ledger of the firewall and its program's name, once they were read.
+    pub asked: OnceCell<(Ledger, Option<String>)>,
 }
 
 /// The keys that count: those of a rotation, unless the keys file has been changed since.
@@ -50,6 +52,15 @@ fn keys(host: &Host, folder: &Folder) -> Result<Keys> {
 }
 
 impl Host {
+    /// The ledger of the firewall and its program's name, read once in a request.
+    fn ledger(&self) -> Result<&(Ledger, Option<String>)> {
+        if let Some(asked) = self.asked.get() {
+            return Ok(asked);
+        }
+        let read = health::ledger(&self.fwctl, self.control.as_deref())?;
+        Ok(self.asked.get_or_init(|| read))
+    }
+
     /// Runs fwctl. Fails with its error line.
     fn fwctl(&self, arguments: &[&str]) -> Result<()> {
         let state = self.apply.to_string_lossy();
@@ -115,11 +126,13 @@ impl Host {
         folder.write()
     }
 
-    /// How far the host has come.
-    fn local(&self, folder: &Folder) -> Local {
+    /// How far the host has come. The answer to `apply` has no ledger: the agent asks again before it reports.
+    fn local(&self, folder: &Folder, request: &Request) -> Local {
         let record = &folder.record;
-        let (ledger, twin) =
-            health::ledger(&self.fwctl, self.control.as_deref()).unwrap_or_default();
+        let (ledger, twin) = match request {
+            Request::Apply { .. } => (Ledger::None, None),
+            _ => self.ledger().cloned().unwrap_or_default(),
+        };
         Local {
             generation: record.generation,
             digest: record.digest.clone(),
@@ -190,9 +203,27 @@ impl Host {
         }
     }
 
+    /// Tries a policy on the packets that the host has recorded, for a question or if it reads names; a pointer's trial counts exactly, by
+    /// the kernel, where that is possible. Returns whether the trial has its outcome.
+    fn try_past(
+        &self,
+        nothing: &Path,
+        (old, new): (Option<&Path>, &Path),
+        one: &mut Trial,
+    ) -> Result<bool> {
+        if one.question == 0 && !trial::reads_names(new)? {
+            return Ok(false);
+        }
+        match past::decide(&self.fwctl, &self.packets, (old, new), nothing, one) {
+            // The firewalls' language lacks parts of nft's (NAT, flowtables): the kernel decides by these.
+            Err(_) if !trial::reads_names(new)? => Ok(false),
+            tried => tried,
+        }
+    }
+
     /// Begins a trial of a bundle. Its outcome, or why there is none, is in the state from its end on.
     fn begin_trial(&self, folder: &mut Folder, mut one: Trial, bundle: &Bundle) -> Result<()> {
-        let (place, tables) = folder.tried();
+        let [place, tables, nothing] = folder.tried();
         bundle.unpack(&place)?;
         let policy = place.join(bundle::POLICY);
         let state = apply::store::read(&self.apply)?.unwrap_or_default();
@@ -200,10 +231,14 @@ impl Host {
             let place = self.apply.join(one.number.to_string());
             place.join(apply::store::POLICY)
         });
-        let begun = trial::begin(&policy, applied.as_deref(), &tables);
+        let policies = (applied.as_deref(), policy.as_path());
+        let begun = match self.try_past(&nothing, policies, &mut one) {
+            Ok(false) => trial::begin(&policy, applied.as_deref(), &tables).map(|()| false),
+            tried => tried,
+        };
         let record = &mut folder.record;
         let end = clock::unix_seconds() + u64::from(one.seconds);
-        record.trial_ends = begun.is_ok().then_some(end);
+        record.trial_ends = (begun == Ok(false)).then_some(end);
         one.error = begun.err().map(|failure| failure.text);
         record.trial = Some(one);
         folder.write()
@@ -261,12 +296,13 @@ impl Host {
         };
         let bound = pointer.drops_per_second.unwrap_or(u64::MAX);
         let worst = tried.drops.first();
-        let worst = worst.filter(|one| one.packets > bound.saturating_mul(tried.seconds.into()));
+        let seconds = tried.recorded.unwrap_or(tried.seconds).max(1);
+        let worst = worst.filter(|one| one.packets > bound.saturating_mul(seconds.into()));
         let why = match (&tried.error, worst) {
             (Some(error), _) => error.clone(),
             (None, Some(worst)) => format!(
                 "it was not applied: {} would newly drop {} packets in {} s, more than {bound} a second",
-                worst.rule, worst.packets, tried.seconds
+                worst.rule, worst.packets, seconds
             ),
             (None, None) => return Ok(()),
         };
@@ -317,8 +353,7 @@ impl Host {
     /// Why the host is not well under the generation that waits. None if it is. Fails while it is too early to tell, or the store
     /// does not answer.
     fn illness(&self, folder: &Folder) -> Result<Option<String>> {
-        let (ledger, _) = health::ledger(&self.fwctl, self.control.as_deref())?;
-        if ledger == crate::report::Ledger::Red {
+        if self.ledger()?.0 == Ledger::Red {
             return Ok(Some("the firewall's ledger is red".to_owned()));
         }
         let record = &folder.record;
@@ -338,7 +373,7 @@ impl Host {
                 return Ok(Some(why));
             }
         }
-        reach::check(&self.store).map(|()| None)
+        reach::check().map(|()| None)
     }
 
     fn confirm(&self, folder: &mut Folder, generation: u64) -> Result<()> {
@@ -404,7 +439,7 @@ impl Host {
             }
             Request::Rotate { keys } => self.rotate(&mut folder, keys)?,
         }
-        Ok(self.local(&folder))
+        Ok(self.local(&folder, request))
     }
 
     /// Serves a request.

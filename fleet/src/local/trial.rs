@@ -21,7 +21,7 @@ const DROPPED: &str = "twinwall_dropped";
 /// Bytes of nft's comments.
 const COMMENT_MAX: usize = 120;
 /// Rules of an answer.
-const FLIPS_MAX: usize = 50;
+pub const FLIPS_MAX: usize = 50;
 /// Statements that only read a packet, or change what belongs to the table.
 const KEPT: [&str; 15] = [
     "match", "counter", "limit", "quota", "ct count", "vmap", "jump", "goto", "return", "accept",
@@ -33,11 +33,16 @@ const OBJECTS: [&str; 5] = ["set", "map", "counter", "quota", "limit"];
 /// Lists a file's rules as nft reads them: as objects, and as text with handles.
 const LIST: &str = "nft -f \"$1\" && nft -j list ruleset && nft -s -a list ruleset";
 
-fn list(policy: &Path) -> Result<(Value, String)> {
+/// Whether a policy reads names.
+pub fn reads_names(policy: &Path) -> Result<bool> {
     let source = apply::source::read(policy)?;
-    if stage::asks_for_names(&source.text) == Ok(true) {
+    Ok(stage::asks_for_names(&source.text) == Ok(true))
+}
+
+fn list(policy: &Path) -> Result<(Value, String)> {
+    if reads_names(policy)? {
         return Err(request(
-            "the policy can't be tried: it asks for names, which the kernel does not see: run fwctl diff on a host",
+            "the policy can't be tried: it reads names, which the kernel does not see: have the host keep a record: systemctl enable --now twinwall-record",
         ));
     }
     let path = policy.to_string_lossy();
@@ -275,6 +280,7 @@ fn counts(table: &Value) -> Vec<Flip> {
                 chain => format!("chain {chain}: {text}"),
             },
             packets: counters.next()?,
+            flows: None,
         })
     };
     all.filter_map(count).collect()
@@ -298,7 +304,15 @@ pub fn end(into: &mut Trial) -> Result<()> {
     flips.sort_by_key(|one| std::cmp::Reverse(one.packets));
     let flipped: u64 = flips.iter().map(|one| one.packets).sum();
     // Drops of both policies: all of the new one less its drops of packets that pass now.
-    into.passes = old.saturating_sub(new.saturating_sub(flipped));
+    let passes = old.saturating_sub(new.saturating_sub(flipped));
+    into.passes = (passes > 0)
+        .then(|| Flip {
+            rule: "a rule of the present policy".to_owned(),
+            packets: passes,
+            flows: None,
+        })
+        .into_iter()
+        .collect();
     flips.truncate(FLIPS_MAX);
     into.drops = flips;
     Ok(())

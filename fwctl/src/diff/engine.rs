@@ -16,7 +16,7 @@ use rust_firewall::engine::flow::{self, DecidePolicy, Flow, FlowCounters};
 use rust_firewall::engine::interface;
 use rust_firewall::engine::learned;
 use rust_firewall::engine::named::{self, Named};
-use rust_firewall::engine::teach::{self, TeachResults};
+use rust_firewall::engine::teach::{self, TeachOutput};
 use rust_firewall::engine::types::{
     CompilePlace, DecideBy, DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideStep,
 };
@@ -30,6 +30,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
+/// Origin of a verdict on a packet of a connection that was refused before.
+pub const CONNECTION: &str = "connection";
 /// Generation of an engine's only policy.
 const GENERATION: u64 = 1;
 
@@ -209,7 +211,7 @@ impl Engine {
             DecideBy::Default => "default".to_owned(),
             DecideBy::Fail => "fail".to_owned(),
             DecideBy::Undecided => "undecided".to_owned(),
-            DecideBy::Connection => "connection".to_owned(),
+            DecideBy::Connection => CONNECTION.to_owned(),
         }
     }
 
@@ -234,7 +236,7 @@ impl Engine {
                 &self.compiled,
                 parsed,
                 &how,
-                &mut TeachResults::default(),
+                &mut TeachOutput::default(),
             );
         }
     }

@@ -13,7 +13,7 @@ use super::engine::Decision;
 use crate::units::{count, thousands};
 
 /// Maximum number of listed flows: a flood of invented addresses has an unlimited number.
-const FLOWS_MAX: usize = 65536;
+pub const FLOWS_MAX: usize = 65536;
 /// Number of flows with the same change that the text shows.
 const FLOWS_SHOWN: usize = 20;
 
@@ -48,6 +48,21 @@ impl FlowKey {
             dest_ip: addresses.and_then(|(_, destination)| address(destination)),
             dest_port: parsed.has_ports.then_some(parsed.destination_port),
             proto: print::value(Type::InetProto, parsed.protocol.into()),
+        }
+    }
+
+    pub fn has_ports(&self) -> bool {
+        self.src_port.is_some()
+    }
+
+    /// Returns the other direction.
+    pub fn reversed(&self) -> FlowKey {
+        FlowKey {
+            src_ip: self.dest_ip,
+            src_port: self.dest_port,
+            dest_ip: self.src_ip,
+            dest_port: self.src_port,
+            proto: self.proto.clone(),
         }
     }
 }
@@ -90,6 +105,10 @@ pub struct Left {
     pub skipped: u64,
     /// Invalid comments of `record`; the options replace them.
     pub damaged: u64,
+    /// Packets of connections that the capture does not have from their first packet on.
+    pub nameless: u64,
+    /// Time of the first compared packet, nanoseconds since 1970.
+    pub first_ns: Option<u64>,
 }
 
 /// Changed verdicts found so far.
@@ -178,6 +197,8 @@ impl Flips {
             unlisted: self.unlisted,
             skipped: left.skipped,
             damaged: left.damaged,
+            nameless: left.nameless,
+            first_ns: left.first_ns,
             missed,
         };
         let lines = lines.chain([serde_json::to_string(&sums)]);
@@ -251,6 +272,8 @@ struct SumsObject {
     unlisted: u64,
     skipped: u64,
     damaged: u64,
+    nameless: u64,
+    first_ns: Option<u64>,
     missed: u64,
 }
 
@@ -306,11 +329,13 @@ mod tests {
             Left {
                 skipped: 3,
                 damaged: 5,
+                nameless: 6,
+                first_ns: None,
             },
             4,
         );
         let sums =
-            "{\"packets\":2,\"flipped\":2,\"flows\":1,\"unlisted\":0,\"skipped\":3,\"damaged\":5,\"missed\":4}";
+            "{\"packets\":2,\"flipped\":2,\"flows\":1,\"unlisted\":0,\"skipped\":3,\"damaged\":5,\"nameless\":6,\"first_ns\":null,\"missed\":4}";
         assert_eq!(json.last().map(String::as_str), Some(sums));
         assert_eq!(json.len(), 3);
     }

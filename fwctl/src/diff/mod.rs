@@ -12,13 +12,14 @@ use std::path::Path;
 use rust_firewall::options::{self, Options, OptionsAction};
 use rust_firewall::policy::parse;
 
-use crate::answer::Status;
 use crate::arguments::{Arguments, Diff, Lacks};
 use crate::client;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::running;
+use crate::units::count;
 
+use capture::Capture;
 use engine::{Engine, Interfaces};
 use flips::{Flips, Left};
 
@@ -41,10 +42,11 @@ fn lacking(lacks: &Lacks) -> Vec<OsString> {
     options.collect()
 }
 
-/// Returns the settings of a decision, like those of the running firewall.
-fn settings(status: &Status, diff: &Diff) -> Result<Options, Failure> {
+/// Returns the settings of a decision.
+/// - given: options of `explain`, for deciding like a running firewall.
+fn settings(given: Vec<OsString>, diff: &Diff) -> Result<Options, Failure> {
     let mut words = [options::PROGRAM, "explain"].map(OsString::from).to_vec();
-    words.extend(running::explain_options(&running::options(status)?));
+    words.extend(given);
     words.extend(lacking(&diff.lacks));
     let capture = diff.capture.as_deref().unwrap_or("-");
     words.extend(["--", &diff.new, capture].map(OsString::from));
@@ -68,6 +70,12 @@ struct Compared {
 impl Compared {
     fn text(&self) -> Vec<String> {
         let mut lines = self.flips.text();
+        if self.left.nameless > 0 {
+            lines.push(format!(
+                "{} whose names the capture lacks (the connection began before it, or a gap follows) were not compared",
+                count(self.left.nameless, "packet")
+            ));
+        }
         if self.left.damaged > 0 {
             lines.push(format!(
                 "damaged comments: {}: the options replace them",
@@ -84,11 +92,31 @@ impl Compared {
     }
 }
 
+/// Compares two policies by a capture.
+fn compare_files(old: &str, diff: &Diff) -> Result<Compared, Failure> {
+    // The kernel accepts what no chain decides.
+    let options = settings(vec!["--default=accept".into()], diff)?;
+    let interfaces = Interfaces::default();
+    let new = Engine::new(parse::file(&diff.new)?, &options, &interfaces)?;
+    let old = Engine::new(parse::file(old)?, &options, &interfaces)?;
+    let mut flips = Flips::default();
+    let capture = Capture {
+        last_seconds: diff.last,
+        has_all: true,
+    };
+    let left = capture.compare(&options, old, new, &interfaces, &mut flips)?;
+    Ok(Compared {
+        flips,
+        left,
+        missed: 0,
+    })
+}
+
 /// Compares the policy of a running firewall with a new one.
-fn compare(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
+fn compare_running(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
     let mut client = client::connect(socket)?;
     let status = client.status()?;
-    let options = settings(&status, diff)?;
+    let options = settings(running::explain_options(&running::options(&status)?), diff)?;
     let interfaces = Interfaces::default();
     // Errors in the new policy are reported first.
     let new = Engine::new(parse::file(&diff.new)?, &options, &interfaces)?;
@@ -98,7 +126,11 @@ fn compare(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
         false => {
             let (_, running) = running::policy(&status, client.writer())?;
             let old = Engine::new(running, &options, &interfaces)?;
-            left = capture::compare(&options, old, new, &interfaces, &mut flips)?;
+            let capture = Capture {
+                last_seconds: diff.last,
+                has_all: false,
+            };
+            left = capture.compare(&options, old, new, &interfaces, &mut flips)?;
         }
         true => {
             missed = live::compare(client, &status, diff.seconds, new, &interfaces, &mut flips)?;
@@ -111,11 +143,20 @@ fn compare(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
     })
 }
 
+fn compare(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
+    match &diff.old {
+        Some(old) => compare_files(old, diff),
+        None => compare_running(socket, diff),
+    }
+}
+
 /// Returns the text of `diff --live`: the flows of some seconds that a policy would decide differently.
 pub fn live(socket: &Path, new: &Path, seconds: u32) -> Result<Vec<String>, Failure> {
     let diff = Diff {
         new: new.to_string_lossy().into_owned(),
         capture: None,
+        old: None,
+        last: None,
         live: true,
         seconds,
         lacks: Lacks::default(),

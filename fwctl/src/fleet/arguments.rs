@@ -29,9 +29,9 @@ pub enum Fleet {
     Status(Status),
     /// Show what a policy would newly drop on each host, before it is applied
     ///
-    /// Each host evaluates the policy for a minute of its traffic, and counts which of the packets that pass now its
-    /// rules would drop. Nothing is dropped or changed. The exit status is 1 if a host would drop more, or did not
-    /// answer.
+    /// Each host decides its last minute again, if it keeps a record (the unit twinwall-record); otherwise its kernel
+    /// counts the packets of the minute that follows, for policies without names. Nothing is dropped or changed. The
+    /// exit status is 1 if a host would drop more, or did not answer.
     Diff(Diff),
     /// Have the hosts apply an earlier generation again, all at once
     Rollback(Rollback),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fleet::bundle::Bundle;
 use fleet::etcd::Etcd;
 use fleet::failure::Result;
-use fleet::report::Trial;
+use fleet::report::{Flip, Trial};
 use fleet::rollout::{self, Host, ANSWER_SECONDS};
 use serde_json::json;
 
@@ -38,26 +38,29 @@ fn hosts(etcd: &mut Etcd, asked: &Diff, question: u64) -> Result<Vec<Host>> {
     }
 }
 
-/// Returns the rows of a table: host, packets, rule.
-fn rows(hosts: &[Host], question: u64) -> Vec<[String; 3]> {
+/// Returns the rows of a table: host, packets, flows, the change and its rule.
+fn rows(hosts: &[Host], question: u64) -> Vec<[String; 4]> {
     let mut rows = Vec::new();
     for host in hosts {
-        let mut row = |packets: String, text: &str| {
-            rows.push([host.id.clone(), packets, text.to_owned()]);
+        let mut row = |flip: &Flip, words: &str| {
+            let flows = flip.flows.map_or(String::new(), |flows| flows.to_string());
+            let packets = match flip.packets {
+                0 => String::new(),
+                packets => packets.to_string(),
+            };
+            let text = format!("{words}{}", flip.rule);
+            rows.push([host.id.clone(), packets, flows, text]);
         };
         match answer(host, question) {
-            None if host.is_alive => row(String::new(), "no answer"),
-            None => row(String::new(), "silent"),
+            None if host.is_alive => row(&Flip::default(), "no answer"),
+            None => row(&Flip::default(), "silent"),
             Some(Trial {
                 error: Some(error), ..
-            }) => row(String::new(), error),
+            }) => row(&Flip::default(), error),
             Some(trial) => {
-                for flip in &trial.drops {
-                    row(flip.packets.to_string(), &flip.rule);
-                }
-                if trial.passes > 0 {
-                    row(trial.passes.to_string(), "are dropped now and would pass");
-                }
+                trial.drops.iter().for_each(|flip| row(flip, "dropped by "));
+                let passes = trial.passes.iter();
+                passes.for_each(|flip| row(flip, "accepted, now dropped by "));
             }
         }
     }
@@ -65,16 +68,22 @@ fn rows(hosts: &[Host], question: u64) -> Vec<[String; 3]> {
 }
 
 fn text(hosts: &[Host], question: u64, seconds: u32) -> Vec<String> {
-    let mut all = vec![["host", "packets", "would newly be dropped by"].map(str::to_owned)];
+    let mut all = vec![["host", "packets", "flows", "would be"].map(str::to_owned)];
     all.extend(rows(hosts, question));
     let answers = hosts.iter().filter_map(|host| answer(host, question));
-    let tried = answers.filter(|one| one.error.is_none()).count();
+    let tried: Vec<&Trial> = answers.filter(|one| one.error.is_none()).collect();
+    let recorded = tried.iter().filter(|one| one.recorded.is_some()).count();
     let mut lines = vec![format!(
-        "{tried} of {} hosts tried the policy on {seconds} s of their traffic",
-        hosts.len()
+        "{} of {} hosts tried the policy: {recorded} on their last {seconds} s, {} on the {seconds} s that followed",
+        tried.len(),
+        hosts.len(),
+        tried.len() - recorded
     )];
     match all.len() > 1 {
-        true => lines.extend(table::lines([Side::Left, Side::Right, Side::Left], &all)),
+        true => lines.extend(table::lines(
+            [Side::Left, Side::Right, Side::Right, Side::Left],
+            &all,
+        )),
         false => lines.push("nothing would be decided otherwise".to_owned()),
     }
     lines

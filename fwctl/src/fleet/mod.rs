@@ -30,8 +30,10 @@ use arguments::{
     Advance, Careful, Channel, Fleet, Push, Rollback, Rotate, Servers, Signing, Waiting,
 };
 
-/// Pause between two reads of a rollout's state.
+/// Pause between two reads of a rollout's state, at least.
 const LOOK: Duration = Duration::from_millis(300);
+/// The same as a multiple of the time that a read takes: reports of a large fleet cost etcd as much as its hosts do.
+const LOOK_SHARE: u32 = 3;
 
 impl From<fleet::failure::Failure> for Failure {
     fn from(failure: fleet::failure::Failure) -> Failure {
@@ -95,6 +97,7 @@ fn follow(
     let patience = Duration::from_secs(waiting.patience);
     let (mut last, mut since) = (None, Instant::now());
     loop {
+        let begun = Instant::now();
         let step = match rollout::advance(etcd, channel, generation, bounds, signer) {
             // An outage of the store is ignored until the patience ends.
             Err(failure) if failure.kind == Kind::Unreachable && since.elapsed() < patience => {
@@ -134,7 +137,7 @@ fn follow(
             return Ok(Exit::Findings);
         }
         last = Some(step);
-        sleep(LOOK);
+        sleep(LOOK.max(begun.elapsed() * LOOK_SHARE));
     }
 }
 

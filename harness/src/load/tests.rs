@@ -34,10 +34,18 @@ fn nothing_waits() -> Result<bool> {
     Ok(true)
 }
 
-/// Runs `bursts` bursts of one load.
+/// Runs `bursts` bursts of one load. Each sends for the requested time; packets arrive within the burst, on a busy machine
+/// in a small part of it.
 fn bursts(aim: &Aim, place: &Place, bursts: u32) -> Vec<Burst> {
     let mut traffic = open(aim, place).unwrap();
-    let burst = |_| traffic.burst(place, BURST, &nothing_waits).unwrap();
+    let burst = |_| {
+        let start = Instant::now();
+        let burst = traffic.burst(place, BURST, &nothing_waits).unwrap();
+        let took = start.elapsed();
+        assert!(took >= BURST, "{took:?}");
+        assert!(burst.seconds <= took.as_secs_f64(), "{burst:?} {took:?}");
+        burst
+    };
     (0..bursts).map(burst).collect()
 }
 
@@ -64,8 +72,7 @@ fn a_burst_counts_what_arrives_and_nothing_of_the_one_before() {
             for burst in bursts(&aim(workload, address), &place, 3) {
                 assert!(burst.sent > 10, "{workload} {burst:?}");
                 assert_eq!(burst.sent, burst.arrived, "{workload}");
-                // The machine may delay the burst, but it can't be much shorter than requested.
-                assert!(burst.seconds > 0.05, "{workload} {burst:?}");
+                assert!(burst.seconds > 0.0, "{workload} {burst:?}");
                 let timed = burst.latencies.map_or(0, |latencies| latencies.len());
                 let wanted = if workload == Workload::TcpLatency {
                     burst.sent

@@ -10,7 +10,7 @@ use crate::engine::lookup::Lookup;
 use crate::engine::set::Set;
 use crate::engine::types::CompilePlace;
 use crate::policy::requirement::Requirement;
-use crate::policy::{Counter, Field, Key, Reject, Verdict, HOOK_COUNT};
+use crate::policy::{Counter, Family, Field, Key, Reject, Verdict, HOOK_COUNT};
 
 /// Maximum size of a limit's bucket in nanoseconds: 73 years.
 pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
@@ -152,6 +152,17 @@ pub struct CompileWide {
     pub span: u128,
 }
 
+/// Set of the kernel that a set of the policy stands for: the one of the same table and name.
+#[derive(Clone, Debug)]
+pub struct CompileKernelSet {
+    pub family: Family,
+    /// True if its addresses are IPv6.
+    pub is_ipv6: bool,
+    /// Each has fewer than NAME_BYTES bytes.
+    pub table: String,
+    pub name: String,
+}
+
 /// A set that learns addresses.
 #[derive(Clone, Debug)]
 pub struct CompileLearning {
@@ -159,7 +170,8 @@ pub struct CompileLearning {
     pub set: u32,
     /// Identity of the set in `learned`: equal for all sets with the same text.
     pub identity: u64,
-    pub is_ipv6: bool,
+    /// Its place in the kernel's rule set, for --stage.
+    pub kernel: CompileKernelSet,
     /// Numbers of the names whose addresses it learns.
     pub names: Lookup,
 }

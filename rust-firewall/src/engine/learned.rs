@@ -87,21 +87,20 @@ fn entry_of<'a>(bucket: &'a Bucket, words: &[u64; 3]) -> Option<&'a Entry> {
     })
 }
 
-/// Returns true if a bucket has an address that has not expired.
-fn holds(bucket: &Bucket, words: &[u64; 3], now_ns: u64) -> bool {
-    let entry = entry_of(bucket, words);
-    entry.is_some_and(|entry| entry.end_ns.load(Ordering::Relaxed) > now_ns)
+/// Returns the time at which an address of a bucket expires; 0 if the bucket does not have it.
+fn end_of(bucket: &Bucket, words: &[u64; 3]) -> u64 {
+    entry_of(bucket, words).map_or(0, |entry| entry.end_ns.load(Ordering::Relaxed))
 }
 
-/// Returns true if a set has an address that has not expired.
-pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
+/// Returns the time at which an address of a set expires; 0 if the set does not have it.
+pub fn end(learned: &Learned, set: u64, address: u128) -> u64 {
     let words = words_of(set, address);
     let Some(bucket) = bucket_of(learned, &words) else {
-        return false;
+        return 0;
     };
     for _ in 0..LOOKS_MAX {
         let before = bucket.number.load(Ordering::Acquire);
-        let found = holds(bucket, &words, now_ns);
+        let found = end_of(bucket, &words);
         fence(Ordering::Acquire);
         if before & 1 == 0 && bucket.number.load(Ordering::Relaxed) == before {
             return found;
@@ -109,7 +108,12 @@ pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
         hint::spin_loop();
     }
     let _writer = lock::lock(&learned.writer);
-    holds(bucket, &words, now_ns)
+    end_of(bucket, &words)
+}
+
+/// Returns true if a set has an address that has not expired.
+pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
+    end(learned, set, address) > now_ns
 }
 
 /// Replaces an address, or stores one in a free entry.

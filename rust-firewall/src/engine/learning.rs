@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Compilation of a policy's sets that learn.
 
-use crate::engine::compiled::{CompileLearning, Compiled};
+use crate::engine::compiled::{CompileKernelSet, CompileLearning, Compiled};
 use crate::engine::hostnames;
 use crate::engine::set;
 use crate::policy::hostname;
@@ -51,7 +51,12 @@ pub fn add(out: &mut Compiled, policy: &Policy, table: &Table, set: &Set) {
     out.learning.push(CompileLearning {
         set: out.sets.len() as u32 - 1,
         identity: identify(policy, table, set),
-        is_ipv6: set.types[0] == Type::Ipv6Addr,
+        kernel: CompileKernelSet {
+            family: table.family,
+            is_ipv6: set.types[0] == Type::Ipv6Addr,
+            table: table.name.clone(),
+            name: set.name.clone(),
+        },
         names: found.single,
     });
 }

@@ -11,9 +11,9 @@ use crate::base::counts::{self, Count};
 use crate::connection::asked::{self, Asked};
 use crate::connection::{borders, checksum};
 use crate::connection::{ConnectionChecksum, ConnectionInput};
-use crate::engine::compiled::Compiled;
+use crate::engine::compiled::{CompileKernelSet, CompileLearning, Compiled};
 use crate::engine::hostnames;
-use crate::engine::learned;
+use crate::engine::learned::{self, Learned};
 use crate::engine::lookup;
 use crate::names::answer::{self, Answer};
 use crate::names::cursor;
@@ -57,8 +57,19 @@ pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 /// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
-fn count(results: &mut TeachResults, result: TeachResult) {
-    if let Some(count) = results.get_mut(result as usize) {
+/// Function that is called with the set of each learned address, the address, and the time at which it expires.
+pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, u128, u64);
+
+/// Outcome of a packet: its answers, and the receiver of addresses.
+#[derive(Default)]
+pub struct TeachOutput<'a> {
+    /// The results of the packet's answers are added.
+    pub results: TeachResults,
+    pub listener: Option<TeachListener<'a>>,
+}
+
+fn count(output: &mut TeachOutput, result: TeachResult) {
+    if let Some(count) = output.results.get_mut(result as usize) {
         *count += 1;
     }
 }
@@ -95,7 +106,7 @@ fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     let is_ipv6 = message.dns_type == answer::TYPE_AAAA;
     let mut sets = 0;
     for (place, learning) in compiled.learning.iter().enumerate() {
-        let is_its = learning.is_ipv6 == is_ipv6 && number > 0;
+        let is_its = learning.kernel.is_ipv6 == is_ipv6 && number > 0;
         if is_its && lookup::find(&learning.names, number).is_some() {
             sets |= 1 << place;
         }
@@ -103,8 +114,26 @@ fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     sets
 }
 
+/// Adds an address to a set.
+fn learn_address(
+    learned: &Learned,
+    learning: &CompileLearning,
+    address: u128,
+    end_ns: u64,
+    now_ns: u64,
+    output: &mut TeachOutput,
+) {
+    if learned::add(learned, learning.identity, address, end_ns, now_ns) {
+        counts::add(Count::LearnedEvicted, 1);
+    }
+    if let Some(listener) = &mut output.listener {
+        let last_ns = learned::end(learned, learning.identity, address);
+        listener(&learning.kernel, address, last_ns.max(end_ns));
+    }
+}
+
 /// Adds the addresses of an answer to sets.
-fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
+fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &mut TeachOutput) {
     let Some(learned) = &compiled.learned else {
         return;
     };
@@ -115,9 +144,7 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64) {
             continue;
         }
         for address in answer.addresses.iter().take(answer.count as usize) {
-            if learned::add(learned, learning.identity, *address, end_ns, now_ns) {
-                counts::add(Count::LearnedEvicted, 1);
-            }
+            learn_address(learned, learning, *address, end_ns, now_ns, output);
         }
     }
 }
@@ -129,7 +156,7 @@ fn take(
     packet: &Packet,
     message: &[u8],
     how: &ConnectionInput,
-    results: &mut TeachResults,
+    output: &mut TeachOutput,
 ) {
     let mut read = Answer::default();
     let offset = answer::question(message, &mut read);
@@ -144,23 +171,23 @@ fn take(
         return;
     }
     let Some(offset) = offset else {
-        count(results, TeachResult::Unreadable);
+        count(output, TeachResult::Unreadable);
         return;
     };
     let sets = sets_of(compiled, &read);
     if sets == 0 {
-        count(results, TeachResult::Other);
+        count(output, TeachResult::Other);
     } else if !asked::take(asked, packet, &read, how) {
-        count(results, TeachResult::Unasked);
+        count(output, TeachResult::Unasked);
     } else if !answer::read(message, offset, &mut read) {
-        count(results, TeachResult::Unreadable);
+        count(output, TeachResult::Unreadable);
     } else {
-        learn(compiled, sets, &read, how.now_ns);
+        learn(compiled, sets, &read, how.now_ns, output);
         let result = match read.count {
             0 => TeachResult::Empty,
             _ => TeachResult::Learned,
         };
-        count(results, result);
+        count(output, result);
     }
 }
 
@@ -172,7 +199,7 @@ fn take_stream(
     packet: &Packet,
     data: &[u8],
     how: &ConnectionInput,
-    results: &mut TeachResults,
+    output: &mut TeachOutput,
 ) -> bool {
     let mut left = cursor::begin(data);
     while !left.bytes.is_empty() {
@@ -180,7 +207,7 @@ fn take_stream(
         if message.cut {
             return false;
         }
-        take(asked, compiled, packet, message.bytes, how, results);
+        take(asked, compiled, packet, message.bytes, how, output);
     }
     true
 }
@@ -194,7 +221,7 @@ fn take_answers(
     sequence: u32,
     data: &[u8],
     how: &ConnectionInput,
-    results: &mut TeachResults,
+    output: &mut TeachOutput,
 ) -> bool {
     let Some(mut next) = borders::next(&mut asked.borders, packet, how) else {
         return data.is_empty();
@@ -211,7 +238,7 @@ fn take_answers(
         left = left.get(length as usize..).unwrap_or_default();
         borders::set(&mut asked.borders, packet, how, next);
     }
-    take_stream(asked, compiled, packet, data, how, results)
+    take_stream(asked, compiled, packet, data, how, output)
 }
 
 /// Reads a TCP segment. Returns false if it is a server's and unreadable.
@@ -221,7 +248,7 @@ fn take_segment(
     packet: &Packet,
     data: &[u8],
     how: &ConnectionInput,
-    results: &mut TeachResults,
+    output: &mut TeachOutput,
 ) -> bool {
     let header = packet.bytes.get(packet.l4_offset as usize..);
     let Some(&[_, _, _, _, s0, s1, s2, s3, _, _, _, _, _, flags]) =
@@ -234,22 +261,21 @@ fn take_segment(
     match flags & (SYN | ACK) {
         SYN => borders::begin(&mut asked.borders, packet, how),
         0 | ACK if is_servers => {
-            return take_answers(asked, compiled, packet, sequence, data, how, results);
+            return take_answers(asked, compiled, packet, sequence, data, how, output);
         }
-        0 | ACK => return take_stream(asked, compiled, packet, data, how, results),
+        0 | ACK => return take_stream(asked, compiled, packet, data, how, output),
         _ => borders::set(&mut asked.borders, packet, how, sequence.wrapping_add(1)),
     }
     data.is_empty()
 }
 
 /// Reads an accepted packet.
-/// - results: the results of its answers are added.
 pub fn packet(
     asked: &mut Asked,
     compiled: &Compiled,
     packet: &Packet,
     how: &ConnectionInput,
-    results: &mut TeachResults,
+    output: &mut TeachOutput,
 ) {
     let is_servers = packet.source_port == DNS_PORT;
     if !packet.has_ports || !is_servers && packet.destination_port != DNS_PORT {
@@ -260,13 +286,13 @@ pub fn packet(
     let data = data_of(packet, how).filter(|_| !packet.fragment && !is_joined);
     let is_read = match data {
         None => false,
-        Some(data) if is_tcp => take_segment(asked, compiled, packet, data, how, results),
+        Some(data) if is_tcp => take_segment(asked, compiled, packet, data, how, output),
         Some(data) => {
-            take(asked, compiled, packet, data, how, results);
+            take(asked, compiled, packet, data, how, output);
             true
         }
     };
     if !is_read && is_servers {
-        count(results, TeachResult::Unreadable);
+        count(output, TeachResult::Unreadable);
     }
 }

@@ -19,7 +19,7 @@ use crate::engine::flow::{self, DecidePolicy, FlowCounter};
 use crate::engine::interface;
 use crate::engine::learned;
 use crate::engine::named::{self, Named};
-use crate::engine::teach::{self, TeachResults};
+use crate::engine::teach::{self, TeachOutput};
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings};
 use crate::explain::comment;
 use crate::explain::indexes::{self, Indexes};
@@ -219,8 +219,8 @@ fn learn(explain: &mut Explain, parsed: &Packet) {
     let Some(asked) = &mut explain.asked else {
         return;
     };
-    let mut results = TeachResults::default();
-    teach::packet(asked, &explain.daemon.compiled, parsed, &how, &mut results);
+    let mut output = TeachOutput::default();
+    teach::packet(asked, &explain.daemon.compiled, parsed, &how, &mut output);
 }
 
 /// Decides a packet by both engines.

@@ -107,7 +107,7 @@ fn take_address(
         taken.other += 1;
         return Ok(());
     };
-    if !set.is_ipv6 && address > u128::from(u32::MAX) {
+    if !set.kernel.is_ipv6 && address > u128::from(u32::MAX) {
         return Err("address");
     }
     if learned::find(learned, identity, address, now_ns) {

@@ -7,7 +7,7 @@ use std::slice;
 /// Bytes: a cache line pair, which adjacent-line prefetch fetches together.
 pub const STATS_ALIGN: usize = 128;
 /// Number of the counters.
-pub const STATS_WORDS: usize = 56;
+pub const STATS_WORDS: usize = 58;
 
 /// The counters of a worker: a running one's are atomic (`LiveStats`), a copy's are plain.
 /// `stats::snapshot` reads them in this order, which puts received before verdicts.
@@ -50,6 +50,8 @@ pub struct Stats<Word = u64> {
     pub connections: [Word; 10],
     /// DNS answers where the policy has sets that learn, by result.
     pub answers: [Word; 5],
+    /// Learned addresses that were sent to the kernel's sets (--stage), by result.
+    pub elements: [Word; 2],
 }
 
 impl<Word> Stats<Word> {
@@ -74,6 +76,7 @@ impl<Word> Stats<Word> {
             &self.replies[..],
             &self.connections[..],
             &self.answers[..],
+            &self.elements[..],
         ]
         .into_iter()
         .flatten()
@@ -99,6 +102,7 @@ impl<Word> Stats<Word> {
             &mut self.replies[..],
             &mut self.connections[..],
             &mut self.answers[..],
+            &mut self.elements[..],
         ]
         .into_iter()
         .flatten()
@@ -480,6 +484,20 @@ pub static COUNTER_WORDS: [CounterWord; STATS_WORDS] = [
         "answers",
         Some("unreadable"),
         "answers-unreadable",
+        CounterText::None,
+        true,
+    ),
+    word(
+        "elements",
+        Some("added"),
+        "elements-added",
+        CounterText::None,
+        true,
+    ),
+    word(
+        "elements",
+        Some("failed"),
+        "elements-failed",
         CounterText::None,
         true,
     ),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::base::log;
 use crate::options::Options;
 
-pub const MS_MAX: u64 = 3000;
+pub const MS_MAX: u64 = 10_000;
 /// Step by which a tool's output is read, in bytes.
 const READ_STEP_BYTES: usize = 65536;
 const OUTPUT_BYTES_MAX: usize = 1 << 26;

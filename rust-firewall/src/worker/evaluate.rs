@@ -12,13 +12,14 @@ use crate::connection::listing::{self, Page};
 use crate::connection::{
     ConnectionChecksum, ConnectionInput, Connections, INTERFACE_HOST, INTERFACE_UNKNOWN,
 };
+use crate::engine::compiled::CompileKernelSet;
 use crate::engine::decide;
 use crate::engine::fields;
 use crate::engine::flow::{self, DecidePolicy, FlowCounters};
 use crate::engine::interface::{self, Interfaces};
 use crate::engine::named::{self, Named};
-use crate::engine::teach::{self, TeachResults};
-use crate::engine::types::{DecideInput, DecideOutcome, DecideSettings};
+use crate::engine::teach::{self, TeachOutput};
+use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings, LOGS_MAX};
 use crate::options::{self, Options, OptionsConntrack, OptionsSituation};
 use crate::packet::verdict::Verdict;
 use crate::packet::{self, Packet, PacketStatus};
@@ -26,6 +27,7 @@ use crate::policy::requirement::{self, Requirement};
 use crate::policy::Reject;
 use crate::queue::{QueuePacket, UNKNOWN};
 use crate::ruleset::load::{self, Loaded};
+use crate::worker::elements::{self, Elements, ElementsResult};
 use crate::worker::event::{self, EventRing};
 use crate::worker::reject::{self, RejectResult};
 use crate::worker::stage;
@@ -39,6 +41,7 @@ const CT_STATES: u32 = 0x4f;
 /// direction, which repeat the values from 0; and the number of values.
 const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
+const NS_PER_MS: u64 = 1_000_000;
 /// Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
 /// drivers/net/loopback.c).
 const LOOPBACK: u32 = 1;
@@ -66,6 +69,8 @@ pub struct Evaluation {
     decide: DecideSettings,
     /// Bits of the mark for the class (--stage); 0: the policy's verdict is final.
     stage: u32,
+    /// Socket for elements of the kernel's sets that learn (--stage); None: they are this process's alone.
+    elements: Option<Elements>,
     /// Bits of the mark that are set only once the names are final (--settled); 0: none.
     settled: u32,
     /// Cache of interface names, if the policy uses names.
@@ -98,10 +103,12 @@ fn make_connections(options: &Options) -> Box<Connections> {
 
 /// Creates a worker's evaluation.
 /// - reject: sockets for replies, if the policy can reject.
+/// - elements: socket for the kernel's sets, with --stage.
 pub fn init(
     options: &Options,
     source: Option<&Arc<EvaluationSource>>,
     reject: Option<&Arc<reject::Reject>>,
+    elements: Option<Elements>,
     ring: EventRing,
 ) -> Evaluation {
     // Both connections and pending queries are created even if this policy needs only one: a later
@@ -120,6 +127,7 @@ pub fn init(
             unknown_open: options.fail_open[OptionsSituation::Unknown as usize],
         },
         stage: options.stage,
+        elements,
         settled: options.settled,
         interfaces: interface::init(interface::system),
         ct_state_by_mark: options.conntrack == OptionsConntrack::Mark,
@@ -302,18 +310,97 @@ fn follow_names(
     Some(named::follow(connections?, compiled, parsed, &how))
 }
 
-/// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses of an answer.
-fn learn(evaluation: &mut Evaluation, stats: &LiveStats, packet: &QueuePacket, parsed: &Packet) {
-    let (Some(source), Some(asked)) = (&evaluation.source, &mut evaluation.asked) else {
-        return;
+/// Learned addresses of a packet.
+struct Lesson<'a> {
+    elements: &'a Elements,
+    stats: &'a LiveStats,
+    now_ns: u64,
+    /// False if the kernel's set refused one of them.
+    is_added: bool,
+}
+
+/// Adds a learned address to the kernel's set until it expires, and counts the result.
+fn add_element(lesson: &mut Lesson, set: &CompileKernelSet, address: u128, end_ns: u64) {
+    let left_ns = end_ns - lesson.now_ns;
+    let result = match elements::add(lesson.elements, set, address, left_ns / NS_PER_MS) {
+        Ok(()) => ElementsResult::Added,
+        Err(_) => ElementsResult::Failed,
     };
-    let how = connection_input(source, packet, evaluation.now_ns);
-    let mut results = TeachResults::default();
-    teach::packet(asked, &source.loaded.compiled, parsed, &how, &mut results);
-    for (counter, count) in stats.answers.iter().zip(results) {
+    if let Some(counter) = lesson.stats.elements.get(result as usize) {
+        stats::add(counter, 1);
+    }
+    lesson.is_added &= result == ElementsResult::Added;
+}
+
+/// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses of an answer. Returns
+/// false if the kernel's set refused one of them (--stage).
+fn learn(
+    evaluation: &mut Evaluation,
+    stats: &LiveStats,
+    packet: &QueuePacket,
+    parsed: &Packet,
+) -> bool {
+    let (Some(source), Some(asked)) = (&evaluation.source, &mut evaluation.asked) else {
+        return true;
+    };
+    let now_ns = evaluation.now_ns;
+    let how = connection_input(source, packet, now_ns);
+    let mut lesson = evaluation.elements.as_ref().map(|elements| Lesson {
+        elements,
+        stats,
+        now_ns,
+        is_added: true,
+    });
+    let mut listener = |set: &CompileKernelSet, address: u128, end_ns: u64| {
+        if let Some(lesson) = &mut lesson {
+            add_element(lesson, set, address, end_ns);
+        }
+    };
+    let mut output = TeachOutput {
+        listener: Some(&mut listener),
+        ..TeachOutput::default()
+    };
+    teach::packet(asked, &source.loaded.compiled, parsed, &how, &mut output);
+    for (counter, count) in stats.answers.iter().zip(output.results) {
         if count > 0 {
             stats::add(counter, count);
         }
+    }
+    lesson.is_none_or(|lesson| lesson.is_added)
+}
+
+/// Returns true if the policy learns.
+fn learns(evaluation: &Evaluation) -> bool {
+    let source = evaluation.source.as_ref();
+    source.is_some_and(|source| source.requirement.learns)
+}
+
+/// Learns from a packet that the kernel's policy has accepted, and accepts it with its mark (--stage). Drops it if an address
+/// in it is not in the kernel's set: else a client would have an address that no rule knows.
+fn learn_only(
+    evaluation: &mut Evaluation,
+    stats: &LiveStats,
+    packet: &QueuePacket,
+    parsed: &Packet,
+) -> DecideOutcome {
+    let is_learned = !learns(evaluation) || learn(evaluation, stats, packet, parsed);
+    DecideOutcome {
+        verdict: if is_learned {
+            Verdict::Accept
+        } else {
+            Verdict::Drop
+        },
+        by: DecideBy::Default,
+        rule: 0,
+        chain: 0,
+        mark_set: false,
+        mark: packet.mark,
+        reject: None,
+        undecidable: false,
+        undecided: false,
+        read_names: false,
+        log_count: 0,
+        logs: [0; LOGS_MAX],
     }
 }
 
@@ -440,6 +527,9 @@ pub fn packet(
     parsed: &Packet,
     status: PacketStatus,
 ) -> DecideOutcome {
+    if stage::teaches(evaluation.stage, packet.mark) {
+        return learn_only(evaluation, stats, packet, parsed);
+    }
     let input = input_of(evaluation, packet, parsed, status);
     let source = evaluation.source.as_deref();
     let connections = evaluation.connections.as_mut();
@@ -477,8 +567,8 @@ pub fn packet(
         let tells = outcome.verdict == Verdict::Reject;
         follow::deny(connections, &followed, generation.into(), tells);
     }
-    let learns = source.is_some_and(|source| source.requirement.learns);
-    if learns && outcome.verdict == Verdict::Accept {
+    // With --stage the kernel's policy may still drop it.
+    if evaluation.stage == 0 && learns(evaluation) && outcome.verdict == Verdict::Accept {
         learn(evaluation, stats, packet, parsed);
     }
     outcome

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Worker threads: each decides the packets of one queue.
 
+pub mod elements;
 #[cfg(feature = "daemon")]
 pub mod evaluate;
 #[cfg(feature = "daemon")]

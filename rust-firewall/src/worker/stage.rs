@@ -22,6 +22,13 @@ pub fn undecided(mask: u32) -> u32 {
     mask
 }
 
+/// Returns true if a packet's mark says that the kernel's policy has accepted the packet, and that the firewall only learns
+/// from it: in the mask, the highest and the lowest bit alone.
+/// - mask: as for `tell`; 0: none
+pub fn teaches(mask: u32, packet_mark: u32) -> bool {
+    mask != 0 && packet_mark & mask == settled(mask) | mask & mask.wrapping_neg()
+}
+
 /// Accepts the packet with the class in the mask's bits of its mark; the other bits stay.
 fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome) {
     outcome.verdict = Verdict::Accept;
@@ -203,6 +210,15 @@ mod tests {
         assert!(!is_refused(0, &refused));
         pass(MASK, &input, &mut refused);
         assert_eq!((refused.verdict, refused.mark), (Verdict::Accept, FOREIGN));
+    }
+
+    #[test]
+    fn the_highest_and_the_lowest_bit_teach() {
+        assert!(teaches(MASK, FOREIGN | 0x810));
+        for mark in [0, FOREIGN, 0x800, 0x010, 0x820, 0x830, 0x7f0, 0xff0] {
+            assert!(!teaches(MASK, mark), "{mark:#x}");
+        }
+        assert!(!teaches(0, 0));
     }
 
     #[test]

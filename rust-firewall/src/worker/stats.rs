@@ -17,7 +17,7 @@ use crate::packet;
 use crate::packet::verdict;
 use crate::queue::proc::QueueFigures;
 pub use crate::spec::counter::{Stats, STATS_ALIGN};
-use crate::worker::reject;
+use crate::worker::{elements, reject};
 
 /// Maximum number of readings of a queue's figures before a difference is reported.
 pub const READINGS_MAX: u32 = 16;
@@ -49,6 +49,7 @@ const _: fn(&Stats) = |stats| {
     let _: &[u64; reject::RESULT_COUNT] = &stats.replies;
     let _: &[u64; named::RESULT_COUNT] = &stats.connections;
     let _: &[u64; teach::RESULT_COUNT] = &stats.answers;
+    let _: &[u64; elements::RESULT_COUNT] = &stats.elements;
 };
 
 /// Loads a counter of a running worker.

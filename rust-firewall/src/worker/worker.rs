@@ -26,7 +26,7 @@ use crate::worker::reject::Reject;
 use crate::worker::stats::{Ledger, LiveStats, Stats};
 use crate::worker::types::{Own, Shared, Worker, WorkerError};
 use crate::worker::wait::Wait;
-use crate::worker::{reading, run};
+use crate::worker::{elements, reading, run};
 
 /// Counts packets that the guard answered instead of the worker.
 /// - id: packet id of the last of them.
@@ -108,7 +108,12 @@ pub fn open(
         copy_bytes: settings.copy_bytes,
         flags: queue.flags,
     };
-    let evaluation = evaluate::init(options, source.as_ref(), setup.reject, ring);
+    let elements = match options.stage {
+        0 => None,
+        // A later policy may learn.
+        _ => Some(elements::open()?),
+    };
+    let evaluation = evaluate::init(options, source.as_ref(), setup.reject, elements, ring);
     let shared = Arc::new(Shared {
         stats: LiveStats::default(),
         settings,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ends of QUIC by aioquic, of versions 1 and 2.
+"""QUIC ends by aioquic, versions 1 and 2.
 
-end.py serve PORT CERTIFICATE KEY [retry]   says `ready`, and of each client `hello PORT NAME` when its hello is whole and
-                                            `done PORT NAME` when the handshake is; PORT is the client's
-end.py ask                                  asks all at once what its lines say: WAY HOST PORT NAME SECONDS, WAY = a version,
-                                            1 or 2, or 1-2 to begin in version 1 and go on in 2 (RFC 9369, section 4);
-                                            says `NUMBER yes VERSION` of each, or `NUMBER no` if the handshake was not
-                                            complete in time, in any order
+end.py serve PORT CERTIFICATE KEY [retry]   prints `ready`, and for each client `hello PORT NAME` when its hello is complete
+                                            and `done PORT NAME` when the handshake is; PORT is the client's
+end.py ask                                  connects concurrently for each input line: WAY HOST PORT NAME SECONDS, WAY = a
+                                            version, 1 or 2, or 1-2 to begin in version 1 and continue in 2 (RFC 9369,
+                                            section 4); prints for each `NUMBER yes VERSION`, or `NUMBER no` if the
+                                            handshake was not complete in time, in any order
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from aioquic.quic.events import HandshakeCompleted
 from aioquic.quic.packet import QuicProtocolVersion
 
 VERSIONS = {"1": QuicProtocolVersion.VERSION_1, "2": QuicProtocolVersion.VERSION_2}
-# Of a client: the version that it begins in, and those that it takes, the best first.
+# A client's ways: the first digit is its first version; all digits are the accepted ones, the best first.
 WAYS = {"1": "1", "2": "2", "1-2": "21"}
-# The first is that of the tests' clients, the other that of browsers.
+# The first is the protocol of the tests' clients, the other that of browsers.
 PROTOCOLS = ["spoken", "h3"]
-# Of a connection whose client has gone.
+# Time limit of a connection whose client is gone.
 IDLE_SECONDS = 5.0
 
 
@@ -35,7 +35,7 @@ def say(*words):
 class Served(QuicConnectionProtocol):
     """The server's part of a connection."""
 
-    # The one whose datagram is being read.
+    # The connection whose datagram is being read.
     reading = None
 
     def datagram_received(self, data, address):
@@ -53,7 +53,7 @@ pull_client_hello = tls.pull_client_hello
 
 
 def pull_and_say(buffer):
-    """Reads a hello that is whole, as tls.pull_client_hello does."""
+    """Parses a complete hello like tls.pull_client_hello, and prints its name."""
     hello = pull_client_hello(buffer)
     reading = Served.reading
     reading.name = hello.server_name
@@ -76,7 +76,7 @@ async def serve_all(port, certificate, key, *retry):
 
 
 async def shake_hands(way, host, port, name):
-    """Gives the version that the connection goes on in."""
+    """Performs a handshake; returns the connection's final version."""
     configuration = QuicConfiguration(
         alpn_protocols=PROTOCOLS[:1],
         server_name=name,
@@ -85,7 +85,7 @@ async def shake_hands(way, host, port, name):
         supported_versions=[VERSIONS[version] for version in WAYS[way]],
     )
     async with connect(host, int(port), configuration=configuration) as client:
-        # No public name tells it.
+        # There is no public accessor.
         return client._quic._version
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Ends of HTTP/3 by aioquic.
+"""HTTP/3 ends by aioquic.
 
-http3.py serve CERTIFICATE KEY ADDRESS...   at port 443 of each address: a server at all addresses would answer from another
-                                            one than it was asked at; says `ready`; answers with `HOST here`
-http3.py get NAME HOST                      asks the server that NAME leads to for HOST, over a connected socket, so that an
-                                            error of ICMP ends it; prints the answer
+http3.py serve CERTIFICATE KEY ADDRESS...   serves port 443 of each address, since a server at all addresses would answer
+                                            from another one; prints `ready`; answers with `HOST here`
+http3.py get NAME HOST                      requests HOST from NAME's server, over a connected socket, so that an ICMP error
+                                            ends it; prints the answer
 """
 
 import asyncio

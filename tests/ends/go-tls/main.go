@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
-// Ends of TLS by Go's crypto/tls.
+// TLS ends by Go's crypto/tls.
 //
-//	go-tls serve PORT CERTIFICATE KEY   says "ready"; shakes hands
-//	go-tls ask                          asks all at once what its lines say: WAY HOST PORT NAME SECONDS, WAY = the highest
-//	                                    version that is offered, 1.2 or 1.3; says "NUMBER yes BYTES" of each, BYTES of its
+//	go-tls serve PORT CERTIFICATE KEY   prints "ready"; performs handshakes
+//	go-tls ask                          connects concurrently for each input line: WAY HOST PORT NAME SECONDS, WAY = the highest
+//	                                    offered version, 1.2 or 1.3; prints for each "NUMBER yes BYTES", BYTES of its
 //	                                    hello, or "NUMBER no" if the handshake was not complete in time, in any order
 package main
 
@@ -59,7 +59,7 @@ func serve(port, certificate, key string) error {
 	}
 }
 
-// What is to be said of a question.
+// Connects as requested; returns the answer to print.
 func ask(way, host, port, name, seconds string) (string, error) {
 	patience, err := strconv.ParseFloat(seconds, 64)
 	if err != nil {

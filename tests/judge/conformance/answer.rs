@@ -101,7 +101,7 @@ fn error_text(seen: &View) -> String {
     )
 }
 
-/// Whether an ICMP message is an error that `reject` sends.
+/// Returns true if an ICMP message is an error that `reject` sends.
 fn is_unreachable(seen: &View) -> bool {
     matches!((seen.version, seen.layer4[0]), (4, 3) | (6, 1))
 }

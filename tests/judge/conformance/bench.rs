@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The sitting: runs policies one after another, each with all subjects.
+//! The session: runs policies one after another, each with all subjects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn with_single_blanks(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether a policy tests the connection state, outside comments.
+/// Returns true if a policy tests the connection state, outside comments.
 pub fn is_tracked(text: &str) -> bool {
     let mut code = text
         .lines()
@@ -393,7 +393,7 @@ impl Bench {
         }
     }
 
-    /// Whether the subjects still disagree.
+    /// Returns true if the subjects still disagree.
     fn differs(&mut self, text: &str, hooks: &[Hook], shots: &[Shot], end: Instant) -> bool {
         Instant::now() < end
             && !shots.is_empty()

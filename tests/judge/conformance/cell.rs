@@ -5,7 +5,7 @@
 //!     pfwd0 -> fwd0 ----------------> out0 --> pout0   prerouting, forward, postrouting
 //!     raw socket (owner, mark) -----> out0 --> pout0   output, postrouting
 //!
-//! and their way back, for the server of a connection: a raw socket on in0, pout0 to fwd0, and pout0 to this host.
+//! and their ways back, for the server of a connection: a raw socket on in0, pout0 to fwd0, and pout0 to this host.
 //!
 //! Reject responses leave by out0, too. The last chain of every hook, after all other chains, logs passing packets with hook
 //! and mark to a netlink socket; in the input hook it then drops them, so that the stack itself sends no replies.
@@ -35,7 +35,7 @@ pub const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const OUT0: [u8; 6] = [2, 0, 0, 0, 3, 1];
-/// Addresses of this host: sources of connections that it opens, whose servers' packets come back to it.
+/// Addresses of this host: sources of connections that it opens; packets of their servers return to it.
 pub const OWN: (u128, u128) = (0x0a4d_0001, 0xfd77 << 112 | 1);
 const ETH_P_ALL: u16 = 0x0003;
 /// Time in which new interfaces send their own initial packets.
@@ -80,7 +80,7 @@ impl Way {
         texts[self as usize]
     }
 
-    /// Parses the text.
+    /// Parses a way's text; None for other texts.
     pub fn parse(text: &str) -> Option<Way> {
         ALL_WAYS.into_iter().find(|way| way.text() == text)
     }
@@ -94,7 +94,7 @@ impl Way {
         }
     }
 
-    /// Whether the way leads through a hook.
+    /// Returns true if the way leads through a hook.
     pub fn meets(self, hook: Hook) -> bool {
         match self {
             Way::In | Way::OutBack => matches!(hook, Hook::Prerouting | Hook::Input),
@@ -275,9 +275,9 @@ impl Cell {
         Ok(())
     }
 
-    /// Sends packets, each after the previous one is decided. Returns what passed because of each.
+    /// Sends packets, each after the previous one is decided. Returns the packets that passed because of each.
     pub fn observe(&self, shots: &[Shot]) -> anyhow::Result<Vec<Seen>> {
-        // Packets from before belong to none of these.
+        // Earlier packets belong to none of these.
         self.settle()?;
         let one = |shot: &Shot| {
             self.send_one(shot)?;

@@ -26,7 +26,7 @@ pub struct Fate {
 }
 
 impl Fate {
-    /// Whether the packet did not pass its last hook.
+    /// True if the packet did not pass its last hook.
     pub fn is_stopped(&self) -> bool {
         let is_last = |hook: &Hook| matches!(hook, Hook::Input | Hook::Postrouting);
         !self.passed.iter().any(|(hook, _)| is_last(hook))
@@ -61,7 +61,7 @@ fn fate_text(fate: &Fate) -> String {
     words.join(", ")
 }
 
-/// `a and b: WHAT; c: WHAT`.
+/// Formats as `a and b: WHAT; c: WHAT`.
 fn by_what(names: &[&str], what: &[String]) -> String {
     let mut groups: Vec<(&String, Vec<&str>)> = Vec::new();
     for (name, what) in names.iter().zip(what) {
@@ -81,7 +81,7 @@ fn all_equal<T: PartialEq>(items: &[T]) -> bool {
     items.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Returns all differences, those of packets first. names: of the subjects, in the order of their outcomes.
+/// Returns all differences, those of packets first. names: names of the subjects, in the order of their outcomes.
 pub fn differences(names: &[&str], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Difference> {
     let mut found = Vec::new();
     for shot in shots {

@@ -24,7 +24,7 @@ pub struct Case<'a> {
     pub copy_bytes: Option<u32>,
 }
 
-/// Whether a packet matches a deviation.
+/// Returns true if a packet matches a deviation.
 type Recognise = fn(case: &Case) -> bool;
 
 const RECOGNISERS: &[(&str, Recognise)] = &[
@@ -81,7 +81,7 @@ fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
     }
 }
 
-/// The most extension headers of a packet that is not malformed.
+/// Maximum number of extension headers in a packet that is not malformed.
 const EXTENSIONS_MAX: usize = 8;
 
 fn no_answer_to_malformed(case: &Case) -> bool {
@@ -130,7 +130,7 @@ fn nft_rejects_by_one_family(case: &Case) -> bool {
 
 const MERGES: &str = "nft-merges-neighbours";
 
-/// Fields that stand side by side in a header.
+/// Fields that are adjacent in a header.
 const NEIGHBOURS: [(&str, &str); 5] = [
     ("sport", "dport"),
     ("ip ttl", "ip protocol"),
@@ -139,7 +139,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
     ("icmpv6 type", "icmpv6 code"),
 ];
 
-/// Whether a rule tests neighbours with something between that has an effect, or both with `!=`.
+/// Returns true if a rule tests adjacent fields with an effective statement between them, or both with `!=`.
 fn nft_merges(policy: &str) -> bool {
     const EFFECTS: [&str; 5] = ["counter", "limit", "quota", "log", " set "];
     policy.lines().any(|rule| {
@@ -156,12 +156,12 @@ fn nft_merges(policy: &str) -> bool {
     })
 }
 
-/// Those that are about counters, not about packets.
+/// Deviations that concern counters, not packets.
 const ANSWERS: &str = "answers-in-own-chains";
 const ERRORS: &str = "errors-of-tracked-packets";
 
-/// Returns the hook of the base chain that contains a rule, `FILE:LINE`. None in other chains, and where it is unknown: the
-/// rule is in another file, or is added to a chain from outside.
+/// Returns the hook of the base chain that contains a rule, `FILE:LINE`. None for other chains, and if it is unknown:
+/// the rule is in another file, or is added to a chain from outside.
 fn hook_of<'a>(file: &Path, policy: &'a str, rule: &str) -> Option<&'a str> {
     let (of, line) = rule.rsplit_once(':')?;
     let line: usize = line.parse().ok().filter(|_| Path::new(of) == file)?;
@@ -180,7 +180,8 @@ fn hook_of<'a>(file: &Path, policy: &'a str, rule: &str) -> Option<&'a str> {
     words.nth(1)
 }
 
-/// Whether a rule's chain can see the host's own packets: the chains of its hooks, and all chains reachable from them.
+/// Returns true if a rule's chain can see the host's own packets: the chains of its hooks, and all chains reachable
+/// from them.
 pub fn sees_own(file: &Path, policy: &str, rule: &str) -> bool {
     matches!(
         hook_of(file, policy, rule),
@@ -188,8 +189,8 @@ pub fn sees_own(file: &Path, policy: &str, rule: &str) -> bool {
     )
 }
 
-/// Whether a known deviation affects the counters under a policy: it sees the host's own packets, and rejects or tests the
-/// connection state. `own`: the counters that differ are in chains that see such packets.
+/// Returns true if a known deviation affects the counters under a policy: it sees the host's own packets, and rejects
+/// or tests the connection state. `own`: the counters that differ are in chains that see such packets.
 pub fn counts_own(deviations: &mut [Deviation], policy: &str, own: bool) -> bool {
     let sees = ["hook output", "hook postrouting"]
         .iter()

@@ -60,7 +60,7 @@ fn stand_in(shot: &Shot) -> Shot {
     shot
 }
 
-/// Whether a policy can distinguish a packet from its stand-in, which is shorter.
+/// Returns true if a policy can distinguish a packet from its stand-in, which is shorter.
 fn reads_length(policy: &str) -> bool {
     ["length", "quota", "bytes"]
         .iter()
@@ -96,7 +96,7 @@ fn fates(outcomes: &Outcomes, number: u32) -> (Option<Fate>, Vec<Fate>) {
     (of(true).next(), of(false).collect())
 }
 
-/// Whether each twin's count of undecidable packets equals the number of packets that differ from the kernel.
+/// Returns true if each twin's count of undecidable packets equals the number of packets that differ from the kernel.
 fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
     let differ = suspects.iter().filter(|suspect| {
         let (kernel, twins) = fates(outcomes, suspect.shot.number);

@@ -49,7 +49,7 @@ pub fn read(column: &str) -> anyhow::Result<Expected> {
 /// Mode of --fail: whether undecidable packets pass.
 pub type Open = bool;
 
-/// Whether a packet's fates are as expected. For `Absent`, `kernel` is the kernel's fate of the stand-in.
+/// Returns true if a packet's fates are as expected. For `Absent`, `kernel` is the kernel's fate of the stand-in.
 pub fn holds(expected: Expected, kernel: &Fate, twins: &[Fate], open: Open) -> bool {
     twins.windows(2).all(|pair| pair[0] == pair[1])
         && twins
@@ -70,8 +70,8 @@ fn differs_as_expected(expected: Expected, kernel: &Fate, twin: &Fate, open: Ope
     }
 }
 
-/// Whether the fates agree up to some hook, where the twin accepted the packet if open and dropped it otherwise. Hooks are
-/// in the order of a packet's path.
+/// Returns true if the fates agree up to some hook, where the twin accepted the packet if open and dropped it
+/// otherwise. Hooks are in the order of a packet's path.
 fn fails(kernel: &Fate, twin: &Fate, open: Open) -> bool {
     let same = kernel
         .passed

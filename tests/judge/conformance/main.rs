@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The judge: the same packets through nf_tables, the Rust twin and the C twin, in namespaces of their own; with --split
-//! through each twin with the whole policy, and through nf_tables with the split one, for which the twin names.
+//! The judge: sends the same packets through nf_tables, the Rust twin and the C twin, in separate namespaces; with
+//! --split through each twin with the whole policy, and through nf_tables with the split one, for which a twin reads
+//! names.
 //!     certify [--split] [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
-//! Policies are the files, or without one all shipped and kept ones, and then random ones from the seed until the time
-//! is over. A disagreement is one line; it is shrunk, kept in tests/corpus/crashes, and the exit code is 1. What is listed in
-//! tests/judge/conformance/deviations.txt is counted.
+//! Policies are the given files; without files all shipped and kept ones, and then random ones from the seed until the
+//! time is over. A disagreement is one line; it is shrunk and kept in tests/corpus/crashes, and the exit code is 1.
+//! Packets that match a line of tests/judge/conformance/deviations.txt are counted.
 
 use std::process::ExitCode;
 

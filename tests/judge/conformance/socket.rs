@@ -39,7 +39,7 @@ pub fn set_mark(fd: &OwnedFd, mark: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as i32)
 }
 
-/// Has a socket send by one interface only.
+/// Restricts a socket to sending by one interface.
 pub fn bind_to_device(fd: &OwnedFd, name: &str) -> io::Result<()> {
     // SAFETY: the kernel reads the name's bytes.
     let result = unsafe {

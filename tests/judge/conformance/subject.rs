@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The subject that decides in a cell (the kernel's nf_tables, or a twin on NFQUEUE) and the result of each packet.
+//! A subject decides in a cell: the kernel's nf_tables, or a twin on NFQUEUE. Also the result of each packet.
 
 use std::collections::HashMap;
 use std::fs;
@@ -50,7 +50,7 @@ pub struct Subject {
     cell: Cell,
     /// Hooks whose packets go to the queue; None before they are set.
     queued: Option<Vec<Hook>>,
-    /// Whether the twin receives connection states.
+    /// True if the twin receives connection states.
     tracked: bool,
 }
 
@@ -59,11 +59,11 @@ pub struct Subject {
 pub struct Told {
     /// --copy-bytes; None means the default.
     pub copy_bytes: Option<u32>,
-    /// Whether --fail truncated=open is set.
+    /// True if --fail truncated=open is set.
     pub open: bool,
 }
 
-/// Message of the subject that refused a policy.
+/// Message of a subject that refused a policy.
 pub struct Refused(pub String);
 
 impl Subject {

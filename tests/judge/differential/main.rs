@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The twins against each other, without root: `check` on texts that are policies or almost, and `explain` on random
-//! policies and packets, among them policies that ask for names, and on comments of captures. Every byte that they say must be equal.
+//! Compares the twins with each other, without root: `check` on policies and texts that are almost policies, and
+//! `explain` on random policies and packets, some with names, and on comments of captures. Every byte of their output
+//! must be equal.
 //!     differential [--seconds N] [--seed N] [--decisions N]
-//! It goes on until the time is over and so many packets are decided. What was kept of earlier disagreements in
-//! tests/corpus/crashes comes first. A new one is one line; it is shrunk and kept there, and the exit code is 1.
+//! Continues until the time is over and the number of packets is decided. Disagreements kept in tests/corpus/crashes
+//! come first. A new one is one line; it is shrunk and kept there, and the exit code is 1.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A model of unknown names: a match on an unknown name may hold or not. A packet may pass if it passes with some of these
-//! matches removed and the remaining ones never true. Such policies contain no names; certify compares `explain` for them
-//! with the kernel.
+//! Model of unknown names: a match on an unknown name may hold or not. A packet may pass if it passes with some of
+//! these matches removed and the remaining ones never true. Such policies contain no names; certify compares `explain`
+//! for them with the kernel.
 
 use std::collections::BTreeSet;
 
@@ -162,8 +162,8 @@ fn judge(
     })
 }
 
-/// Judges a policy of a run, with its packets. All base chains have one hook, so that names stand in later ones too. Limits and
-/// quotas are excluded: each variant would use them up separately.
+/// Judges a policy of a run, with its packets. All base chains have one hook, so that later chains have names, too.
+/// Limits and quotas are excluded: each variant would use them up separately.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(seed, part);
     let hook = *random.pick(&HOOKS);

@@ -50,7 +50,7 @@ pub fn corpus() -> anyhow::Result<Vec<String>> {
 }
 
 /// Checks that both print the same for a text, and that the printed policy is accepted and printed identically again.
-/// Returns whether they accept it, or the difference.
+/// Returns true if they accept it, or the difference.
 fn judge(asker: &Asker, text: &[u8], meant: Meant) -> anyhow::Result<Result<bool, String>> {
     asker.write(POLICY, text)?;
     let said = match asker.ask(&["check", "--print", POLICY])? {

@@ -10,7 +10,7 @@ use super::packet::{
 use super::random::Random;
 use super::tree::Group;
 
-/// Options of TCP: padding of one byte, and Multipath TCP.
+/// TCP options: padding of one byte, and Multipath TCP.
 const NOP: u8 = 1;
 const MPTCP: u8 = 30;
 /// Largest packet in bytes, as on an Ethernet link.
@@ -281,7 +281,7 @@ fn disturb(random: &mut Random, packet: &mut Packet) {
     }
 }
 
-/// Options of TCP: padding, with others in it, some of which have a wrong length.
+/// Returns TCP options: padding, with others in it, some of which have a wrong length.
 fn tcp_options(random: &mut Random) -> Vec<u8> {
     let mut options = vec![NOP; *random.pick(&[4, 12, 20, 40])];
     for _ in 0..random.below(4) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets of whole connections: TCP with TLS, HTTP, DNS or anything else in it (RFC 9293), QUIC, and questions of DNS over UDP.
+//! Packets of whole connections: TCP with TLS, HTTP, DNS or other data (RFC 9293), QUIC, and DNS queries over UDP.
 
 use super::field::{TCP, UDP};
 use super::hello;
@@ -13,15 +13,15 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// A packet of a connection.
+/// Packet of a connection.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Whether the server sends it.
+    /// True if the server sends it.
     pub is_servers: bool,
     pub packet: Packet,
 }
 
-/// Addresses, ports and fields that all packets of a connection have.
+/// Addresses, ports and fields of all packets of a connection.
 #[derive(Clone, Debug)]
 pub struct Ends {
     pub version: u8,
@@ -32,7 +32,7 @@ pub struct Ends {
     pub traffic_class: u8,
 }
 
-/// Protocol above TCP or UDP, and the host that its client shows.
+/// Protocol above TCP or UDP, and its client's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
     Tls,
@@ -40,16 +40,16 @@ pub enum Speech {
     Http,
     DnsOverTcp,
     DnsOverUdp,
-    /// Bytes of another protocol.
+    /// Data of another protocol.
     Other,
 }
 
-/// Fewest hops of a packet that a router passes on.
+/// Minimum hop limit of a packet that a router forwards.
 const HOPS_MIN: u8 = 3;
 const IPV4_DEFAULT: (u128, u128) = (0x0a00_0001, 0x0a00_0002);
 const IPV6_DEFAULT: (u128, u128) = (0x2001_0db8 << 96 | 1, 0x2001_0db8 << 96 | 2);
 
-/// Whether an address can be that of one host.
+/// Returns true if an address can belong to a single host.
 fn is_host(version: u8, address: u128) -> bool {
     match version {
         4 => (1..=223).contains(&(address >> 24)) && address >> 24 != 127,
@@ -59,7 +59,7 @@ fn is_host(version: u8, address: u128) -> bool {
 }
 
 impl Ends {
-    /// Returns the ends of a packet, with other values where no connection could have its own.
+    /// Returns the ends of a packet, changed if a connection can't have them.
     pub fn of(packet: &Packet, random: &mut Random) -> Ends {
         let (client, server) = match packet.version {
             4 => IPV4_DEFAULT,
@@ -84,7 +84,7 @@ impl Ends {
             } => (port(source, ephemeral), port(destination, 443)),
             _ => (ephemeral, 443),
         };
-        // 40000 is what every packet has that no rule asks for another.
+        // Packets have port 40000 unless a rule tests another.
         let ports = (if ports.0 == 40000 { ephemeral } else { ports.0 }, ports.1);
         Ends {
             version: packet.version,
@@ -122,7 +122,7 @@ impl Ends {
     }
 }
 
-/// A connection of TCP while its packets are made.
+/// TCP connection whose packets are being made.
 struct Tcp<'a> {
     ends: &'a Ends,
     /// Next sequence numbers of client and server.
@@ -151,7 +151,8 @@ impl Tcp<'_> {
     }
 }
 
-/// Bytes that servers begin with: a ServerHello of TLS 1.3 (RFC 8446, section 4.1.3), an answer of HTTP, or others.
+/// Returns the first bytes of a server: a ServerHello of TLS 1.3 (RFC 8446, section 4.1.3), an HTTP response, or
+/// others.
 fn answer(speech: Speech) -> Vec<u8> {
     match speech {
         Speech::Tls => {
@@ -172,7 +173,7 @@ fn answer(speech: Speech) -> Vec<u8> {
     }
 }
 
-/// Returns a question of DNS (RFC 1035, section 4.1). kind: of the records that it asks for.
+/// Returns a DNS query (RFC 1035, section 4.1). kind: queried record type.
 pub fn question(host: &str, kind: u16) -> Vec<u8> {
     let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in host.split('.').filter(|label| !label.is_empty()) {
@@ -185,12 +186,12 @@ pub fn question(host: &str, kind: u16) -> Vec<u8> {
     message
 }
 
-/// Records that are asked for: A, AAAA, ANY.
+/// Queried record types: A, AAAA, ANY.
 const KINDS: [u16; 3] = [1, 28, 255];
-/// Protocols that hellos offer.
+/// Protocols that hellos offer (ALPN).
 const OFFERS: [&[u8]; 3] = [b"\x08http/1.1", b"\x02h2\x08http/1.1", b"\x02h3"];
 
-/// Returns what a client says first.
+/// Returns the client's first data.
 fn opening(random: &mut Random, speech: Speech, host: &str) -> Vec<u8> {
     match speech {
         Speech::Tls => hello::tls_offering(host, random.pick::<&[u8]>(&OFFERS)),
@@ -247,7 +248,7 @@ fn datagrams(random: &mut Random, ends: &Ends, hello: &[u8]) -> Vec<Step> {
     steps
 }
 
-/// Returns the packets of a connection, in their order. host: empty for a hello without a name.
+/// Returns the packets of a connection, in order. host: empty for a hello without a name.
 pub fn steps(random: &mut Random, ends: &Ends, speech: Speech, host: &str) -> Vec<Step> {
     let said = opening(random, speech, host);
     match speech {

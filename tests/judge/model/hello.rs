@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a client says first: a ClientHello (RFC 8446, section 4.1.2) that a server of today answers, and a request of HTTP.
+//! First data of a client: a ClientHello (RFC 8446, section 4.1.2) that current servers answer, and an HTTP request.
 
 /// Bytes of the client, with offsets of their parts.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub bytes: Vec<u8>,
-    /// Offset of the host's name.
+    /// Offset of the host name.
     pub name_at: usize,
-    /// Bytes in front of the name that say nothing.
+    /// Number of padding bytes before the name.
     pub padding: usize,
     pub port: u16,
-    /// Start of the server's answer after it has read everything.
+    /// First bytes of the server's answer to the whole data.
     pub answer: &'static [u8],
 }
 
@@ -22,15 +22,15 @@ fn extension(kind: u16, body: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes()[..], &with_length16(body)].concat()
 }
 
-/// The protocols that a hello offers unless it says others.
+/// Default protocols of a hello (ALPN).
 const ALPN: &[u8] = b"\x08http/1.1";
 
-/// The handshake message without a record around it.
+/// Returns the handshake message without a record.
 /// - host: empty for a hello that shows no name.
-/// - padding: bytes of a padding extension in front of the name, which moves the name to where a hello with a share of a
-///   post-quantum key has it.
-/// - share: of a key; empty: the server asks for another hello.
-/// - alpn: protocols, each behind its length.
+/// - padding: bytes of a padding extension before the name, which moves the name to its place in a hello with a
+///   post-quantum key share.
+/// - share: key share; empty: the server requests another hello.
+/// - alpn: protocols, each after its length.
 fn handshake(host: &str, padding: usize, share: &[u8], alpn: &[u8]) -> Vec<u8> {
     let name = [&[0][..], &with_length16(host.as_bytes())].concat();
     let shown = match host {
@@ -61,7 +61,7 @@ fn handshake(host: &str, padding: usize, share: &[u8], alpn: &[u8]) -> Vec<u8> {
     [&[1][..], &length[1..], &body].concat()
 }
 
-/// A share of X25519.
+/// Returns an X25519 key share.
 fn share() -> Vec<u8> {
     [&[0, 0x1d][..], &with_length16(&[9; 32])].concat()
 }
@@ -70,15 +70,15 @@ fn record(bytes: &[u8]) -> Vec<u8> {
     [&[0x16, 3, 1][..], &with_length16(bytes)].concat()
 }
 
-/// Begins every answer to a whole ClientHello: a record of the handshake; an alert has another type.
+/// Start of every answer to a whole ClientHello: a handshake record; an alert has another type.
 const SERVER_HELLO: &[u8] = &[0x16, 3, 3];
 
-/// A hello in one record.
+/// Returns a hello in one record.
 pub fn tls(host: &str, padding: usize) -> Opening {
     tls_records(host, padding, &[])
 }
 
-/// A hello in several records, which end at so many bytes from the handshake's begin.
+/// Returns a hello in several records, which end at these offsets in the handshake.
 pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
     let message = handshake(host, padding, &share(), ALPN);
     let mut bytes = Vec::new();
@@ -97,29 +97,29 @@ pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
     }
 }
 
-/// The bytes of a hello in one record that offers protocols, each behind its length. host: empty for one without a name.
+/// Returns a hello in one record that offers protocols, each after its length. host: empty for no name.
 pub fn tls_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
     record(&handshake(host, 0, &share(), alpn))
 }
 
-/// The bytes of a hello in CRYPTO frames of QUIC that offers protocols. host: empty for one without a name.
+/// Returns the bytes of a hello in CRYPTO frames of QUIC that offers protocols. host: empty for one without a name.
 pub fn quic_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
     handshake(host, 0, &share(), alpn)
 }
 
-/// The bytes of a hello that the server answers by asking for another one (RFC 8446, section 4.1.4).
+/// Returns a hello to which the server answers with HelloRetryRequest (RFC 8446, section 4.1.4).
 pub fn tls_retried(host: &str, padding: usize) -> Vec<u8> {
     record(&handshake(host, padding, &[], ALPN))
 }
 
-/// Offset of the name in the handshake, for the cuts of records.
+/// Returns the offset of the name in the handshake, for the cuts of records.
 pub fn name_in_handshake(host: &str, padding: usize) -> usize {
     let message = handshake(host, padding, &share(), ALPN);
     let mut parts = message.windows(host.len());
     parts.position(|part| part == host.as_bytes()).unwrap_or(0)
 }
 
-/// A request of HTTP. line_end: what ends its lines.
+/// Returns an HTTP request. line_end: end of its lines.
 pub fn http(host: &str, line_end: &str) -> Opening {
     let start = format!("GET / HTTP/1.1{line_end}Host: ");
     Opening {

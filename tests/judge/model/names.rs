@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Adds matches of names to written policies.
+//! Adds matches of names to handwritten policies.
 
 use super::random::Random;
 
-/// Bytes of a line at which its rule and its last verdict begin. None if the line is no whole rule.
+/// Returns the offsets of a line's rule and of its last verdict. None if the line is no whole rule.
 fn places(line: &str) -> Option<(usize, usize)> {
     let start = line.len() - line.trim_start().len();
     let rule = line.trim_end();
@@ -27,9 +27,9 @@ fn places(line: &str) -> Option<(usize, usize)> {
     (!is_none(first) && is_whole && is_verdict).then_some((start, end))
 }
 
-/// Returns a written policy with one to three names, each in front of a rule's matches or behind them. None if it has no line
-/// that is a whole rule.
-/// - names: matches to pick from.
+/// Returns a handwritten policy with one to three added name matches, each before or after a rule's matches. None if no
+/// line is a whole rule.
+/// - names: matches to choose from.
 pub fn written(text: &str, names: &[&str], random: &mut Random) -> Option<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let rules: Vec<usize> = (0..lines.len())

@@ -69,7 +69,7 @@ pub struct Packet {
     /// Number of bytes to which layer 4 and payload are truncated; the IP header has the truncated length.
     pub cut: Option<usize>,
     pub bad_checksum: bool,
-    /// TCP's sequence and acknowledgement numbers that replace those made of `number`.
+    /// TCP sequence and acknowledgement numbers; None: derived from `number`.
     pub sequence: Option<(u32, u32)>,
     /// IPv4 identification or IPv6 flow label, and TCP's sequence numbers: identifies packets where no rule tests it.
     pub number: u32,
@@ -153,7 +153,7 @@ impl Packet {
         }
     }
 
-    /// Turns it into the other end's reply.
+    /// Turns the packet into the other end's reply.
     pub fn turn_round(&mut self) {
         std::mem::swap(&mut self.source, &mut self.destination);
         match &mut self.layer4 {

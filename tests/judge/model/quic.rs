@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets of QUIC, made by hand: a client's Initial packets (RFC 9000, section 17.2.2; RFC 9001, section 5), others that nobody can
-//! open, and what comes back.
-//! The keys are rustls', which is neither twin's library.
+//! Hand-made packets of QUIC: a client's Initial packets (RFC 9000, section 17.2.2; RFC 9001, section 5), the server's
+//! Retry, and sealed packets that only the ends can open.
+//! The keys are derived by rustls, which no twin uses.
 
 use anyhow::Context;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -10,7 +10,8 @@ use rustls::Side;
 
 pub const VERSION_1: u32 = 1;
 pub const VERSION_2: u32 = 0x6b33_43cf;
-/// Drafts 29 and 34, which servers still take: the first has other keys and another extension for the transport parameters.
+/// Drafts 29 and 34, which servers still accept: the first has other keys and another extension for the transport
+/// parameters.
 pub const DRAFT_29: u32 = 0xff00_001d;
 pub const DRAFT_34: u32 = 0xff00_0022;
 /// Padded size of a client's first datagrams (RFC 9000, section 14.1).
@@ -19,25 +20,25 @@ const DATAGRAM_BYTES: usize = 1_200;
 const NUMBER_BYTES: usize = 2;
 const SAMPLE_OFFSET: usize = 4;
 const TAG_BYTES: usize = 16;
-/// Padding that gives a packet enough bytes for a sample.
+/// Minimum length of a packet's plain text, so that it has enough bytes for a sample.
 const PLAIN_BYTES_MIN: usize = 4;
 
-/// The first byte of a long header (RFC 9000, section 17.2).
+/// First byte of a long header (RFC 9000, section 17.2).
 const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 const TYPE_SHIFT: u8 = 4;
 const TYPE_MASK: u8 = 3;
-/// Bits of it with the packet's type.
+/// Mask of the bits that identify the packet's type.
 const KNOWN: u8 = LONG | TYPE_MASK << TYPE_SHIFT;
 const INITIAL: u8 = 0;
 const ZERO_RTT: u8 = 1;
 const HANDSHAKE: u8 = 2;
 const RETRY: u8 = 3;
 
-/// The client's own connection ids: of the connection that counts, and of another one.
+/// The client's own connection ids: of the tested connection, and of another one.
 pub const SOURCES: [&[u8]; 2] = [b"true", b"other"];
 
-/// As rustls calls a version.
+/// Returns rustls' name of a version.
 pub fn version_of(number: u32) -> Version {
     match number {
         DRAFT_29 => Version::V1Draft,
@@ -46,29 +47,30 @@ pub fn version_of(number: u32) -> Version {
     }
 }
 
-/// Form bit of a long header, and its type as version 1 numbers it. Version 2 numbers them one higher (RFC 9369, section 3.2).
+/// Returns the form bit of a long header, and its type as version 1 numbers it. Version 2 numbers them one higher (RFC
+/// 9369, section 3.2).
 fn first_byte(version: u32, packet_type: u8) -> u8 {
     let more = u8::from(version == VERSION_2);
     LONG | ((packet_type + more) & TYPE_MASK) << TYPE_SHIFT
 }
 
-/// An Initial packet.
+/// Initial packet.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
     pub version: u32,
-    /// It belongs to another connection of the same client than the one that counts.
+    /// True if it belongs to another connection of the same client.
     pub other: bool,
     pub number: u16,
     pub frames: Vec<u8>,
-    /// Its seal is broken: no receiver opens it.
+    /// True if its authentication tag is invalid: no receiver accepts it.
     pub broken: bool,
-    /// Its fixed bit is 0 (RFC 9287).
+    /// True if its fixed bit is 0 (RFC 9287).
     pub greased: bool,
-    /// A token, where the server has given none.
+    /// Token in the packet, although the server has sent none.
     pub token: Vec<u8>,
 }
 
-/// The ids that the server is called by, in both connections, and the token that Retry gave.
+/// Server's connection ids in both connections, and the token of Retry.
 #[derive(Clone, Debug)]
 pub struct Ids {
     pub servers: [Vec<u8>; 2],
@@ -76,7 +78,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Identity of a client.
+    /// Returns the initial ids of a client.
     pub fn new(port: u16) -> Ids {
         let id = |last: u8| [&port.to_be_bytes()[..], &[7; 5], &[last]].concat();
         Ids {
@@ -86,7 +88,7 @@ impl Ids {
     }
 }
 
-/// A number of variable length, in four bytes or two (RFC 9000, section 16).
+/// Returns a variable-length integer, in four bytes or two (RFC 9000, section 16).
 pub fn variable(number: usize) -> Vec<u8> {
     match number {
         0..0x4000 => (0x4000 | number as u16).to_be_bytes().to_vec(),
@@ -94,7 +96,7 @@ pub fn variable(number: usize) -> Vec<u8> {
     }
 }
 
-/// Frames of the handshake's bytes from one place to another.
+/// Returns CRYPTO frames of the handshake's bytes between two offsets.
 pub fn crypto(bytes: &[u8], from: usize, to: usize) -> Vec<u8> {
     [
         vec![6],
@@ -105,7 +107,7 @@ pub fn crypto(bytes: &[u8], from: usize, to: usize) -> Vec<u8> {
     .concat()
 }
 
-/// A packet as it is sent.
+/// Returns an encrypted packet.
 fn seal(ids: &Ids, packet: &Packet, padding: usize) -> anyhow::Result<Vec<u8>> {
     let server = &ids.servers[usize::from(packet.other)];
     let source = SOURCES[usize::from(packet.other)];
@@ -147,7 +149,7 @@ fn seal(ids: &Ids, packet: &Packet, padding: usize) -> anyhow::Result<Vec<u8>> {
     Ok(sealed)
 }
 
-/// Packets in one datagram, the last one padded. behind: what follows them.
+/// Returns packets in one datagram, the last one padded. behind: bytes after them.
 pub fn datagram(ids: &Ids, packets: &[Packet], behind: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (index, packet) in packets.iter().enumerate() {
@@ -160,7 +162,7 @@ pub fn datagram(ids: &Ids, packets: &[Packet], behind: &[u8]) -> anyhow::Result<
     Ok(bytes)
 }
 
-/// A datagram with a long header of a version that nobody knows (RFC 9000, section 15).
+/// Returns a datagram with a long header of an unknown version (RFC 9000, section 15).
 pub fn unknown_version(ids: &Ids) -> Vec<u8> {
     let server = &ids.servers[0];
     let mut bytes = [
@@ -173,7 +175,7 @@ pub fn unknown_version(ids: &Ids) -> Vec<u8> {
     bytes
 }
 
-/// A 0-RTT packet of a connection, which nobody can open.
+/// Returns a 0-RTT packet of a connection, which no receiver can decrypt.
 pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
     let server = &ids.servers[0];
     [
@@ -188,7 +190,7 @@ pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
     .concat()
 }
 
-/// A Handshake packet of an end.
+/// Returns a Handshake packet of an end.
 pub fn handshake(ids: &Ids, is_servers: bool) -> Vec<u8> {
     let mut names = [&ids.servers[0][..], SOURCES[0]];
     if is_servers {
@@ -208,7 +210,7 @@ pub fn handshake(ids: &Ids, is_servers: bool) -> Vec<u8> {
     .concat()
 }
 
-/// A packet with a short header, of an end (RFC 9000, section 17.3).
+/// Returns a packet with a short header, of an end (RFC 9000, section 17.3).
 pub fn short(ids: &Ids, is_servers: bool) -> Vec<u8> {
     let to = match is_servers {
         true => SOURCES[0],
@@ -217,7 +219,8 @@ pub fn short(ids: &Ids, is_servers: bool) -> Vec<u8> {
     [&[FIXED][..], to, &[0x55; 30]].concat()
 }
 
-/// Content of Retry (RFC 9000, section 17.2.5): the id that the server wants to be called by, and its token.
+/// Returns the contents of Retry (RFC 9000, section 17.2.5): the server's new connection id, and its token. None for
+/// other packets.
 pub fn retry(datagram: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (&first, rest) = datagram.split_first()?;
     let (version, rest) = rest.split_first_chunk()?;

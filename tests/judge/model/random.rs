@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random numbers that are the same for a seed on every machine: splitmix64, by Vigna.
+//! Random numbers that depend on the seed only: splitmix64, by Vigna.
 
 #[derive(Clone, Debug)]
 pub struct Random(u64);

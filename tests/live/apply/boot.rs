@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fwctl boot`: what is loaded after a restart.
+//! `fwctl boot`: the policy after a restart.
 
 use std::fs::{set_permissions, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ pub const ROWS: &[Row] = &[
     ("boot-believes-root-only", 60, boot_believes_root_only),
 ];
 
-/// The kernel forgets all rules, as at a restart.
+/// Deletes all rules in the kernel, like a restart.
 fn forget(place: &Place) -> anyhow::Result<()> {
     place.namespace.feed("nft", &["-f", "-"], "flush ruleset\n")
 }
@@ -42,7 +42,7 @@ fn boot_loads_the_policy() -> anyhow::Result<()> {
         "{}",
         place.rules()?
     );
-    // The file may have been changed since, by who owns it.
+    // Its owner may have changed the file since.
     forget(&place)?;
     place.folder.replace("policy.nft", OTHER_POLICY)?;
     place.done(&["boot", &policy])?;
@@ -97,7 +97,7 @@ fn boot_drops_what_was_not_confirmed() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Neither a first policy, nor a later one in the file of the one before: nobody could confirm it.
+/// The boot loads neither a first policy, nor a later one from the same file: it could not be confirmed.
 fn boot_drops_the_file_that_was_reverted() -> anyhow::Result<()> {
     let place = Place::new()?;
     let policy = place.folder.write("policy.nft", POLICY)?;

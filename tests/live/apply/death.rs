@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An `apply` that is killed or stopped at any step: the rules come back.
+//! An `apply` that is killed or stopped at any step: the rules are restored.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -13,14 +13,14 @@ pub const ROWS: &[Row] = &[
     ("stopped-in-the-middle", 60, stopped_in_the_middle),
 ];
 
-/// The system calls between which the steps lie: files that are renamed and written, programs that are started.
+/// System calls that separate the steps: renaming and writing files, starting programs.
 const STEPS: [&str; 3] = ["rename", "fsync", SPAWN];
 const SPAWN: &str = "clone,clone3,fork,vfork";
 const WAIT: &str = "wait4,waitid";
-/// More calls than an apply makes.
+/// Limit beyond the number of calls in an apply.
 const CALLS_MAX: u32 = 100;
 
-/// Applies a policy and kills fwctl in its nth call. Returns whether it was killed.
+/// Applies a policy and kills fwctl in its nth call. Returns true if it was killed.
 fn kill_in(place: &Place, policy: &str, call: &str, nth: u32) -> anyhow::Result<bool> {
     let inject = format!("inject={call}:signal=KILL:when={nth}");
     let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
@@ -35,8 +35,8 @@ fn killed_at_every_step() -> anyhow::Result<()> {
     kill_everywhere(&place, &other, &|place| place.rules())
 }
 
-/// Kills fwctl in every step of applying a policy, and checks that all is as before each time.
-/// - look: how it is.
+/// Kills fwctl in every step of an apply, and checks that each time the state is restored.
+/// - look: returns the state to compare.
 pub fn kill_everywhere(
     place: &Place,
     other: &str,
@@ -48,7 +48,8 @@ pub fn kill_everywhere(
         for nth in 1..CALLS_MAX {
             let is_killed = kill_in(place, other, call, nth)?;
             kills += u32::from(is_killed);
-            // Before the timer is armed nobody waits for the deadline, and nothing is loaded: the next command settles it.
+            // Before the timer is started no process waits for the deadline, and no rules are loaded: the next command
+            // reverts it.
             let is_armed = look(place)? != before;
             if is_armed {
                 place.wait_settled()?;
@@ -75,7 +76,7 @@ pub fn kill_everywhere(
     Ok(())
 }
 
-/// How many programs an apply waits for. The last one loads the rules.
+/// Returns the number of programs for which an apply waits. The last one loads the rules.
 fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
     let (trace, filter) = (place.folder.file("trace"), format!("trace={WAIT}"));
     let wrapper = ["strace", "--quiet=all", "--output", &trace, "-e", &filter];
@@ -89,7 +90,7 @@ fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
         .count())
 }
 
-/// Ctrl-Z while nft loads the rules: the lock stays held, and nobody confirms.
+/// Ctrl-Z while nft loads the rules: the lock is held, and no confirmation comes.
 fn stopped_in_the_middle() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
     let before = place.rules()?;

@@ -33,7 +33,7 @@ const OTHER: u16 = 5000;
 /// Time after which an attempt counts as unanswered.
 const SOON: Duration = Duration::from_millis(700);
 
-/// A host to be protected, and a client.
+/// Host to be protected, and a client.
 struct Hosts {
     host: Place,
     client: Namespace,
@@ -46,7 +46,7 @@ impl Hosts {
             client: Namespace::new()?,
         };
         Namespace::veth_pair(&hosts.host.namespace, &hosts.client)?;
-        // The kernel ends the detection of duplicate addresses in a work item, also where it is off.
+        // The kernel ends duplicate address detection in a work item, even if it is disabled.
         for (namespace, address) in [
             (&hosts.host.namespace, VETH_IPV6.0),
             (&hosts.client, VETH_IPV6.1),
@@ -62,12 +62,12 @@ impl Hosts {
         self.host.folder.file("policy.nft")
     }
 
-    /// fwctl init with the policy's path.
+    /// Runs fwctl init with the policy's path.
     fn init(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         self.init_in("", arguments)
     }
 
-    /// The same with a value of SSH_CONNECTION.
+    /// Runs it with a value of SSH_CONNECTION.
     fn init_in(&self, claim: &str, arguments: &[&str]) -> anyhow::Result<Output> {
         let policy = self.policy();
         let words = [&["init", policy.as_str()], arguments].concat();
@@ -91,7 +91,7 @@ fn connect(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result<
     Ok(stream)
 }
 
-/// A connection that a client has with a server.
+/// Both ends of a connection.
 struct Connection {
     client: TcpStream,
     server: TcpStream,
@@ -106,14 +106,14 @@ impl Connection {
         Ok(Connection { client, server })
     }
 
-    /// As sshd has it in SSH_CONNECTION.
+    /// Returns its value of SSH_CONNECTION, as set by sshd.
     fn claim(&self) -> anyhow::Result<String> {
         let (client, server) = (self.server.peer_addr()?, self.server.local_addr()?);
         let (from, to) = (client.ip(), server.ip());
         Ok(format!("{from} {} {to} {}", client.port(), server.port()))
     }
 
-    /// Sends bytes to the client, then to the server. Each must arrive.
+    /// Sends bytes to the client, then to the server; fails unless both arrive.
     fn check(&mut self) -> anyhow::Result<()> {
         let mut bytes = [0; 4];
         self.server.write_all(b"down")?;
@@ -152,7 +152,7 @@ fn check_refused(output: &Output, words: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sessions of both families go on, the server speaking first; what was not opened is closed.
+/// Sessions of both families continue, with the server sending first; ports that were not opened are closed.
 fn init_protects_a_host() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -184,7 +184,7 @@ fn init_protects_a_host() -> anyhow::Result<()> {
     for address in addresses {
         ensure!(connect(&hosts.client, address, OTHER).is_err(), "{address}");
     }
-    // Answers to the host come in.
+    // Answers to the host arrive.
     for address in [VETH_IPV4.1, VETH_IPV6.1] {
         let listener = listen(&hosts.client, address, OTHER)?;
         Connection::new(host, &listener)?.check()?;
@@ -205,7 +205,7 @@ fn init_protects_a_host() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By the kernel's table of sockets, whatever the environment says.
+/// The kernel's table of sockets identifies the session, whatever the environment says.
 fn init_knows_its_session() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let address = VETH_IPV6.0;
@@ -226,13 +226,13 @@ fn init_knows_its_session() -> anyhow::Result<()> {
         "{}",
         said(&output)
     );
-    // A closed connection is no session.
+    // A closed connection is not a session.
     drop(session);
     drop(ssh);
     check_done(&hosts.init_in(&claim, &from)?)
 }
 
-/// Returns true if a request for a host comes to a server.
+/// Returns true if a request for a host reaches a server.
 fn asks(client: &Namespace, listener: &TcpListener, name: &str) -> anyhow::Result<bool> {
     let mut connection = Connection::new(client, listener)?;
     connection.server.set_read_timeout(Some(SOON))?;
@@ -244,7 +244,7 @@ fn asks(client: &Namespace, listener: &TcpListener, name: &str) -> anyhow::Resul
         .is_ok_and(|length| length > 0))
 }
 
-/// The session is one of those whose server speaks first, without a state: no packet of it was tracked before.
+/// The session's server sends first, and the connection has no state: none of its packets was tracked before.
 fn init_allows_names() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -280,7 +280,7 @@ fn init_allows_names() -> anyhow::Result<()> {
     session.check()
 }
 
-/// Returns true if bytes of one end come to the other.
+/// Returns true if bytes of one end reach the other.
 fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
     from.write_all(b"1")?;
     to.set_read_timeout(Some(SOON))?;
@@ -289,7 +289,7 @@ fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
     Ok(arrived)
 }
 
-/// Connections that this host opened before the policy, to ports that are no longer allowed, and to all.
+/// Connections that this host opened before the policy, to ports that are no longer allowed, and to all addresses.
 fn init_meets_older_connections() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -327,7 +327,7 @@ fn init_meets_older_connections() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a confirmation the rules are as before, and the next boot does not load the file.
+/// Without a confirmation the rules are restored, and the next boot does not load the file.
 fn init_goes_back() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let before = hosts.host.rules()?;
@@ -345,7 +345,7 @@ fn init_replaces_no_file() -> anyhow::Result<()> {
     std::os::unix::fs::symlink(&own, hosts.policy())?;
     check_refused(&hosts.init(&["--yes"])?, "is there: change it")?;
     check_refused(&hosts.init(&[])?, "stdin is no terminal")?;
-    // It can't be applied, so the file is as it was.
+    // The policy can't be applied, so the file is unchanged.
     let taken = "table inet host {\n}\n";
     hosts.host.namespace.feed("nft", &["-f", "-"], taken)?;
     check_refused(

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fwctl apply` and its way back, with the kernel of a network namespace.
+//! `fwctl apply` and its revert, with the kernel of a network namespace.
 
 use twinwall_tests::case::Case;
 
 mod boot;
 mod death;
 mod init;
+mod learned;
 mod names;
 mod place;
 mod queues;
 mod refusal;
 mod way;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         way::ROWS,
@@ -22,6 +23,7 @@ pub fn cases() -> Vec<Case> {
         names::ROWS,
         queues::ROWS,
         init::ROWS,
+        learned::ROWS,
     ]
     .concat();
     let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies with names: the kernel and a firewall follow each other on every way, there and back.
+//! Policies with names: the kernel and a firewall change together, in an apply and in a revert.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -40,7 +40,7 @@ const NAMES: &str = r#"table inet host {
 	}
 }
 "#;
-/// Another name, and so many classes that the bits of marks are others.
+/// Another name, and so many classes that other mark bits are used.
 const OTHER_NAMES: &str = r#"table inet host {
 	chain input {
 		type filter hook input priority filter; policy accept;
@@ -54,7 +54,7 @@ const OTHER_NAMES: &str = r#"table inet host {
 /// Time limit of an arrival.
 const SOON: Duration = Duration::from_millis(500);
 
-/// The rules without their counts, which go on while packets pass.
+/// Returns the rules without their counts, which change while packets pass.
 fn rules(place: &Place) -> anyhow::Result<String> {
     let mut words: Vec<String> = Vec::new();
     for word in place.rules()?.split(' ') {
@@ -76,11 +76,11 @@ fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if a request for a host comes to a server of the namespace.
+/// Returns true if a request for a host reaches a server of the namespace.
 fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
     place.namespace.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        // Without an answer for a SYN nothing passes at all.
+        // If the SYN has no answer, no packet passes.
         let Ok(mut client) = TcpStream::connect_timeout(&listener.local_addr()?, SOON) else {
             return Ok(false);
         };
@@ -98,7 +98,7 @@ fn check_denied(place: &Place, denied: &str, allowed: &str) -> anyhow::Result<()
     Ok(())
 }
 
-/// A place where a policy with names is applied for good, and its path.
+/// Returns a place with a confirmed policy with names, and the policy's path.
 fn applied(twin: Twin) -> anyhow::Result<(Place, String)> {
     let place = Place::with_twin(twin)?;
     let policy = place.folder.write("policy.nft", NAMES)?;
@@ -124,7 +124,7 @@ fn names_decide() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Back from other names, and from a policy without any.
+/// Reverts from other names, and from a policy without any.
 fn names_go_back() -> anyhow::Result<()> {
     let (place, _) = applied(Twin::Rust)?;
     let before = rules(&place)?;
@@ -158,7 +158,7 @@ fn names_leave_no_trace() -> anyhow::Result<()> {
     place.wait_settled()?;
     place.check_rules(&before)?;
     ensure!(place.firewall().is_none(), "the firewall still runs");
-    // A confirmed policy without names needs none either.
+    // A confirmed policy without names needs no firewall.
     place.done(&["apply", "--now", &policy])?;
     let plain = place.folder.write("plain.nft", POLICY)?;
     place.done(&["apply", "--now", &plain])?;
@@ -182,13 +182,13 @@ fn names_need_their_firewall() -> anyhow::Result<()> {
         status.status.code() == Some(1) && said.contains("NO FIREWALL NAMES FOR IT"),
         "{said}"
     );
-    // Closed, as --fail says.
+    // Closed by --fail.
     ensure!(!passes(&place, "denied.example")?, "it passes");
     place.done(&["revert"])?;
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// The rules, the firewall's policy, and whether it decides by it.
+/// Returns the rules, the firewall's policy, and `denies: true` if only denied.example is denied.
 fn look(place: &Place) -> anyhow::Result<String> {
     let names = fs::read_to_string(place.folder.file("run/stage/names.nft"));
     let names = names.unwrap_or_default();
@@ -204,7 +204,7 @@ fn names_killed_at_every_step() -> anyhow::Result<()> {
 
 fn names_boot() -> anyhow::Result<()> {
     let (place, policy) = applied(Twin::C)?;
-    // The kernel forgets all rules and connections, and no process is left.
+    // The kernel loses all rules and connections, and no process remains.
     let pid = place.firewall().context("a firewall")?;
     proc::signal(pid, libc::SIGKILL);
     fs::remove_dir_all(place.folder.file("run"))?;
@@ -213,7 +213,7 @@ fn names_boot() -> anyhow::Result<()> {
         .feed("nft", &["-f", "-"], "flush ruleset\n")?;
     place.done(&["boot", &policy])?;
     check_denied(&place, "denied.example", "other.example")?;
-    // The last good one, where the file can't be split.
+    // The last good policy is used if the file can't be split.
     place.folder.replace(
         "policy.nft",
         NAMES.replace("filter hook input", "nat hook input"),
@@ -222,7 +222,7 @@ fn names_boot() -> anyhow::Result<()> {
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// With the bits of two generations each apply has the bits of the one before the last.
+/// With mark bits for two generations, each apply uses the bits of the generation before the last.
 fn names_of_few_generations() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let config = fs::read_to_string(place.folder.file("twinwall.conf"))? + "MARKS=0x1f0\n";
@@ -247,7 +247,7 @@ fn names_of_few_generations() -> anyhow::Result<()> {
             let is_clear =
                 !marked.is_empty() && marked.lines().all(|line| line.contains(" mark=0 "));
             ensure!(is_clear, "connections keep classes: {marked}");
-            // Its packets give it a class again.
+            // Its next packets give it a class again.
             client.write_all(b"SSH-2.0-nameless\r\n")?;
             server.read_exact(&mut [0; 18])?;
         }
@@ -291,7 +291,7 @@ fn names_are_refused() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lines that are no names are reported; a list without any is refused before anything is changed.
+/// Lines without a name are reported; a list without any name is refused before any change.
 fn little_of_lists() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let listed = NAMES.replace(
@@ -321,7 +321,7 @@ fn little_of_lists() -> anyhow::Result<()> {
     check_denied(&place, "one.example", "two.example")
 }
 
-/// A list is the one of its generation, though its file has changed and gone.
+/// A revert restores its generation's list, although the list's file was changed and deleted.
 fn lists_come_back() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let listed = NAMES.replace(

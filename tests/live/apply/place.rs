@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A network namespace with the rules of another program, a state folder, and fwctl.
+//! A network namespace with another program's rules, a state folder, and fwctl.
 
 use std::process::{Command, Output};
 
@@ -45,7 +45,7 @@ pub const OTHER_POLICY: &str = "table ip other {
 pub struct Place {
     pub namespace: Namespace,
     pub folder: Folder,
-    /// The state folder.
+    /// Path of the state folder.
     pub state: String,
 }
 
@@ -61,7 +61,7 @@ impl Place {
         })
     }
 
-    /// A place where a twin names for the policies that are applied.
+    /// Creates a place in which a twin reads names for the applied policies.
     pub fn with_twin(twin: Twin) -> anyhow::Result<Place> {
         let place = Place::new()?;
         let twin = match twin {
@@ -73,7 +73,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The process of the firewall that apply started.
+    /// Returns the process id of the firewall that apply started, if it runs.
     pub fn firewall(&self) -> Option<u32> {
         let text = std::fs::read_to_string(self.folder.file("run/stage/pid")).ok()?;
         let pid = text.split(' ').next()?.parse().ok()?;
@@ -82,7 +82,7 @@ impl Place {
             .then_some(pid)
     }
 
-    /// A place where a policy is applied for good, and the path of its file.
+    /// Creates a place with a confirmed policy; returns it with the path of the policy.
     pub fn applied() -> anyhow::Result<(Place, String)> {
         let place = Place::new()?;
         let policy = place.folder.write("policy.nft", POLICY)?;
@@ -90,7 +90,7 @@ impl Place {
         Ok((place, policy))
     }
 
-    /// fwctl with arguments and the state folder, behind a wrapper.
+    /// Returns fwctl with arguments and the state folder, run by a wrapper.
     pub fn command_under(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
         let program = built("fwctl").to_string_lossy().into_owned();
         let words = [wrapper, &[program.as_str()]].concat();
@@ -108,7 +108,7 @@ impl Place {
         Ok(self.command_under(&[], arguments).output()?)
     }
 
-    /// Runs fwctl, which must succeed. Returns its stdout.
+    /// Runs fwctl; fails unless it succeeds. Returns its stdout.
     pub fn done(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -120,7 +120,7 @@ impl Place {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Runs fwctl, which must end with an exit code and one line with these words on stderr.
+    /// Runs fwctl; fails unless it ends with this exit code and one line with these words on stderr.
     pub fn refused(&self, arguments: &[&str], code: i32, words: &str) -> anyhow::Result<()> {
         let output = self.run(arguments)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -136,7 +136,7 @@ impl Place {
         Ok(())
     }
 
-    /// All rules of the namespace, with counters and elements.
+    /// Returns all rules of the namespace, with counters and elements.
     pub fn rules(&self) -> anyhow::Result<String> {
         let output = self
             .namespace
@@ -147,7 +147,7 @@ impl Place {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The state; null before the first apply.
+    /// Returns the state; null before the first apply.
     pub fn state(&self) -> anyhow::Result<Value> {
         match std::fs::read_to_string(format!("{}/state.json", self.state)) {
             Ok(text) => Ok(serde_json::from_str(&text)?),
@@ -166,7 +166,7 @@ impl Place {
         })
     }
 
-    /// The outcome of the latest generation, and why.
+    /// Returns the outcome of the latest generation, and its reason.
     pub fn outcome(&self) -> anyhow::Result<(String, String)> {
         let state = self.state()?;
         let last = state["generations"].as_array().and_then(|all| all.last());
@@ -178,7 +178,7 @@ impl Place {
         Ok((text("outcome"), text("why")))
     }
 
-    /// Checks that the rules are these.
+    /// Checks that the rules are as expected.
     pub fn check_rules(&self, expected: &str) -> anyhow::Result<()> {
         let rules = self.rules()?;
         ensure!(
@@ -189,7 +189,7 @@ impl Place {
     }
 }
 
-/// No firewall outlives its place.
+/// The place's firewall ends with it.
 impl Drop for Place {
     fn drop(&mut self) {
         if self.firewall().is_some() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that wait in another program's queue while policies come and go.
+//! Packets that wait in another program's queue during apply and revert.
 
 use anyhow::ensure;
 use twinwall_tests::held::Held;
@@ -12,7 +12,7 @@ pub const ROWS: &[Row] = &[(
     packets_in_queues_survive,
 )];
 
-/// The chain of POLICY with another policy, rules, set and chain, and lines in front that the name stage writes, too.
+/// The chain of POLICY with another policy, rules, set and chain, preceded by lines like those of the name stage.
 const CHANGED: &str = "table inet host
 delete table inet host
 table inet host {
@@ -42,7 +42,7 @@ const ONE_MORE: &str = "table inet host {
 }
 ";
 
-/// Nothing is lost while the base chains stay or new ones come, there and back.
+/// No packet is lost while base chains stay or are added, in an apply and in a revert.
 fn packets_in_queues_survive() -> anyhow::Result<()> {
     let place = Place::new()?;
     let held = Held::send(&place.namespace)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `fwctl apply` refuses: the rules are untouched then.
+//! Policies that `fwctl apply` refuses, without a change of the rules.
 
 use std::fs::{create_dir, set_permissions, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Apply, confirm, revert, unapply and history, when nothing goes wrong.
+//! Apply, confirm, revert, unapply and history, without failures.
 
 use std::net::UdpSocket;
 
@@ -169,7 +169,7 @@ fn status_says_what_differs() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By apply and check alike; one that holds is no hindrance.
+/// Apply and check refuse it alike; an expectation that holds does not prevent an apply.
 fn a_broken_expectation_is_refused() -> anyhow::Result<()> {
     let (place, policy) = Place::applied()?;
     let before = place.rules()?;

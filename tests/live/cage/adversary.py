@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a command would try to leave its cage. Prints a line for each way: its name, and `through` or why not.
+"""Attempts of a command to leave its cage. Prints a line for each way: its name, and `through` or the error.
 
-Arguments: the pids of fwctl and the firewall on the host, the name of an abstract socket of the host's, the path of a Unix socket of the host's, a
-port at the host's loopback address. The same script outside any cage shows which ways are ways at all."""
+Arguments: the pids of fwctl and the firewall on the host, the name of an abstract socket of the host, the path of a Unix socket of the host, a
+port at the host's loopback address. The same script outside any cage shows which ways work there."""
 import ctypes
 import errno
 import fcntl
@@ -51,7 +51,7 @@ def unbind_queue():
 
 
 def give_verdict():
-    # NFQNL_MSG_VERDICT with NFQA_VERDICT_HDR: NF_ACCEPT for packet 1. ENOENT: it may, and there is no such packet.
+    # NFQNL_MSG_VERDICT with NFQA_VERDICT_HDR: NF_ACCEPT for packet 1. ENOENT: permitted, but the packet does not exist.
     try:
         queue_message(1, struct.pack("=HHII", 12, 2, socket.htonl(1), socket.htonl(1)))
     except OSError as error:
@@ -125,7 +125,7 @@ def mark():
 
 
 def mark_in_namespace():
-    # The socket is the cage's, the capability that of a namespace below.
+    # The socket belongs to the cage, the capability to a child namespace.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as own:
         call(libc.unshare(0x10000000))  # CLONE_NEWUSER
         own.setsockopt(socket.SOL_SOCKET, 36, struct.pack("=I", 0xA0000000))
@@ -150,7 +150,7 @@ def in_child(way):
 
 
 def connections():
-    # Deletes all that connection tracking knows: NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE.
+    # Deletes all tracked connections: NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE.
     netfilter_message(1, 2, b"")
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What an adversary in a cage tries. Each way that is a way for root outside is none inside.
+//! An adversary in a cage: each way out that works for root outside fails inside.
 
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt;
@@ -25,18 +25,18 @@ pub const ROWS: &[Row] = &[
 
 const ADVERSARY: &str = include_str!("adversary.py");
 const TUNNEL: &str = include_str!("tunnel.py");
-/// The system's, which an ordinary user may run.
+/// The system's interpreter, which an ordinary user may run.
 const PYTHON: &str = "/usr/bin/python3";
 const PORT: &str = "8765";
-/// Everything passes: what is prevented is so by the cage, not by a policy.
+/// Accepts all packets, so that the cage prevents the ways, not a policy.
 const OPEN: &str = "table inet open {
 	chain output { type filter hook output priority filter; policy accept; }
 }
 ";
-/// Ways that are none for the user outside any cage either, and that no policy is about: root goes them there.
+/// Ways that fail for the user outside any cage, too, and that no policy concerns: root tries them there.
 const FOR_ROOT: [&str; 3] = ["terminal", "io_uring", "vsock"];
 
-/// Each way, and `through` or what kept it.
+/// Returns each way with its result: `through` or the error.
 fn ways(said: &Said) -> anyhow::Result<BTreeMap<String, String>> {
     let lines = said
         .code(0)?
@@ -105,7 +105,7 @@ impl Drop for Lures {
     }
 }
 
-/// Runs the adversary in a cage whose processes it is told.
+/// Runs the adversary in a cage, with the cage's process ids.
 fn try_in_cage(scene: &Scene, lures: &Lures, is_root: bool) -> anyhow::Result<Said> {
     let script = scene.folder.write("adversary.py", ADVERSARY)?;
     let policy = scene.folder.write("open.nft", OPEN)?;
@@ -146,7 +146,7 @@ fn try_both(twin: Twin, is_root: bool) -> anyhow::Result<()> {
         through.is_empty(),
         "came through: {through:?}; all: {inside:#?}"
     );
-    // Outside, root comes through by these: the script tries what it says.
+    // Outside, root succeeds in these ways: the script tests what it claims.
     let mut words = vec![PYTHON.to_owned(), scene.folder.file("adversary.py")];
     words.extend([
         std::process::id().to_string(),
@@ -174,7 +174,7 @@ fn root(twin: Twin) -> anyhow::Result<()> {
     try_both(twin, true)
 }
 
-/// The caller's options open what they name.
+/// The caller's options allow what they name.
 fn host_loopback(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let lures = Lures::new(&scene)?;
@@ -192,7 +192,7 @@ fn host_loopback(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A connection of the host's that the command would inherit; a pipe is its own business.
+/// A connection of the host that the command would inherit is refused; a pipe is allowed.
 fn descriptors(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let (fwctl, twin) = (scene.folder.file("fwctl"), twin.name());
@@ -265,7 +265,7 @@ fn tunnels(twin: Twin) -> anyhow::Result<()> {
         "it came out: {asked}"
     );
     ensure!(asked.contains("data0000"), "no question came out");
-    // --ech lets pass what the option says.
+    // --ech allows an encrypted ClientHello.
     let said = scene.run(&[&["--ech"], &options[..]].concat())?;
     ensure!(
         said.code(0)?.contains("hello with ECH: answered\n"),

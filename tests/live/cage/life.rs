@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A cage's command is as env(1) would run it; a cage leaves nothing behind, and is closed when in doubt.
+//! A cage's command runs as by env(1); a cage leaves nothing behind, and fails closed.
 
 use std::io::Write;
 use std::process::{Child, Stdio};
@@ -36,9 +36,9 @@ fn exit_codes(twin: Twin) -> anyhow::Result<()> {
     let said = scene.run(&["--", "/etc/passwd"])?;
     said.code(126)?;
     said.says("error: /etc/passwd: Permission denied\n")?;
-    // Words behind the command's name are its own.
+    // Arguments after the command's name belong to the command.
     ensure!(scene.run(&["echo", "--verbose", "-x"])?.code(0)? == "--verbose -x\n");
-    // A signal's end is a signal's end.
+    // A command ended by a signal ends fwctl by the same signal.
     let status = scene
         .run_as(false, &["--", "sh", "-c", "kill -USR1 $$"])
         .status()?;
@@ -49,7 +49,7 @@ fn exit_codes(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cage whose command has run these lines, and goes on with those.
+/// Starts a cage whose command has run the lines `lines`, and continues with `then`.
 fn start(scene: &Scene, lines: &str, then: &str) -> anyhow::Result<Child> {
     let marker = scene.folder.file("home/runs");
     let lines = format!("{lines}\n: > {marker}\n{then}");
@@ -67,7 +67,7 @@ fn start(scene: &Scene, lines: &str, then: &str) -> anyhow::Result<Child> {
     Ok(child)
 }
 
-/// Lines that end with a signal only.
+/// Lines that only a signal ends.
 const WAITS: &str = "while :; do sleep 0.05; done";
 
 fn kill(pid: u32, signal: i32) -> anyhow::Result<()> {
@@ -92,7 +92,7 @@ fn end(mut child: Child) -> anyhow::Result<Said> {
     Ok(Said::of(child.wait_with_output()?))
 }
 
-/// Signals to fwctl reach the command.
+/// The command receives signals sent to fwctl.
 fn signals(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     for (signal, code) in [
@@ -144,7 +144,7 @@ fn streams(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command on a terminal of its own, waits for a word, types Ctrl-C, and prints what was shown and how it ended.
+/// Runs a command on a separate terminal, waits for a word, types Ctrl-C, and prints the output and the end status.
 const TERMINAL: &str = r#"
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -162,7 +162,8 @@ except OSError:
 print(shown.decode().replace("\r", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
-/// On a terminal a command in a cage is as without: Ctrl-C ends it or is its own, and a shell has its jobs.
+/// On a terminal a command behaves the same in a cage and outside: Ctrl-C ends it or is handled by it, and a shell has
+/// job control.
 fn terminal(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let script = scene.folder.write("terminal.py", TERMINAL)?;
@@ -172,7 +173,7 @@ fn terminal(twin: Twin) -> anyhow::Result<()> {
         let command = [cage, &["/bin/bash", "--norc"], lines].concat();
         let words = [&["/usr/bin/python3", script.as_str()], &command[..]].concat();
         let said = Said::of(scene.on_host(false, &words).output()?);
-        // The number of a job's process is another in each.
+        // The job's process id differs.
         let lines = said
             .code(0)?
             .lines()
@@ -211,7 +212,7 @@ fn terminal(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The processes of the scene's user that live, by their command lines.
+/// Returns all processes with their command lines.
 fn processes() -> anyhow::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
@@ -228,7 +229,8 @@ fn processes() -> anyhow::Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-/// Those of one scene, whose folder stands in their command lines or whose parent is one of them.
+/// Returns the processes of one scene that contain a word: their command line contains its folder, or their parent is
+/// one of them.
 pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
     let folder = scene.folder.path().display().to_string();
     let mut own: Vec<u32> = Vec::new();
@@ -251,7 +253,7 @@ pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
         .collect())
 }
 
-/// However fwctl ends, all that it has started ends.
+/// All processes that fwctl has started end, even if it is killed.
 fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let child = start(&scene, "setsid sleep 1000 &", WAITS)?;
@@ -264,7 +266,7 @@ fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command waits until its network has gone, and says how connections end then.
+/// The command waits until its network is gone, and prints the result of another connection.
 const WITHOUT: &str = "while curl -s --max-time 5 -o /dev/null http://good.example/; do :; done; curl -sS --max-time 5 http://203.0.113.10/; \
     echo; echo code $?; exit 5";
 
@@ -292,7 +294,7 @@ fn end_of(twin: Twin, word: &str, said: &str) -> anyhow::Result<()> {
 }
 
 fn end_of_firewall(twin: Twin) -> anyhow::Result<()> {
-    // The guard is a process of the firewall's, too.
+    // This includes the guard, which is a process of the firewall.
     end_of(twin, &format!("{} --queue", twin.program()), "the firewall")
 }
 
@@ -322,11 +324,11 @@ fn daemons(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where namespaces are refused, one line says why, and the command is not run.
+/// If namespaces are refused, one line reports the reason, and the command does not run.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let fwctl = scene.folder.file("fwctl");
-    // A user namespace of the test's own has a limit of its own.
+    // The test's user namespace has its own limit.
     let limited = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
     let words = [
         "unshare",
@@ -353,7 +355,7 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In namespaces of an ordinary user's, as a container without root has them, and in another cage, a cage is one.
+/// A cage works in namespaces of an ordinary user, like those of a container without root, and in another cage.
 fn in_a_container(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let fwctl = scene.folder.file("fwctl");

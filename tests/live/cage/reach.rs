@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a command in a cage reaches, and how it learns that it does not.
+//! Destinations that a command in a cage reaches, and the errors for all others.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub const ROWS: &[Row] = &[
 
 const ALLOW: [&str; 2] = ["--allow", "good.example"];
 
-/// An HTTPS or HTTP request; says the status or fails at once.
+/// Returns the command of an HTTPS or HTTP request, which prints the answer or fails at once.
 fn curl(more: &str) -> String {
     format!("curl -sS --max-time 20 {more}")
 }
@@ -46,7 +46,7 @@ fn allow(twin: Twin) -> anyhow::Result<()> {
             ensure!(said.stderr.is_empty(), "nothing was denied: {}", said.all());
         }
     }
-    // A name is asked for in DNS, in the connection, and as the address that it has.
+    // A denied host by its name in DNS, by its name in a connection, and by its address.
     let denied = [
         (
             "https://bad.example/",
@@ -118,7 +118,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         &curl(&format!("-g http://[{}]/", SHARED[1])),
     )?;
     said.code(0)?;
-    // A wildcard allows the names below it; a port of its own is by the address alone.
+    // A wildcard allows the names below it; with a given port, the address alone decides.
     let said = scene.shell(
         &["--allow", "*.wild.example"],
         &curl("https://a.wild.example/"),
@@ -134,7 +134,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         &curl("http://good.example/"),
     )?;
     said.code(7)?;
-    // An address is known for a minute, however short its answer says; some are none of a name's.
+    // An address is known for at least a minute, even if its TTL is shorter; some addresses are refused for all names.
     let said = scene.shell(
         &ALLOW,
         &format!(
@@ -152,7 +152,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
     )?;
     said.code(7)?;
     said.says("denied: tcp 169.254.169.254:80: no address of a name\n")?;
-    // Where nothing is allowed, nothing passes.
+    // Without allowed destinations, nothing passes.
     for words in ["https://good.example/", &format!("http://{}/", GOOD[0])] {
         let said = scene.shell(&[], &curl(words))?;
         ensure!(said.code != Some(0), "{words} came through: {}", said.all());
@@ -160,7 +160,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command's own addresses don't change once it runs: a browser gives up its requests when one does.
+/// The command's own addresses don't change while it runs: a browser aborts its requests when one does.
 fn final_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let tentative = "ip address show dev uplink; echo; ip address show dev uplink tentative";
@@ -185,7 +185,7 @@ fn slirp(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Root's cage keeps all users, so that programs may become them; the kernel's settings are out of its reach.
+/// Root's cage maps all users, so that programs can change to them; it can't reach the kernel's settings.
 fn root(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let said = |lines: &str| -> anyhow::Result<Said> {
@@ -229,7 +229,7 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     let said = scene.shell(&options, &curl("-4 https://bad.example/"))?;
     said.code(35)?;
     said.says("denied: tls sni bad.example (203.0.113.11:443): by build.nft:4\n")?;
-    // An error in a policy is reported with its place, and the command is not run.
+    // An error in a policy is reported with its place, and the command does not run.
     let wrong = scene
         .folder
         .write("wrong.nft", "table inet a {\n\tchain b { acept; }\n}\n")?;
@@ -243,7 +243,7 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The shipped policy needs names of one's own, and nothing for the cage's resolver.
+/// Writes the shipped policy with the scene's name. It needs no change for the cage's resolver.
 fn egress_names_of(scene: &Scene) -> anyhow::Result<String> {
     let shipped = std::fs::read_to_string(repository().join("rules/policy/egress-names.nft"))?;
     ensure!(shipped.contains("api.example.com"), "another example");
@@ -263,8 +263,8 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
     denied.says("dns name bad.example (169.254.53.53:53): other names, or none")
 }
 
-/// Carries 50 MB over a connection, waits for a file, and with `again` opens others between the same ends then, with a name that is denied.
-/// These wait for a minute until the kernel forgets the first.
+/// Downloads 50 MB over a connection, waits for a file, and with `again` opens other connections between the same ends,
+/// with a denied name. These wait for a minute until the kernel removes the first.
 const SETTLED: &str = r#"
 import errno, os, socket, ssl, sys, time
 def connect(name, is_reset):
@@ -305,7 +305,7 @@ for is_reset in (False, True) if sys.argv[1:] == ["again"] else ():
     print("carried:", carry(is_reset))
 "#;
 
-/// Runs the script above in a cage; gives how many packets of its first download were queued.
+/// Runs the script above in a cage; returns the number of queued packets in its first download.
 fn queued_while_carrying(scene: &Scene, options: &[&str], more: &[&str]) -> anyhow::Result<u64> {
     let script = scene.folder.write("settled.py", SETTLED)?;
     for name in ["home/carried", "home/go"] {
@@ -339,8 +339,8 @@ fn queued_while_carrying(scene: &Scene, options: &[&str], more: &[&str]) -> anyh
     Ok(queued)
 }
 
-/// Once the firewall knows that a connection's names are final it sees no more of it, until something else begins between
-/// the same ends; with a policy of one's own, too, unless it has to see each packet.
+/// Once the names of a connection are final, its packets are not queued until another connection begins between the
+/// same ends; the same holds with a caller's own policy, unless the policy must see each packet.
 fn settled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let big = std::fs::File::create(scene.folder.file("www/big"))?;
@@ -355,7 +355,7 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
         (&["--policy", &bounded], &[], false),
     ] {
         let queued = queued_while_carrying(&scene, options, more)?;
-        // A segment has 65,480 bytes at most, so 764 of them came.
+        // A segment has at most 65,480 bytes, so at least 764 arrived.
         ensure!(
             (queued < 200) == is_settled,
             "{options:?}: {queued} packets were queued"
@@ -367,7 +367,7 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The learned policy is enough for the command the next time, and for nothing else.
+/// The learned policy allows a second run of the command, and nothing else.
 fn learn(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let learnt = scene.folder.file("learnt.nft");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A host with an uplink, an internet with servers of our own, and an ordinary user who runs commands in cages.
+//! A host with an uplink, an internet with test servers, and an ordinary user with commands in cages.
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,11 +12,11 @@ use testbed::skip::skip;
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
-/// The servers' addresses: that of names that are allowed, of names that are not, and one that both have in common.
+/// Addresses of the servers: of allowed names, of denied names, and of both.
 pub const GOOD: [&str; 2] = ["203.0.113.10", "2001:db8:2::10"];
 pub const BAD: [&str; 2] = ["203.0.113.11", "2001:db8:2::11"];
 pub const SHARED: [&str; 2] = ["203.0.113.12", "2001:db8:2::12"];
-/// Names, and which of the addresses they have.
+/// Names with their addresses.
 pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("good.example", GOOD),
     ("bad.example", BAD),
@@ -24,12 +24,12 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("hidden.example", SHARED),
     ("wild.example", GOOD),
 ];
-/// An ordinary user, who is in no group and has no file.
+/// Id of an ordinary user without groups or files.
 pub const USER: u32 = 65534;
 
-/// What the host has for the cage, and then the command as somebody: the resolver's address, a tap device that users may
-/// open, as udev makes it, the control groups as systemd mounts them, for containers, and a mount in a folder of root's, as
-/// the kernel makes one when debugfs is used.
+/// Sets up the host for cages, then runs the command: the resolver's address, a tap device that users may open, as
+/// created by udev, control groups as mounted by systemd, for containers, and a mount in a root-only folder, as the
+/// kernel makes one when debugfs is used.
 const HOST: &str = r#"
 mount --bind "$1" /etc/resolv.conf
 mount -t tmpfs -o mode=755 none /dev/net
@@ -42,7 +42,7 @@ shift
 exec "$@"
 "#;
 
-/// nginx, whose answer says for whom it was asked.
+/// nginx, whose answer names the requested host.
 const NGINX: &str = "
 daemon off;
 master_process off;
@@ -67,11 +67,11 @@ http {
 }
 ";
 
-/// A server that ends with the scene.
+/// Server that ends with the scene.
 pub struct Server(Child);
 
 impl Server {
-    /// Starts a program in a namespace; what it says goes to a file.
+    /// Starts a program in a namespace; its output goes to a file.
     pub fn start(namespace: &Namespace, log: &str, words: &[&str]) -> anyhow::Result<Server> {
         let log = std::fs::File::create(log)?;
         let mut command = namespace.command(words[0]);
@@ -91,7 +91,7 @@ impl Drop for Server {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 pub struct Said {
     pub code: Option<i32>,
     pub stdout: String,
@@ -116,13 +116,13 @@ impl Said {
         format!("exit code {code:?}; stdout: {stdout}; stderr: {stderr}")
     }
 
-    /// Checks the exit code; gives stdout.
+    /// Checks the exit code; returns stdout.
     pub fn code(&self, code: i32) -> anyhow::Result<&str> {
         ensure!(self.code == Some(code), "not {code}: {}", self.all());
         Ok(&self.stdout)
     }
 
-    /// Checks that a word stands on stderr.
+    /// Checks that stderr contains words.
     pub fn says(&self, words: &str) -> anyhow::Result<()> {
         ensure!(
             self.stderr.contains(words),
@@ -246,7 +246,7 @@ impl Scene {
         self.serve("nginx", &["nginx", "-c", &file], 443)
     }
 
-    /// Starts a server on the internet, and waits until it takes connections.
+    /// Starts a server on the internet, and waits until it accepts connections.
     pub fn serve(&mut self, name: &str, words: &[&str], port: u16) -> anyhow::Result<()> {
         let log = self.folder.file(&format!("{name}.out"));
         self.servers
@@ -259,7 +259,7 @@ impl Scene {
         })
     }
 
-    /// Starts a server on the internet, and waits until it says that it is ready.
+    /// Starts a server on the internet, and waits until it prints that it is ready.
     pub fn serve_ready(&mut self, name: &str, words: &[&str]) -> anyhow::Result<()> {
         let log = self.folder.file(&format!("{name}.out"));
         self.servers
@@ -269,7 +269,7 @@ impl Scene {
         })
     }
 
-    /// A command on the host, as the user or as root, outside any cage.
+    /// Returns a command on the host, as the user or as root, outside any cage.
     pub fn on_host(&self, is_root: bool, words: &[&str]) -> Command {
         let mut command = self.host.command("unshare");
         command.args([
@@ -299,7 +299,7 @@ impl Scene {
         command
     }
 
-    /// `fwctl run` by the user or root, with these words behind it.
+    /// Returns `fwctl run` with these arguments, as the user or root.
     pub fn run_as(&self, is_root: bool, words: &[&str]) -> Command {
         let fwctl = self.folder.file("fwctl");
         self.on_host(
@@ -308,17 +308,17 @@ impl Scene {
         )
     }
 
-    /// The same by the user, to its end.
+    /// Runs it as the user, to its end.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<Said> {
         Ok(Said::of(self.run_as(false, words).output()?))
     }
 
-    /// A shell's lines in a cage of the user's.
+    /// Runs a shell's lines in a cage of the user.
     pub fn shell(&self, options: &[&str], lines: &str) -> anyhow::Result<Said> {
         self.run(&[options, &["--", "sh", "-c", lines]].concat())
     }
 
-    /// Queries to the resolver so far.
+    /// Returns the resolver's log of queries so far.
     pub fn asked(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.folder.file("dnsmasq.log"))?)
     }

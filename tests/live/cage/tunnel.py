@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a command in a cage can say over DNS and in hellos. Prints a line for each attempt."""
+"""Data that a command in a cage can send over DNS and in hellos. Prints a line for each attempt."""
 import socket
 import ssl
 import struct
@@ -45,7 +45,7 @@ def over_tcp(name):
 
 
 def flood(count):
-    """Questions below a wildcard, each with data in its name, as fast as can be: how many come out before ten are refused."""
+    """Sends queries below a wildcard, each with data in its name, at full speed; returns how many pass before ten are refused."""
     own, answered, refused = datagrams(), 0, 0
     for number in range(count):
         try:
@@ -59,7 +59,7 @@ def flood(count):
 
 
 def hello(name, is_ech):
-    """A ClientHello of OpenSSL's, with an extension encrypted_client_hello (RFC 9849, section 5) of random shape, as browsers send one."""
+    """Returns OpenSSL's ClientHello with a random extension encrypted_client_hello (RFC 9849, section 5), like those of browsers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     out = ssl.MemoryBIO()
     try:

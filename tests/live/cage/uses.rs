@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What cages are for: real clients fetch from servers of ours what is allowed, and learn at once what is not.
+//! Typical uses of cages: real clients fetch allowed content from test servers, and fail at once for denied hosts.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ pub const ROWS: &[Row] = &[
     ("many-connections", 240, many),
 ];
 
-/// Runs lines of a shell on the machine itself, which fetch nothing.
+/// Runs shell lines on the machine itself, which fetch nothing.
 fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
     let output = Command::new("sh")
         .args(["-ec", lines])
@@ -41,7 +41,7 @@ fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program's path, outside the folders of one user.
+/// Skips the case unless a program is installed; for the user, outside root's folder.
 fn need(program: &str, is_root: bool) -> anyhow::Result<()> {
     let lines = format!("command -v {program}");
     let output = Command::new("sh").args(["-c", &lines]).output()?;
@@ -52,7 +52,7 @@ fn need(program: &str, is_root: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Lines that succeed in a cage that allows this, and fail in one that allows something else.
+/// Runs lines that succeed in a cage that allows a name, and fail in one that allows another.
 fn both(scene: &Scene, is_root: bool, allowed: &str, lines: &str) -> anyhow::Result<()> {
     let run = |allowed: &str| -> anyhow::Result<Said> {
         let words = ["--verbose", "--allow", allowed, "--", "sh", "-ec", lines];
@@ -82,7 +82,7 @@ fn git_https(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &format!("cd home; rm -rf repo; GIT_SSL_CAINFO={cert} git clone -q https://good.example/repo.git; cat repo/a"))
 }
 
-/// A server of SSH, and a key of the user's. The server sees a folder of ours in place of root's keys.
+/// SSH server, with a key of the user. The server sees a test folder instead of root's keys.
 fn git_ssh(twin: Twin) -> anyhow::Result<()> {
     let mut scene = Scene::new(twin)?;
     make_repository(&scene)?;
@@ -142,7 +142,7 @@ fn npm(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &format!("cd home; rm -rf node_modules; npm_config_cafile={cert} npm install {options} tiny; ls node_modules/tiny/package.json"))
 }
 
-/// A project of root's whose crate comes from crates.io, which is ours, and the variables for its cargo.
+/// Creates root's project, whose crate comes from the test's crates.io; returns the variables for its cargo.
 fn make_project(scene: &Scene) -> anyhow::Result<String> {
     need("cargo", true)?;
     make(
@@ -167,7 +167,7 @@ fn cargo(twin: Twin) -> anyhow::Result<()> {
     both(&scene, true, "*.crates.io", &format!("cd home/project; rm -rf cargo Cargo.lock; env {variables} cargo fetch --quiet; ls cargo/registry/src/*/tiny-1.0.0/Cargo.toml"))
 }
 
-/// The example of a CI: the step that builds, as it stands there.
+/// Runs the build step of the CI example, unchanged.
 fn ci(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let variables = make_project(&scene)?;
@@ -193,7 +193,7 @@ fn ci(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A container without root that takes the cage's network.
+/// A container without root uses the cage's network.
 fn podman(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     need("podman", false)?;
@@ -287,7 +287,7 @@ fn in_browser(twin: Twin) -> anyhow::Result<()> {
     said.says(":443): encrypted ClientHello")
 }
 
-/// HTTP/3 by aioquic, whose environment may be root's. Over a connected socket a denied name ends it at once.
+/// HTTP/3 by aioquic, whose environment may belong to root. On a connected socket a denied name ends it at once.
 fn http3(twin: Twin) -> anyhow::Result<()> {
     let program = programs::file(programs::HTTP3)?.display().to_string();
     let mut scene = Scene::new(twin)?;
@@ -316,7 +316,7 @@ fn http3(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Twenty clients at once, each with a hundred connections: all that are allowed are answered, and none that is denied.
+/// Twenty concurrent clients, each with a hundred connections: all allowed ones are answered, and no denied one.
 fn many(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let lines = r#"

@@ -39,7 +39,7 @@ const FLOWS: [(u8, u16); 7] = [
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = for_each_twin(&[
         ("witness", 120, witness),

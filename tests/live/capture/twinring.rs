@@ -11,7 +11,7 @@ use testbed::twin::{built, root};
 use super::fields;
 use crate::kernel::machine;
 
-const COUNT: usize = 50;
+const COUNT: usize = 20;
 const SCRIPT: &str = "tests/live/capture/guest/twinring";
 /// Exit code of `vm/run` where it can't run.
 const CANNOT_RUN: i32 = 77;

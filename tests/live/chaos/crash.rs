@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A killed firewall: its guard does what the contract says, and is gone for the next start.
+//! A killed firewall: its guard acts as the contract specifies, and has ended by the next start.
 
 use std::fs;
 use std::thread;
@@ -26,6 +26,7 @@ pub const ROWS: &[Row] = &[
     ("crash-closed-next-start-at-once", 60, closed_next_start),
     ("crash-open-until-the-next-start", 60, open_next_start),
     ("crash-open-again-and-again", 120, again_and_again),
+    ("crash-open-with-a-slow-search", 120, slow_search),
     ("crash-of-one-that-is-not-seen", 60, not_seen),
     ("crash-open-until-sigterm", 60, open_until_sigterm),
     ("crash-of-the-guard", 60, of_the_guard),
@@ -222,4 +223,29 @@ fn end_with_guard(twin: Twin) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A firewall replaces the guard of a crashed one though its search for the guard in /proc takes several seconds.
+fn slow_search(twin: Twin) -> anyhow::Result<()> {
+    let namespace = namespace()?;
+    let crashed = Firewall::start(&namespace, twin, &["--fail", "crash=open"])?;
+    proc::signal(crashed.pid, libc::SIGKILL);
+    until("it has ended", PATIENCE, || {
+        Ok(proc::state(crashed.pid)? == 'Z')
+    })?;
+    let slowly = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=readlink,readlinkat",
+        "-e",
+        "inject=readlink,readlinkat:delay_enter=5000",
+    ];
+    let next = Firewall::start_under(&namespace, &slowly, twin, &["--json"])?;
+    // Its guard, which shared its stderr, has ended.
+    crashed.wait()?;
+    next.stop().map(drop)
 }

@@ -14,7 +14,7 @@ mod spoilt;
 mod stall;
 mod unsent;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         contract::ROWS,

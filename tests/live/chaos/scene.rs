@@ -35,7 +35,7 @@ pub struct Scene {
     pub guard: Option<u32>,
 }
 
-/// Returns the guard of a firewall.
+/// Returns the process id of a firewall's guard, if it has one.
 pub fn guard_of(firewall: &Firewall) -> Option<u32> {
     proc::descendant(firewall.pid, GUARD)
 }

@@ -10,7 +10,7 @@ mod files;
 mod place;
 mod requests;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         files::ROWS,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A server that answers a SYN by a SYN (RFC 9293, section 3.5, figure 7): both ends open the connection, and the client still shows a
-//! name. Both are the kernel's TCP; none may say the denied name to the other.
+//! A server that answers a SYN by a SYN (RFC 9293, section 3.5, figure 7): both ends open the connection, and the
+//! client still shows a name. Both ends use the kernel's TCP; no denied name may pass.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -18,14 +18,14 @@ use super::net::{Net, Sees, SERVER, SERVER_6};
 use super::tried::{self, all_completed, none_completed, Tried};
 use super::{hello, By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
-/// The server's, at which it does not listen.
+/// Port of the server, which does not listen there.
 const PORT: u16 = 8443;
 /// The client's own address.
 const CLIENT: [u8; 4] = [10, 9, 1, 1];
 const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 1];
-/// For both ends to have opened a connection, and for what is said to come.
+/// Time limit for both ends to open a connection, and for data to arrive.
 const OPENED: Duration = Duration::from_secs(1);
-/// Between two tries of an end.
+/// Pause between two attempts of an end.
 const LOOK: Duration = Duration::from_millis(20);
 
 const ROWS: &[Row] = &[("both-open", 120, |twin| both_open(By::Twin(twin)))];
@@ -34,10 +34,10 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// The client's end and the server's.
+/// Addresses of client and server.
 type Ends = [SocketAddr; 2];
 
-/// Begins to open a connection. Gives it if it is open in time; the other end refuses it if it has not begun.
+/// Opens a connection. Returns it if it is open in time; the other end refuses it unless it opens one, too.
 fn connect(
     namespace: &Namespace,
     [from, to]: Ends,
@@ -58,8 +58,8 @@ fn connect(
         .then(|| TcpStream::from(socket)))
 }
 
-/// Returns true if the server hears what the client says. is_server_first: it sends a SYN before its client does, which
-/// the client's kernel refuses.
+/// Returns true if the server receives the client's data. is_server_first: the server sends a SYN before the client
+/// does; the client's kernel refuses it.
 fn hears(
     net: &Net,
     [client, server]: Ends,
@@ -88,7 +88,7 @@ fn hears(
     Ok(server.read_exact(&mut heard).is_ok() && heard == said)
 }
 
-/// Says a name in all ways.
+/// Sends a name in all ways.
 fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let said = hello::tls(DENIED, 0).bytes;
     let ends: [(&str, IpAddr, IpAddr); 2] = [
@@ -115,11 +115,11 @@ fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     )
 }
 
-/// Nothing leads past the firewall; without one all does.
+/// No way passes the firewall; without one all do.
 pub fn both_open(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for tool in ["iptables", "ip6tables"] {
-        // The server is not to hear the client's SYN before it has sent its own.
+        // The server must not receive the client's SYN before it has sent its own.
         restore(
             &net.server,
             tool,

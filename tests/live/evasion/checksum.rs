@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client that leaves a checksum to the kernel, as one in a virtual machine can: it is filled in behind the firewall, in the middle of
-//! the name. The firewall must see what the server gets.
+//! A client that leaves a checksum to the kernel, like one in a virtual machine: it is filled in after the firewall, in
+//! the middle of the name. The firewall must see the same bytes as the server.
 
 use testbed::frames::{self, Link};
 use testbed::twin::Twin;
@@ -16,9 +16,9 @@ use super::{By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
 /// Offset within the name of the two bytes that change.
 const WITHIN_NAME: usize = 6;
-/// Offset of a hello's random bytes, two of which are set so that the checksum comes out as wanted.
+/// Offset of a hello's random bytes, two of which are set so that the checksum gets the wanted value.
 const RANDOM: usize = 11;
-/// Not allowed, unlike what it is seen as.
+/// Denied name that the server receives; the firewall sees the allowed one.
 const ALMOST: &str = "www.amxxed.example";
 
 const ROWS: &[Row] = &[("checksum-filled-in", 120, filled_in)];
@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// A hello for a host that has other bytes in its name until its checksum is filled in.
+/// Returns a hello for a host, with other bytes in its name until its checksum is filled in.
 fn changing(host: &str, seen: [u8; 2]) -> Segment {
     let mut opening = hello::tls(host, 0);
     let place = opening.name_at + WITHIN_NAME;
@@ -43,7 +43,7 @@ fn changing(host: &str, seen: [u8; 2]) -> Segment {
     }
 }
 
-/// Says a changing name over IPv4 and IPv6.
+/// Sends a changing name over IPv4 and IPv6.
 fn try_both(
     net: &Net,
     link: &Link,
@@ -69,7 +69,7 @@ fn try_both(
     tries.collect()
 }
 
-/// Without a firewall the server answers; a twin for which the kernel fills in checksums first lets nothing through.
+/// Without a firewall the server answers; with a twin whose kernel fills in checksums first, no name passes.
 fn filled_in(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     frames::sum_in_software(&net.firewall, "right")?;

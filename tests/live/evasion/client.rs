@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client of TCP that makes each of its packets itself (RFC 9293).
+//! A TCP client that builds each of its packets (RFC 9293).
 
 use std::mem;
 use std::thread;
@@ -21,24 +21,24 @@ pub const URG: u8 = 0x20;
 
 /// TCP Fast Open without a cookie (RFC 7413, section 4.1.1), padded.
 pub const FAST_OPEN: [u8; 4] = [34, 2, 1, 1];
-/// For the server's SYN-ACK; a link that is full drops packets, which nobody sends again.
+/// Time limit for the server's SYN-ACK; a full link drops packets, which are not sent again.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-/// Data that a segment has room for, with options.
+/// Maximum data of a segment with options, in bytes.
 const SEGMENT_BYTES: usize = 1_400;
-/// For an answer of the server to come; what is dropped costs as much.
+/// Time to wait for an answer of the server, which a dropped packet also costs.
 pub const QUIET: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub enum Step {
     Segment(Segment),
     Pause(Duration),
-    /// Waits for data of the server, and acknowledges it.
+    /// Waits for the server's data, and acknowledges it.
     Hear,
     /// Opens another connection with the same ports and the same first sequence number.
     OpenAgain,
 }
 
-/// A segment, by what differs from a plain one.
+/// Segment, described by its differences from a plain one.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Offset of its bytes in the client's stream; the first is 0.
@@ -46,21 +46,21 @@ pub struct Segment {
     pub bytes: Vec<u8>,
     pub flags: u8,
     pub outside: Outside,
-    /// Added to the acknowledgement that the server expects.
+    /// Difference from the acknowledgement number that the server expects.
     pub ack_off: u32,
     pub wrong_checksum: bool,
-    /// Urgent byte, counted from 1; 0 = none. The server's program doesn't get it.
+    /// Urgent byte, counted from 1; 0 = none. The server's program does not receive it.
     pub urgent: u16,
-    /// Options of TCP, a multiple of 4 bytes.
+    /// TCP options, a multiple of 4 bytes.
     pub options: Vec<u8>,
-    /// Bytes that the kernel replaces by a checksum behind the firewall.
+    /// Bytes that the kernel replaces by a checksum after the firewall.
     pub unsummed: Option<Unsummed>,
-    /// With Multipath TCP: the place in the client's stream that the server is to put the bytes to.
+    /// With Multipath TCP: the offset in the client's stream to which the segment's bytes belong.
     pub mapped: Option<i64>,
 }
 
-/// Two bytes of a segment that are other ones until a checksum is filled in: that of all from a start on, which are the
-/// segment's own bytes.
+/// Two bytes at `place` that are `seen` until the kernel stores a checksum there: that of all bytes from `start` on,
+/// which equals the segment's own bytes. Offsets in the segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsummed {
     pub start: usize,
@@ -69,7 +69,7 @@ pub struct Unsummed {
 }
 
 impl Segment {
-    /// Bytes at their place.
+    /// Returns a segment with bytes at their offset.
     pub fn data(offset: usize, bytes: &[u8]) -> Segment {
         Segment {
             offset: offset as i64,
@@ -90,26 +90,26 @@ impl Segment {
     }
 }
 
-/// Step of a client.
+/// Packets of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// Segments before the SYN, and SYNs of others: their offset counts from the true first sequence number.
+    /// Segments before the SYN, and other SYNs: their offset is relative to the true first sequence number.
     pub before: Vec<Segment>,
-    /// Data that the SYN carries, and its options.
+    /// Data on the SYN.
     pub on_syn: Vec<u8>,
-    /// Between the true SYN and the answer to it.
+    /// Segments between the true SYN and its answer.
     pub after_syn: Vec<Segment>,
-    /// It does not acknowledge the server's SYN.
+    /// True if the client does not acknowledge the server's SYN.
     pub is_silent: bool,
-    /// It asks for Multipath TCP.
+    /// True if the client requests Multipath TCP.
     pub is_multipath: bool,
     pub steps: Vec<Step>,
-    /// The first sequence number; 0 = some number.
+    /// First sequence number; 0 = derived from the port.
     pub first: u32,
 }
 
 impl Script {
-    /// Returns true if the SYN can be one that a firewall doesn't let pass.
+    /// Returns true if a firewall may drop the SYN.
     pub fn is_shown_by_syn(&self) -> bool {
         self.is_multipath || !self.on_syn.is_empty()
     }
@@ -143,7 +143,7 @@ fn tcp_segment(
     tcp
 }
 
-/// The TCP header and payload of a packet from the server to a port, if it is that.
+/// Returns the TCP header and payload of a packet, if it is from the server to the client's port.
 fn of_server(packet: &[u8], version: Version, ports: (u16, u16)) -> Option<(&[u8], &[u8])> {
     let tcp = wire::carried(packet, version, TCP, ports)?;
     let offset = usize::from(tcp.get(12)? >> 4) * 4;
@@ -155,12 +155,12 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Returns true if a SYN-ACK is for a script's SYN, with some of its data or none.
+/// Returns true if a SYN-ACK acknowledges a script's SYN, with some of its data or none.
 fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
     u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
 }
 
-/// A segment without data that acknowledges. offset: its place.
+/// Returns an acknowledgement without data. offset: its position in the stream.
 fn acknowledgement(offset: i64) -> Segment {
     Segment {
         flags: ACK,
@@ -169,18 +169,18 @@ fn acknowledgement(offset: i64) -> Segment {
     }
 }
 
-/// A connection that the server has answered.
+/// Connection that the server has answered.
 struct Opened {
-    /// The number of the server's first byte.
+    /// Sequence number of the server's first byte.
     begun: u32,
-    /// Packets that have come.
+    /// Received packets.
     packets: Vec<Vec<u8>>,
-    /// If both ends speak Multipath TCP.
+    /// Keys, if both ends use Multipath TCP.
     keys: Option<Keys>,
 }
 
 impl Opened {
-    /// A segment with the option that says where its bytes belong, if they belong elsewhere.
+    /// Returns a segment, with the option of its mapping if it has one.
     fn mapped(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         if let (Some(keys), Some(place)) = (&self.keys, segment.mapped) {
@@ -190,19 +190,19 @@ impl Opened {
     }
 }
 
-/// A client, at a port of its own.
+/// Client with its own port.
 pub struct Client<'a> {
     pub net: &'a Net,
     pub link: &'a Link,
     pub version: Version,
-    /// Its port, and the server's.
+    /// Ports of the client and of the server.
     pub ports: (u16, u16),
-    /// How long an answer is waited for.
+    /// Time limit for an answer.
     pub patience: Duration,
 }
 
 impl Client<'_> {
-    /// Sends a segment, as several if it is longer than the link takes. What a SYN has no room for is left out.
+    /// Sends a segment, split if it is longer than the link allows. A SYN's excess data is omitted.
     fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
         let has_no_room = segment.flags & SYN != 0 && segment.bytes.len() > SEGMENT_BYTES;
         let count = segment.bytes.len().div_ceil(SEGMENT_BYTES);
@@ -215,12 +215,12 @@ impl Client<'_> {
                 bytes: segment.bytes[from..end].to_vec(),
                 ..segment.clone()
             };
-            // A SYN stands at the first sequence number, data behind it.
+            // A SYN has the first sequence number; data follows it.
             let base = if part.flags & SYN != 0 { 0 } else { 1 };
             let seq = first.wrapping_add(base).wrapping_add(part.offset as u32);
             let ack = ack.wrapping_add(part.ack_off);
             let tcp = match part.outside.is_forged {
-                // The acknowledgement of all of these bytes.
+                // Acknowledges all of these bytes.
                 true => {
                     let ports = (self.ports.1, self.ports.0);
                     tcp_segment(self.version, ports, ack, seq, &part)
@@ -245,8 +245,8 @@ impl Client<'_> {
         self.link.send_unsummed(gateway, &packet, start, place)
     }
 
-    /// Does what a script says; gives the first bytes that the server answers with, empty if it does not answer; nothing if
-    /// there was no handshake of TCP.
+    /// Executes a script; returns the server's first bytes, empty without an answer. None if there was no TCP
+    /// handshake.
     pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
         let first = match script.first {
             0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
@@ -283,8 +283,8 @@ impl Client<'_> {
 }
 
 impl Client<'_> {
-    /// The handshake of TCP; nothing if the server does not answer.
-    /// - before: what the server's first byte had for a number in the connection before.
+    /// Performs the TCP handshake; None if the server does not answer.
+    /// - before: sequence number of the server's first byte in the previous connection.
     fn open(
         &self,
         first: u32,
@@ -324,7 +324,8 @@ impl Client<'_> {
             }
             let come = self.link.receive(ours, 0, QUIET)?;
             if come.is_empty() {
-                // As every TCP does: of two first packets of a connection that wait in a queue at once, conntrack drops the second.
+                // Retransmits like TCP: if two first packets of a connection wait in a queue at once, conntrack drops
+                // the second.
                 self.send(first, 0, &syn)?;
             }
             packets.extend(come);
@@ -335,7 +336,7 @@ impl Client<'_> {
             .and_then(|packet| of_server(packet, self.version, self.ports))
             .context("it has just been found")?;
         let (begun, keys) = (begun(tcp), multipath::keys(&tcp[20..]));
-        // Behind what the server has of the data on the SYN.
+        // Position after the data of the SYN that the server has accepted.
         let taken = u32_at(tcp, 8).wrapping_sub(first.wrapping_add(1));
         let acknowledge = Segment {
             options: keys.as_ref().map(Keys::option).unwrap_or_default(),
@@ -351,7 +352,7 @@ impl Client<'_> {
         }))
     }
 
-    /// The first data that the server sends; empty if it sends none. packets: that have come.
+    /// Returns the server's first data; empty if it sends none. packets: those already received.
     fn answer(&self, ack: u32, packets: Vec<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
         let is_first = |packet: &[u8]| {
             of_server(packet, self.version, self.ports)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of DNS over UDP, without any right, that hide a denied question in a message that looks like something else, or among others in one
-//! packet, before a server that answers whatever has a question where a query has it. It must never be asked for the denied name.
+//! Unprivileged DNS clients over UDP that hide a denied query in a message of another form, or among others in one
+//! packet. The server answers every message with a question at the position of a query's. It must never receive the
+//! denied name.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -21,7 +22,7 @@ use crate::names::ends::Heard;
 /// Header of a query: flags, and one question.
 const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
-/// With these as its first two bytes, no flags and more than 255 questions a message begins as a packet of QUIC 1.
+/// With these first two bytes, no flags and more than 255 questions, a message begins like a QUIC 1 packet.
 const QUIC: [(&str, u16); 4] = [
     ("as an Initial", 0xc000),
     ("as a packet of 0-RTT", 0xd000),
@@ -29,7 +30,7 @@ const QUIC: [(&str, u16); 4] = [
     ("as a Retry", 0xf000),
 ];
 const QUIC_QUESTIONS: u16 = 0x0100;
-/// More than a packet has room for.
+/// Size beyond that of a packet.
 const FRAGMENTED_BYTES: usize = 4_000;
 
 const ROWS: &[Row] = &[
@@ -51,13 +52,13 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// A way to ask.
+/// Way to send a query.
 struct Way {
     name: String,
-    /// A plain client does the same.
+    /// True if a plain client does the same.
     honest: bool,
     data: Vec<u8>,
-    /// Bytes of each datagram that the kernel makes of it (UDP_SEGMENT of linux/udp.h); 0 = it is one.
+    /// Bytes of each datagram that the kernel makes of it (UDP_SEGMENT of linux/udp.h); 0 = a single one.
     segment: usize,
 }
 
@@ -66,7 +67,7 @@ fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
     [&head.concat()[..], &labels(host), &[0, 0, 1, 0, 1]].concat()
 }
 
-/// All ways to ask for a host. other: an allowed name as long.
+/// Returns all ways to query a host. other: an allowed name of the same length.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let way = |name: &str, data: Vec<u8>, segment| Way {
         name: name.to_owned(),
@@ -103,13 +104,13 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     all.chain(alike).chain(others).collect()
 }
 
-/// The net with servers over IPv4 and IPv6.
+/// Network with servers over IPv4 and IPv6.
 struct Scene {
     net: Net,
     heard: Heard,
 }
 
-/// Answers questions, whatever else their messages say.
+/// Answers queries, whatever else their messages contain.
 fn serve(socket: &UdpSocket, heard: &Heard) {
     let mut message = [0; 8192];
     while let Ok((bytes, from)) = socket.recv_from(&mut message) {
@@ -132,7 +133,7 @@ impl Scene {
     }
 }
 
-/// Sends from a port by a client's own kernel.
+/// Sends data from a port through the client's kernel.
 pub fn send(
     net: &Net,
     from: u16,
@@ -146,7 +147,7 @@ pub fn send(
     };
     let socket = net.client.enter(|| UdpSocket::bind((any, from)))?;
     let size = segment as libc::c_int;
-    // SAFETY: size is an int, as UDP_SEGMENT takes it.
+    // SAFETY: size is an int, the type of UDP_SEGMENT's value.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -161,7 +162,7 @@ pub fn send(
     Ok(())
 }
 
-/// Runs ways to ask for a host over both.
+/// Runs ways to query a host over both IP versions.
 fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::Result<Vec<Tried>> {
     let servers = [
         ("IPv4", SocketAddr::from((SERVER, PORT))),
@@ -182,7 +183,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
     Ok(tried)
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -192,7 +193,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A client with an allowed name is let through.
+/// A client with an allowed name passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let mut ways = ways(ALLOWED, DENIED);
@@ -205,13 +206,13 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall all ways lead to the server.
+/// Without a firewall all ways reach the server.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     all_completed(&try_all(&scene, DENIED, true, &ways(DENIED, ALLOWED))?)
 }
 
-/// A query in IP fragments, with padding behind it.
+/// Returns a query in IP fragments, with padding after it.
 fn in_fragments(host: &str) -> Vec<Way> {
     let mut data = message(host, [1, FLAGS, 1]);
     data.resize(FRAGMENTED_BYTES, 0);
@@ -223,14 +224,15 @@ fn in_fragments(host: &str) -> Vec<Way> {
     }]
 }
 
-/// With rules of rules/queue the kernel puts fragments together: each query is decided by its name, and without them it is lost.
+/// With the rules of rules/queue the kernel reassembles fragments: each query is decided by its name; without them it
+/// is lost.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
     none_completed(&try_all(&scene, ALLOWED, false, &in_fragments(ALLOWED))?)?;
     for file in ["input.nft", "host.nft"] {
         let rules = fs::read_to_string(root().join("rules/queue").join(file))?;
-        // Not every kernel has nft's queue; the queue is that of Net.
+        // Not every kernel has nft's queue; the net has its own queue.
         let lines = rules.lines().filter(|line| !line.contains("queue num"));
         let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
         scene.net.firewall.feed("nft", &["-f", "-"], &lines)?;

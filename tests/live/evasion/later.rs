@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways to show a name late: in a hello that the server asks for, in another connection with the same numbers, and behind
-//! data on a SYN.
+//! Ways to show a name late: in a second hello that the server requests, in another connection with the same numbers,
+//! and after data on a SYN.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::strategies::{cut, host_of, in_name, Strategy};
 
 /// Longer than `--hello-timeout`.
 const FORGOTTEN: Duration = Duration::from_millis(1_500);
-/// Bytes that follow a SYN with all others.
+/// Number of bytes sent after a SYN with all others.
 const TAIL_BYTES: usize = 20;
-/// A record of TLS that changes nothing (RFC 8446, appendix D.4).
+/// TLS record that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
 
 fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
@@ -22,12 +22,12 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     })
 }
 
-/// A hello that is answered by asking for another one.
+/// Returns a hello that the server answers with a request for another one.
 fn retried(opening: &Opening) -> Option<Vec<u8>> {
     Some(hello::tls_retried(&host_of(opening)?, opening.padding))
 }
 
-/// The second of two hellos, cut, behind the server's question.
+/// Returns the second of two hellos, split, after the server's request.
 fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     let behind = cut(second, places).into_iter().map(|mut segment| {
         segment.offset += first.len() as i64;
@@ -37,7 +37,7 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     script(first.into_iter().chain(behind))
 }
 
-/// A connection for one name, its end, and another one for another name.
+/// Returns a connection for one name, its end, and another one for another name.
 fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<Script> {
     let end = Segment {
         flags: RST,
@@ -53,7 +53,7 @@ fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<S
     script(first.into_iter().chain(second))
 }
 
-/// Nearly all on the SYN, which comes again with something else when it may be forgotten.
+/// Returns nearly all bytes on the SYN, which is sent again with other bytes when the first may be forgotten.
 fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Script> {
     let at = opening.bytes.len() - TAIL_BYTES;
     let again = Segment {
@@ -61,7 +61,7 @@ fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Scri
         options: [&[2, 4, 5, 0xb4][..], &FAST_OPEN].concat(),
         ..Segment::data(0, &decoy.bytes)
     };
-    // A SYN holds no long one.
+    // A long hello does not fit on a SYN.
     (opening.padding == 0).then_some(())?;
     Some(Script {
         on_syn: opening.bytes[..at].to_vec(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that hide a denied name from the firewall, by every way that is known. None may complete a handshake.
+//! Clients that hide a denied name from the firewall, in every known way. None may complete a handshake.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,10 @@ use tried::{all_completed, most_completed, none_completed, patience, Tried};
 use wire::Version;
 
 pub const DENIED: &str = "www.denied.example";
-/// As long as the denied one, so that each byte has its place.
+/// Same length as the denied name, so that each byte has its counterpart.
 pub const ALLOWED: &str = "www.amused.example";
+/// Allowed as well, but rejected by nginx, so that its answer to a decoy differs from that to the denied name.
+pub const DECOY: &str = "xyz.amused.example";
 
 pub const BLOCK_LIST: &str = r#"
 table inet filter {
@@ -101,7 +103,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Bytes of a client with a name: TLS, TLS with the name far behind as a post-quantum share moves it, and HTTP.
+/// Returns a client's first data: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.
 fn openings(host: &str) -> [(&'static str, Opening); 3] {
     [
         ("TLS", hello::tls(host, 0)),
@@ -110,10 +112,10 @@ fn openings(host: &str) -> [(&'static str, Opening); 3] {
     ]
 }
 
-/// A strategy with an opening, and its name.
+/// Strategy with an opening, and the opening's name.
 type Job = (&'static Strategy, &'static str, Opening, Script);
 
-/// Runs a script; it completes if the server answers as it does to a whole opening.
+/// Runs a script; it completes if the server answers like to a whole opening.
 fn try_one(
     net: &Net,
     version: Version,
@@ -132,7 +134,7 @@ fn try_one(
         };
         let answer = client.run(script)?;
         completed = answer.map(|answer| answer.starts_with(opening.answer));
-        // A SYN that carries a whole opening is dropped with it.
+        // A SYN that carries a whole opening may be dropped with it.
         let is_dropped = !answered && script.is_shown_by_syn();
         Ok(completed.or(is_dropped.then_some(false)))
     })?;
@@ -143,7 +145,7 @@ fn try_one(
     Ok(tried)
 }
 
-/// Runs every wanted strategy with every opening; over IPv6, which carries the same bytes, with the first one only.
+/// Runs every wanted strategy with every opening; over IPv6, which has the same bytes, with the first one only.
 fn try_all(
     net: &Net,
     version: Version,
@@ -176,16 +178,16 @@ fn try_all(
     })
 }
 
-/// The subject of a case: the programs that decide by a policy.
+/// Subject of a case: the program that applies a policy.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
-    /// A twin by all of it.
+    /// A twin applies the whole policy.
     Twin(Twin),
-    /// The kernel, for which a twin names (docs/STAGE.md).
+    /// The kernel applies it, and a twin reads names (docs/STAGE.md).
     Stage(Twin),
 }
 
-/// A subject that runs.
+/// Running subject.
 pub enum Running {
     Twin { firewall: Firewall, _folder: Folder },
     Stage(Stage),
@@ -196,7 +198,7 @@ impl By {
         self.start_with(net, text, &[])
     }
 
-    /// more: options of a twin that decides.
+    /// Starts it. more: options of a twin that decides.
     fn start_with(self, net: &Net, text: &str, more: &[&str]) -> anyhow::Result<Running> {
         let twin = match self {
             By::Twin(twin) => twin,
@@ -222,15 +224,15 @@ impl Running {
     }
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(&Net::new(sees)?, by, version, text)
 }
 
-/// The same in a net that is there.
+/// The same in an existing net.
 pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let running = by.start(net, text)?;
-    let tried = try_all(net, version, (DENIED, ALLOWED), false, |_| true)?;
+    let tried = try_all(net, version, (DENIED, DECOY), false, |_| true)?;
     none_completed(&tried)?;
     let ways: BTreeSet<_> = tried.iter().map(|one| &one.way).collect();
     println!(
@@ -245,7 +247,7 @@ fn is_honest(strategy: &Strategy) -> bool {
     strategy.honest
 }
 
-/// A client with another name is let through, however the network cuts its bytes.
+/// A client with another name passes, however the network splits its bytes.
 pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -256,19 +258,19 @@ pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the ways that claim to be honest lead to the server, else they would prove nothing; and so do most
-/// of the others. Gives all.
+/// Without a firewall the ways marked honest reach the server, otherwise the tests would prove nothing; so do most of
+/// the others. Returns all.
 fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
-    let mut tried = try_all(net, version, (DENIED, ALLOWED), true, is_honest)?;
+    let mut tried = try_all(net, version, (DENIED, DECOY), true, is_honest)?;
     all_completed(&tried)?;
     let is_evasive = |strategy: &Strategy| !strategy.honest;
-    let evasive = try_all(net, version, (DENIED, ALLOWED), false, is_evasive)?;
+    let evasive = try_all(net, version, (DENIED, DECOY), false, is_evasive)?;
     most_completed(&evasive)?;
     tried.extend(evasive);
     Ok(tried)
 }
 
-/// Nobody looks on but tshark, which says what it reads of all of them.
+/// Without a firewall; tshark reads the names in all ways.
 fn nobody() -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::new()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Multipath TCP (RFC 8684), version 1, of a client on one connection: options say where in its stream each segment's bytes belong.
+//! Multipath TCP (RFC 8684), version 1, of a client on one connection: options map each segment's bytes to positions in
+//! its stream.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -9,27 +10,27 @@ use testbed::packets;
 
 use super::client::{Script, Segment};
 
-/// The option's kind.
+/// Kind of the option.
 const KIND: u8 = 30;
-/// Asks for it on a SYN (MP_CAPABLE): version 1, HMAC-SHA256.
+/// Request on a SYN (MP_CAPABLE): version 1, HMAC-SHA256.
 pub const ASK: [u8; 4] = [KIND, 4, 1, 1];
-/// The same on a SYN-ACK has the server's key behind.
+/// Length of the option on a SYN-ACK, which also has the server's key.
 const ANSWER_BYTES: u8 = 12;
 const KEY_BYTES: usize = 8;
 /// The client's key.
 const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
-/// Flags of a mapping (DSS): an acknowledgement and a place, each of 8 bytes.
+/// Flags of a mapping (DSS): an acknowledgement and a position, each of 8 bytes.
 const MAPPING_FLAGS: u8 = 0x0f;
 const MAPPING_BYTES: u8 = 26;
 /// Padding of one byte.
 const NONE: u8 = 1;
 
-/// Both ends' keys.
+/// Keys of both ends.
 pub struct Keys {
     server: [u8; KEY_BYTES],
 }
 
-/// Finds the server's key in the options of its SYN-ACK; None if it speaks no Multipath TCP.
+/// Returns the keys, from the options of the server's SYN-ACK; None if it does not use Multipath TCP.
 pub fn keys(options: &[u8]) -> Option<Keys> {
     let mut left = options;
     while let [kind, rest @ ..] = left {
@@ -47,22 +48,22 @@ pub fn keys(options: &[u8]) -> Option<Keys> {
     None
 }
 
-/// The number in front of a stream's first byte (section 3.1): the low half of what SHA-256 makes of a key.
+/// Returns the number before a stream's first byte (section 3.1): the low half of a key's SHA-256.
 fn before_first(key: &[u8; KEY_BYTES]) -> u64 {
     let hash = Sha256::digest(key);
     hash.last_chunk().map_or(0, |low| u64::from_be_bytes(*low))
 }
 
 impl Keys {
-    /// The option of the handshake's third packet: both keys.
+    /// Returns the option of the handshake's third packet: both keys.
     pub fn option(&self) -> Vec<u8> {
         let head = [KIND, 4 + 2 * KEY_BYTES as u8, 1, 1];
         [&head[..], &KEY, &self.server].concat()
     }
 
-    /// The option that says where bytes belong (DSS).
-    /// - place: in the client's stream; one before 0 is of what the server has already.
-    /// - offset: behind the SYN of this connection.
+    /// Returns the mapping option (DSS).
+    /// - place: position in the client's stream; negative for bytes that the server already has.
+    /// - offset: offset in this connection, after the SYN.
     pub fn mapping(&self, place: i64, offset: i64, bytes: usize) -> Vec<u8> {
         let acknowledged = before_first(&self.server).wrapping_add(1);
         let place = before_first(&KEY)
@@ -88,7 +89,7 @@ fn asking(steps: Vec<Segment>) -> Script {
     }
 }
 
-/// Segments at an offset whose bytes belong to a place.
+/// Returns a segment at an offset whose bytes are mapped to a position.
 fn at(offset: usize, bytes: &[u8], place: i64) -> Segment {
     Segment {
         mapped: Some(place),
@@ -96,7 +97,7 @@ fn at(offset: usize, bytes: &[u8], place: i64) -> Segment {
     }
 }
 
-/// Ways to say something. decoy: what stands first, for what the server has.
+/// Returns ways to send bytes. decoy: bytes sent first, mapped to positions that the server already has.
 pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
     let behind = asking(vec![
         at(0, decoy, -(decoy.len() as i64)),
@@ -111,7 +112,7 @@ pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
     ]
 }
 
-/// Listens for connections of Multipath TCP, and of TCP.
+/// Listens for connections of Multipath TCP and of TCP.
 pub fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let domain = if address.is_ipv4() {
         libc::AF_INET

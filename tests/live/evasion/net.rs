@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where evasions play: a client that makes its own packets, the firewall that forwards, a router behind it whose time to
-//! live decoys do not survive, and a real server (nginx: TLS on port 443, HTTP on port 80).
+//! Network of the evasions: a client that builds its own packets, the forwarding firewall, a router after it at which
+//! the time to live of decoys ends, and a real server (nginx: TLS on port 443, HTTP on port 80).
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,19 @@ use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, run};
 use testbed::wait::{until, PATIENCE};
 
-/// The address that the client's packets come from. Its kernel doesn't have it, so that it answers nothing itself.
+use super::DECOY;
+
+/// Source address of the client's packets. Its kernel does not have it, so that the kernel itself sends no answers.
 pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
 pub const SERVER: [u8; 4] = [10, 9, 3, 2];
-/// The same of IPv6.
+/// The same for IPv6.
 pub const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 0x66];
 pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
-/// Hops from the client to the server: what has one less is dropped by the router between firewall and server.
+/// Number of hops from the client to the server; with one less, the router between firewall and server drops a packet.
 pub const HOPS: u8 = 3;
 
-/// Two times a server's first timer, of which the second is twice the first (RFC 6298; Linux begins with 200 ms), and some more.
+/// More than a server's first two retransmission timeouts, the second of which is twice the first (RFC 6298; Linux
+/// begins with 200 ms).
 const LATENESS: Duration = Duration::from_secs(2);
 
 /// Part of the traffic that the firewall sees.
@@ -35,18 +38,18 @@ pub enum Sees {
     Client,
 }
 
-/// The four namespaces. All ends with it.
+/// The four namespaces; all processes end on drop.
 pub struct Net {
     pub client: Namespace,
     pub firewall: Namespace,
     _router: Namespace,
     pub server: Namespace,
-    /// The hardware address of the firewall's interface to the client.
+    /// Hardware address of the firewall's interface to the client.
     pub gateway: [u8; 6],
-    /// By how much answers of the server may come later than its network makes them.
+    /// Additional delay of the server's answers.
     pub lateness: Duration,
     nginx: Child,
-    /// Its certificate, its key, and what it writes.
+    /// nginx's certificate, key and log.
     folder: Folder,
 }
 
@@ -57,7 +60,7 @@ impl Drop for Net {
     }
 }
 
-/// Joins two namespaces. The interfaces are named so that each namespace has a `left` and a `right` one at most.
+/// Joins two namespaces. The interfaces are named so that each namespace has at most one `left` and one `right`.
 fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> {
     let ends = [(left, "right", 1), (right, "left", 2)];
     Namespace::veth_pair(left, right)?;
@@ -75,7 +78,7 @@ fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The way to all other networks.
+/// Returns the default route.
 fn default_via(network: u8, host: u8) -> String {
     format!(
         "route add default via 10.9.{network}.{host}\n\
@@ -89,7 +92,7 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
-/// Starts nginx with a certificate of its own.
+/// Starts nginx with its own certificate. It rejects the name of decoys.
 fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
     let file = |name: &str| folder.file(name);
     let made = Command::new("openssl")
@@ -121,6 +124,8 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
              return 200 \"here\\n\"; }}\n\
              server {{ listen 443 ssl default_server fastopen=64; listen [::]:443 ssl default_server fastopen=64; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/cert.pem;\n\
              ssl_certificate_key {root}/key.pem; access_log {root}/names name; return 200 \"here\\n\"; }}\n\
+             server {{ listen 80; listen [::]:80; server_name {DECOY}; return 404; }}\n\
+             server {{ listen 443 ssl; listen [::]:443 ssl; server_name {DECOY}; ssl_reject_handshake on; }}\n\
              }}\n"
         ),
     )?;
@@ -140,13 +145,13 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
 }
 
 impl Net {
-    /// The client's interface, for one at a time.
+    /// Opens the client's interface, for one user at a time.
     pub fn link(&self) -> anyhow::Result<Link> {
         Link::open(&self.client, "right")
     }
 
-    /// From now on what the server sends behind its SYN-ACK is lost twice: it acknowledges what it has taken when its timer
-    /// has run out.
+    /// From now on the server's first two packets after its SYN-ACK are lost: it acknowledges received data after a
+    /// timeout.
     pub fn acknowledge_late(&mut self) -> anyhow::Result<()> {
         let lost = "-A OUTPUT -p tcp -m connbytes --connbytes 2:3 --connbytes-dir reply --connbytes-mode packets -j DROP";
         for tool in ["iptables", "ip6tables"] {
@@ -156,23 +161,24 @@ impl Net {
         Ok(())
     }
 
-    /// The files of a certificate, for servers beside nginx.
+    /// Returns the path of the certificate, for other servers than nginx.
     pub fn certificate(&self) -> String {
         self.folder.file("cert.pem")
     }
 
-    /// That of its key.
+    /// Returns the path of its key.
     pub fn key(&self) -> String {
         self.folder.file("key.pem")
     }
 
-    /// The names that clients showed whose requests over TLS nginx has answered, from the first on.
+    /// Returns the names of the clients whose TLS requests nginx has answered, in order.
     pub fn answered(&self) -> anyhow::Result<Vec<String>> {
         let names = fs::read_to_string(self.folder.file("names"))?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Makes it, with a rule that sends to queue 0 what is to be seen; no firewall yet: what comes to the queue passes.
+    /// Creates the network, with a rule that sends the packets in `sees` to queue 0. No firewall runs yet; queued
+    /// packets pass.
     pub fn new(sees: Sees) -> anyhow::Result<Net> {
         let (client, firewall) = (namespace()?, namespace()?);
         let (router, server) = (namespace()?, namespace()?);
@@ -193,7 +199,7 @@ impl Net {
         forwards(&router, &default_via(2, 1))?;
         client.feed("ip", &["-batch", "-"], &default_via(1, 2))?;
         server.feed("ip", &["-batch", "-"], &default_via(3, 1))?;
-        // With it the server takes data on a SYN from everybody (TFO_SERVER_COOKIE_NOT_REQD).
+        // The server then accepts data on any SYN (TFO_SERVER_COOKIE_NOT_REQD).
         run(&server, "sysctl", &["-qw", "net.ipv4.tcp_fastopen=0x602"])?;
         let to_server = "-A FORWARD -i left -j NFQUEUE --queue-num 0 --queue-bypass";
         let to_client = "-A FORWARD -o left -j NFQUEUE --queue-num 0 --queue-bypass";
@@ -205,7 +211,7 @@ impl Net {
         restore(&firewall, "ip6tables", &rules)?;
         let folder = Folder::new()?;
         let nginx = start_nginx(&server, &folder)?;
-        // The way is known from now on, also to who answers no questions for addresses.
+        // Resolves the addresses now, as the client's own address does not answer such requests.
         for server_at in [SocketAddr::from((SERVER, 80)), (SERVER_6, 80).into()] {
             firewall.enter(|| TcpStream::connect_timeout(&server_at, PATIENCE))?;
         }

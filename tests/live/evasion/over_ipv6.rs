@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways of IPv6 alone: extension headers (RFC 8200, section 4) between the address and the port.
+//! Ways of IPv6 only: extension headers (RFC 8200, section 4) between the address and the port.
 
 use super::client::{Script, Segment};
 use super::hello::Opening;
@@ -15,13 +15,13 @@ fn behind(extensions: &[u8], segment: Segment) -> Segment {
     Segment { outside, ..segment }
 }
 
-/// The halves, both behind the same headers.
+/// Returns the halves, both after the same headers.
 fn halves(opening: &Opening, extensions: &[u8]) -> Option<Script> {
     let halves = cut(&opening.bytes, &[in_name(opening)]);
     steps(halves.into_iter().map(|half| behind(extensions, half)))
 }
 
-/// All of it, in fragments.
+/// Returns the whole in fragments.
 fn fragments(opening: &Opening, of: usize, extensions: &[u8]) -> Option<Script> {
     let whole = behind(extensions, Segment::data(0, &opening.bytes));
     let outside = Outside {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of DNS over TCP that hide a denied question behind an allowed one on the same connection, before a server that
-//! tells what it was asked, and by whom. It must never be asked for the denied name.
+//! DNS clients over TCP that hide a denied query after an allowed one on the same connection. The server reports the
+//! queried names, with the client's port. It must never receive the denied name.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,9 +19,9 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 pub const PORT: u16 = 53;
-/// Bytes of a message's header.
+/// Length of a message's header in bytes.
 const HEADER_BYTES: usize = 12;
-/// Allowed questions that are asked in one segment before the denied one.
+/// Number of allowed queries in one segment before the denied one.
 const MANY: usize = 30;
 
 pub const BLOCK_LIST: &str = r#"
@@ -62,7 +62,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// The labels of a name, without the root's.
+/// Returns the labels of a name, without the root's.
 pub fn labels(host: &str) -> Vec<u8> {
     let labels = host.split('.').flat_map(|label| {
         let length = [label.len() as u8];
@@ -71,14 +71,14 @@ pub fn labels(host: &str) -> Vec<u8> {
     labels.collect()
 }
 
-/// A question for a name, behind its length.
+/// Returns a query for a name, after its length.
 pub fn question(host: &str) -> Vec<u8> {
     let head = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     let message = [&head[..], &labels(host), &[0, 0, 1, 0, 1]].concat();
     [&(message.len() as u16).to_be_bytes()[..], &message].concat()
 }
 
-/// An allowed question, and behind it that for a host.
+/// Returns an allowed query followed by that for a host.
 fn opening(host: &str) -> Opening {
     let first = question(ALLOWED);
     Opening {
@@ -90,15 +90,15 @@ fn opening(host: &str) -> Opening {
     }
 }
 
-/// A way to ask.
+/// Way to send queries.
 struct Way {
     name: String,
-    /// A plain client may do the same, if its network does.
+    /// True if a plain client may do the same, depending on its network.
     honest: bool,
     script: Script,
 }
 
-/// Ways to cut both questions in two.
+/// Returns ways to split both queries in two.
 fn cuts(opening: &Opening) -> Vec<Way> {
     let way = |at: usize, is_reversed: bool| {
         let mut halves = cut(&opening.bytes, &[at]);
@@ -116,7 +116,7 @@ fn cuts(opening: &Opening) -> Vec<Way> {
     both.flatten().collect()
 }
 
-/// Ways in which questions stand in another order, or others beside them.
+/// Returns ways with queries in another order, or with additional ones.
 fn orders(host: &str) -> Vec<Way> {
     let (allowed, asked) = (question(ALLOWED), question(host));
     let bytes = allowed.len();
@@ -172,7 +172,7 @@ fn orders(host: &str) -> Vec<Way> {
     ways.into_iter().filter_map(way).collect()
 }
 
-/// All ways to ask for a host. other: whom decoys ask for.
+/// Returns all ways to query a host. other: host in decoys.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let (asked, decoy) = (opening(host), opening(other));
     let known = STRATEGIES.iter().filter_map(|strategy| {
@@ -185,7 +185,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     known.chain(cuts(&asked)).chain(orders(host)).collect()
 }
 
-/// The name that a message asks for.
+/// Returns the name in a message; None if it can't be read.
 pub fn name_of(message: &[u8]) -> Option<String> {
     let mut left = message.get(HEADER_BYTES..)?;
     let mut labels = Vec::new();
@@ -200,7 +200,7 @@ pub fn name_of(message: &[u8]) -> Option<String> {
     }
 }
 
-/// Reads a client's questions, one after the other, and answers each.
+/// Reads a client's queries, one after another, and answers each.
 fn answer(mut stream: TcpStream, heard: &Heard) -> io::Result<()> {
     let port = stream.peer_addr()?.port();
     loop {
@@ -218,7 +218,7 @@ fn answer(mut stream: TcpStream, heard: &Heard) -> io::Result<()> {
     }
 }
 
-/// The net with the server.
+/// Network with the server.
 struct Scene {
     net: Net,
     heard: Heard,
@@ -234,7 +234,7 @@ impl Scene {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let told = Arc::clone(&told);
-                // That a client ends is no fault.
+                // A client's end is no error.
                 thread::spawn(move || answer(stream, &told));
             }
         });
@@ -242,7 +242,7 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way. answered: the server hears of the host, if not at once, then when another client tries.
+/// Runs every wanted way. answered: the server must receive the host's name, from one of several clients.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -272,7 +272,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -282,10 +282,10 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Another name than those of the first question, so that it is told apart.
+/// Name that differs from those of the first query, so that it can be recognised.
 const OTHER: &str = "xyz.amused.example";
 
-/// A client with allowed names only is let through.
+/// A client with allowed names only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -296,7 +296,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the ways that claim to be honest lead to the server, and so do most of the others.
+/// Without a firewall the ways marked honest reach the server, and so do most of the others.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let tried = try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of HTTP that hide a request to a denied host behind one to an allowed host on the same connection, before a
-//! server that keeps connections open, speaks Multipath TCP and tells whom it was asked for. It must never be asked for the denied host.
+//! HTTP clients that hide a request to a denied host after one to an allowed host on the same connection. The server
+//! keeps connections open, supports Multipath TCP and reports the requested hosts. It must never receive the denied
+//! host.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -20,9 +21,9 @@ use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::Heard;
 
 const PORT: u16 = 8080;
-/// Allowed requests that are made in one segment before the denied one.
+/// Number of allowed requests in one segment before the denied one.
 const MANY: usize = 30;
-/// Bytes between two places where the requests are cut.
+/// Distance in bytes between two tried split points.
 const STEP: usize = 5;
 
 pub const ALLOW_LIST: &str = r#"
@@ -56,12 +57,12 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// A request with a method and more lines in its header, and what stands behind that.
+/// Returns a request with a method and more header lines, followed by a body.
 fn request(method: &str, host: &str, lines: &str, body: &str) -> Vec<u8> {
     format!("{method} / HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n{body}").into_bytes()
 }
 
-/// A request that honest clients make before the one for a host.
+/// Returns a request of an honest client, followed by the one for a host.
 fn opening(host: &str) -> Opening {
     let first = request("GET", ALLOWED, "", "");
     let opening = hello::http(host, "\r\n");
@@ -73,15 +74,15 @@ fn opening(host: &str) -> Opening {
     }
 }
 
-/// A way to ask.
+/// Way to send requests.
 struct Way {
     name: String,
-    /// A plain client may do the same, if its network does.
+    /// True if a plain client may do the same, depending on its network.
     honest: bool,
     script: Script,
 }
 
-/// Ways to cut both requests in two.
+/// Returns ways to split both requests in two.
 fn cuts(opening: &Opening) -> Vec<Way> {
     let way = |at: usize, is_reversed: bool| {
         let mut halves = cut(&opening.bytes, &[at]);
@@ -99,7 +100,7 @@ fn cuts(opening: &Opening) -> Vec<Way> {
     both.flatten().collect()
 }
 
-/// Requests of every kind that stand before the one for a host, in the same segment and in one of their own.
+/// Returns requests of every kind before the one for a host, in the same segment and in a separate one.
 fn behind(host: &str) -> Vec<Way> {
     let asked = request("GET", host, "", "");
     let posted = "body of an allowed request";
@@ -151,7 +152,7 @@ fn behind(host: &str) -> Vec<Way> {
     ways.filter_map(way).collect()
 }
 
-/// All ways to ask for a host. other: whom decoys ask for.
+/// Returns all ways to request a host. other: host in decoys.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let (asked, decoy) = (opening(host), opening(other));
     let known = STRATEGIES.iter().filter_map(|strategy| {
@@ -196,7 +197,7 @@ fn skip_chunks(reader: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// Reads a client's requests, one after the other, and answers each. It changes to no other protocol.
+/// Reads a client's requests, one after another, and answers each. It switches to no other protocol.
 fn answer(stream: &TcpStream, heard: &Heard) -> io::Result<()> {
     let port = stream.peer_addr()?.port();
     let mut reader = BufReader::new(stream);
@@ -227,7 +228,7 @@ fn answer(stream: &TcpStream, heard: &Heard) -> io::Result<()> {
     }
 }
 
-/// The net with the server.
+/// Network with the server.
 struct Scene {
     net: Net,
     heard: Heard,
@@ -244,7 +245,7 @@ impl Scene {
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     let told = Arc::clone(&told);
-                    // That a client ends is no fault.
+                    // A client's end is no error.
                     thread::spawn(move || answer(&stream, &told));
                 }
             });
@@ -253,7 +254,7 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way. answered: the server hears of the host, if not at once, then when another client tries.
+/// Runs every wanted way. answered: the server must receive the host, from one of several clients.
 fn try_all(
     scene: &Scene,
     version: Version,
@@ -280,7 +281,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -290,10 +291,10 @@ pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Another host than that of the first request, so that it is told apart.
+/// Host that differs from the first request's, so that it can be recognised.
 const OTHER: &str = "xyz.amused.example";
 
-/// A client with allowed hosts only is let through.
+/// A client with allowed hosts only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -307,7 +308,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the ways that claim to be honest lead to the server, and so do most of the others.
+/// Without a firewall the ways marked honest reach the server, and so do most of the others.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let hosts = (DENIED, ALLOWED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways in which a name is hidden from who looks on, as tools against censorship do it (Geneva, GoodbyeDPI, zapret,
+//! Ways to hide a name from a firewall on the path, as used by tools against censorship (Geneva, GoodbyeDPI, zapret,
 //! SymTCP, Ptacek and Newsham's paper of 1998).
 
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::hello::{self, name_in_handshake, tls_records, Opening};
 use super::net::HOPS;
 use super::wire::Outside;
 
-/// A way to send what the client says. It gives nothing where it makes no sense for what is said.
+/// Way to send a client's data. `script` returns None if it does not apply to the data.
 pub struct Strategy {
     pub name: &'static str,
-    /// A plain client may do the same, if its network does: an allowed name must come through.
+    /// True if a plain client may do the same, depending on its network: an allowed name must pass.
     pub honest: bool,
     pub script: fn(&Opening, &Opening) -> Option<Script>,
 }
@@ -24,7 +24,7 @@ pub fn steps(segments: impl IntoIterator<Item = Segment>) -> Option<Script> {
     })
 }
 
-/// The bytes cut at places.
+/// Returns bytes split at offsets.
 pub fn cut(bytes: &[u8], places: &[usize]) -> Vec<Segment> {
     let ends = places.iter().copied().chain([bytes.len()]);
     let mut from = 0;
@@ -40,7 +40,7 @@ pub fn in_name(opening: &Opening) -> usize {
     opening.name_at + 4
 }
 
-/// Segments of so many bytes each.
+/// Returns segments of this number of bytes each.
 fn every(bytes: &[u8], of: usize) -> Vec<Segment> {
     let parts = bytes.chunks(of).enumerate();
     parts
@@ -53,14 +53,14 @@ fn reversed(mut segments: Vec<Segment>) -> Vec<Segment> {
     segments
 }
 
-/// Something that the server throws away stands before what it takes.
+/// Returns a decoy that the server discards, before the true data.
 fn decoy_first(opening: &Opening, decoy: &Opening, spoil: fn(&mut Segment)) -> Option<Script> {
     let mut false_one = Segment::data(0, &decoy.bytes);
     spoil(&mut false_one);
     steps([false_one, Segment::data(0, &opening.bytes)])
 }
 
-/// The same where only the second half is said twice, first in false.
+/// Returns the same with a decoy for the second half only.
 fn decoy_within(opening: &Opening, decoy: &Opening, spoil: fn(&mut Segment)) -> Option<Script> {
     let at = in_name(opening);
     let mut false_one = Segment::data(at, decoy.bytes.get(at..)?);
@@ -72,7 +72,7 @@ fn decoy_within(opening: &Opening, decoy: &Opening, spoil: fn(&mut Segment)) -> 
     ])
 }
 
-/// A segment without data that the server throws away stands before.
+/// Returns an empty segment that the server discards, before the data.
 fn signal_first(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Option<Script> {
     let mut signal = Segment {
         flags,
@@ -82,7 +82,7 @@ fn signal_first(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Option
     steps([signal, Segment::data(0, &opening.bytes)])
 }
 
-/// A signal between the halves.
+/// Returns an empty segment with flags between the halves.
 fn signal_within(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Option<Script> {
     let at = in_name(opening);
     let mut signal = Segment {
@@ -105,27 +105,27 @@ fn wrong_checksum(segment: &mut Segment) {
     segment.wrong_checksum = true;
 }
 
-/// A sequence number from before the window.
+/// Sets a sequence number before the window.
 fn old(segment: &mut Segment) {
     segment.offset -= 10_000;
 }
 
-/// One from behind the window.
+/// Sets a sequence number beyond the window.
 fn beyond(segment: &mut Segment) {
     segment.offset += 10_000_000;
 }
 
-/// TCP MD5 (RFC 2385), which the server has no key for.
+/// Adds TCP MD5 (RFC 2385), for which the server has no key.
 fn md5(segment: &mut Segment) {
     segment.options = [&[19, 18][..], &[0x5a; 16], &[1, 1]].concat();
 }
 
-/// It acknowledges what the server has never sent.
+/// Acknowledges data that the server has never sent.
 fn wrong_ack(segment: &mut Segment) {
     segment.ack_off = 0x0100_0000;
 }
 
-/// No acknowledgement at all.
+/// Removes the acknowledgement.
 fn no_ack(segment: &mut Segment) {
     segment.flags = PSH;
 }
@@ -139,12 +139,12 @@ fn with_fin(segment: &mut Segment) {
     segment.outside.ttl = HOPS - 1;
 }
 
-/// Timestamps (RFC 7323), which were not agreed on.
+/// Adds timestamps (RFC 7323), which were not negotiated.
 fn timestamps(segment: &mut Segment) {
     segment.options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
 }
 
-/// Packets that don't reach the server.
+/// Returns a time to live with which packets don't reach the server.
 fn dies_early() -> Outside {
     Outside {
         ttl: HOPS - 1,
@@ -152,7 +152,7 @@ fn dies_early() -> Outside {
     }
 }
 
-/// An acknowledgement of so many bytes in the server's name.
+/// Returns a forged acknowledgement of the server for this number of bytes.
 fn forged_ack(bytes: usize) -> Segment {
     Segment {
         flags: ACK,
@@ -164,7 +164,7 @@ fn forged_ack(bytes: usize) -> Segment {
     }
 }
 
-/// A SYN with a first sequence number of its own, which does not come to the server.
+/// Returns a SYN with another first sequence number, which does not reach the server.
 fn syn(offset: i64) -> Segment {
     Segment {
         flags: SYN,
@@ -174,7 +174,7 @@ fn syn(offset: i64) -> Segment {
     }
 }
 
-/// Splits a hello into records anew: they end at so many bytes of the handshake.
+/// Splits a hello into other records, which end at these offsets of the handshake.
 fn in_records(opening: &Opening, cuts: &[usize]) -> Option<Vec<u8>> {
     let host = host_of(opening)?;
     Some(tls_records(&host, opening.padding, cuts).bytes)
@@ -186,7 +186,7 @@ pub fn host_of(opening: &Opening) -> Option<String> {
     (opening.port == 443).then(|| String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
-/// Bytes with the name in upper case.
+/// Returns the bytes with the name in upper case.
 fn in_upper_case(opening: &Opening) -> Vec<u8> {
     let mut bytes = opening.bytes.clone();
     let name = bytes[opening.name_at..].iter_mut();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways to a server, tried by several clients at once, and what came of each.
+//! Ways to a server, tried by several concurrent clients, with their results.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -13,18 +13,18 @@ use super::client::QUIET;
 use super::net::Net;
 use crate::names::ends::Heard;
 
-/// Clients at once: most of the time they wait.
+/// Number of concurrent clients: they mostly wait.
 const CLIENTS: usize = 8;
-/// Settings of a client whose packets may get lost.
+/// Maximum number of tries of a way, since packets may get lost.
 const TRIES: usize = 5;
-/// For an answer that must come.
+/// Time limit for an expected answer.
 const ANSWERED: Duration = Duration::from_secs(8);
-/// Between two looks at what the server has heard.
+/// Pause between two checks of the names that the server has received.
 const LOOK: Duration = Duration::from_millis(5);
-/// The next client's port: no two of a case share one.
+/// Port of the next client; each client of a case has its own.
 static PORT: AtomicU16 = AtomicU16::new(20_000);
 
-/// How long a client waits for its answer. answered: it must come.
+/// Returns a client's time limit for an answer. answered: an answer is expected.
 pub fn patience(answered: bool) -> Duration {
     if answered {
         ANSWERED
@@ -37,7 +37,7 @@ pub fn patience(answered: bool) -> Duration {
 pub struct Tried {
     pub way: String,
     pub opening: &'static str,
-    /// Numbers of its tries, each of which is a connection.
+    /// Ports of its tries, each of which is a connection.
     pub ports: Vec<u16>,
     pub completed: bool,
 }
@@ -49,10 +49,10 @@ impl Display for Tried {
 }
 
 impl Tried {
-    /// Has one client after the other try, each from a port of its own.
-    /// - answered: the server must answer, if not the first client, then another.
-    /// - run: runs a client; gives whether the server answers, or nothing if packets got lost: that counts for nothing, and
-    ///   another client tries again.
+    /// Runs one client after another, each from its own port.
+    /// - answered: the server must answer one of the clients.
+    /// - run: runs a client; returns true if the server answers, None if packets got lost: then another client tries
+    ///   again.
     pub fn new(
         way: &str,
         opening: &'static str,
@@ -78,7 +78,7 @@ impl Tried {
     }
 }
 
-/// Does all jobs by several clients at once, each with a link of its own.
+/// Runs all jobs by several concurrent clients, each with its own link.
 pub fn try_all<Job: Sync>(
     net: &Net,
     jobs: &[Job],
@@ -103,14 +103,14 @@ pub fn try_all<Job: Sync>(
     })
 }
 
-/// Returns true if a server was asked for a name from a port.
+/// Returns true if a server has received a name from a port.
 fn has_heard(heard: &Heard, port: u16, host: &str) -> bool {
     let heard = heard.lock().expect("no panic");
     let asked = |(from, name): &(u16, String)| *from == port && name.eq_ignore_ascii_case(host);
     heard.iter().any(asked)
 }
 
-/// Returns true if a server is asked for a name from a port in time.
+/// Returns true if a server receives a name from a port in time.
 pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
@@ -124,7 +124,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     }
 }
 
-/// A late arrival at the server counts, too.
+/// Also counts names that the server has received late.
 pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     for one in tried {
         let late = one.ports.iter().any(|port| has_heard(heard, *port, host));
@@ -132,13 +132,13 @@ pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     }
 }
 
-/// Some of them, for a message.
+/// Returns the names of the completed or other tries, for a message.
 fn names(tried: &[Tried], completed: bool) -> Vec<String> {
     let some = tried.iter().filter(|one| one.completed == completed);
     some.map(Tried::to_string).collect()
 }
 
-/// Checks that each way leads to the server.
+/// Checks that each way reaches the server.
 pub fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
     let failed = names(tried, false);
     ensure!(
@@ -150,7 +150,7 @@ pub fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that no way leads to the server.
+/// Checks that no way reaches the server.
 pub fn none_completed(tried: &[Tried]) -> anyhow::Result<()> {
     let passed = names(tried, true);
     ensure!(
@@ -162,7 +162,7 @@ pub fn none_completed(tried: &[Tried]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that more than half of the ways lead to the server, and tells which do not.
+/// Checks that more than half of the ways reach the server, and prints the others.
 pub fn most_completed(tried: &[Tried]) -> anyhow::Result<()> {
     let failed = names(tried, false);
     ensure!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets of the client on their way: IPv4 (RFC 791) and IPv6 (RFC 8200), whole or in fragments.
+//! IP packets of the client: IPv4 (RFC 791) and IPv6 (RFC 8200), whole or in fragments.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use super::net::{CLIENT, CLIENT_6, SERVER, SERVER_6};
 
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
-/// Extension headers of IPv6.
+/// IPv6 extension headers.
 pub const HOP_BY_HOP: u8 = 0;
 pub const FRAGMENT: u8 = 44;
 pub const DESTINATION: u8 = 60;
@@ -15,7 +15,7 @@ pub const DESTINATION: u8 = 60;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 
-/// Of IP.
+/// IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     V4,
@@ -26,13 +26,13 @@ pub enum Version {
 #[derive(Clone, Debug)]
 pub struct Outside {
     pub ttl: u8,
-    /// Extension headers of IPv6 in their order, of 8 bytes each; one of FRAGMENT is of a packet in one piece.
+    /// IPv6 extension headers in order, 8 bytes each; a FRAGMENT header is for an unfragmented packet.
     pub extensions: Vec<u8>,
-    /// Sent as fragments, of so many bytes each (a multiple of 8).
+    /// Bytes of each fragment (a multiple of 8); None: not fragmented.
     pub fragments_of: Option<usize>,
-    /// The last fragment first.
+    /// True if the last fragment is sent first.
     pub fragments_reversed: bool,
-    /// In the server's name, to the client.
+    /// True if it claims to be from the server, and is sent to the client.
     pub is_forged: bool,
 }
 
@@ -56,7 +56,7 @@ fn bytes_of(address: IpAddr) -> Vec<u8> {
 }
 
 impl Version {
-    /// The client's address and the server's, as in a header.
+    /// Returns the addresses of client and server, as in a header.
     fn ends(self) -> (Vec<u8>, Vec<u8>) {
         let (client, server): (IpAddr, IpAddr) = match self {
             Version::V4 => (CLIENT.into(), SERVER.into()),
@@ -66,7 +66,7 @@ impl Version {
     }
 }
 
-/// The Internet checksum of bytes (RFC 1071).
+/// Returns the Internet checksum of bytes (RFC 1071).
 pub fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let bytes = parts.concat();
     let mut sum = 0_u32;
@@ -80,15 +80,15 @@ pub fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// The checksum of a segment or datagram of the client, in which it is 0 (RFC 9293, section 3.1; RFC 768). The sum is that
-/// of IPv6 (RFC 8200, section 8.1), whose words are those of IPv4 with zeros between.
+/// Returns the checksum of the client's segment or datagram, whose checksum field is 0 (RFC 9293, section 3.1; RFC
+/// 768). The sum is that of IPv6 (RFC 8200, section 8.1), whose words are those of IPv4 with zeros between.
 pub fn checksum_of(version: Version, protocol: u8, bytes: &[u8]) -> [u8; 2] {
     let (client, server) = version.ends();
     let length = (bytes.len() as u32).to_be_bytes();
     checksum(&[&client, &server, &length, &[0, 0, 0, protocol], bytes])
 }
 
-/// An IPv4 packet; at: bytes that stand before it, of a fragment.
+/// Returns an IPv4 packet; at: offset of a fragment's bytes.
 fn ipv4(id: u16, at: usize, more: bool, ttl: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let (client, server) = Version::V4.ends();
     let fragment = (at / 8) as u16 | if more { 0x2000 } else { 0 };
@@ -108,7 +108,7 @@ fn ipv4(id: u16, at: usize, more: bool, ttl: u8, protocol: u8, payload: &[u8]) -
     [&header, payload].concat()
 }
 
-/// An IPv6 packet.
+/// Returns an IPv6 packet.
 fn ipv6(ttl: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     let (client, server) = Version::V6.ends();
     let length = (payload.len() as u16).to_be_bytes();
@@ -123,7 +123,7 @@ fn ipv6(ttl: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A fragment header (RFC 8200, section 4.5) and what stands behind it.
+/// Returns a fragment header (RFC 8200, section 4.5) and the part after it.
 fn ipv6_fragment(id: u16, at: usize, more: bool, next: u8, part: &[u8]) -> Vec<u8> {
     let place = (at as u16 | u16::from(more)).to_be_bytes();
     let id = u32::from(id).to_be_bytes();
@@ -138,12 +138,12 @@ fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Ve
         .rev()
         .fold(start, |(next, rest), &kind| match kind {
             FRAGMENT => (kind, ipv6_fragment(id, 0, false, next, &rest)),
-            // One option, which is padding.
+            // One option: padding.
             _ => (kind, [&[next, 0, 1, 4, 0, 0, 0, 0][..], &rest].concat()),
         })
 }
 
-/// The packets that something is sent in. id: of its fragments.
+/// Returns the packets with a payload. id: identification of its fragments.
 pub fn packets(
     version: Version,
     protocol: u8,
@@ -194,7 +194,8 @@ fn packets_of_client(
     packets
 }
 
-/// Payload of a packet from the server to a port of the client, if it is one, without options or extension headers.
+/// Returns the payload of a packet from the server to the client's port, without options or extension headers; None for
+/// others.
 pub fn carried(packet: &[u8], version: Version, protocol: u8, ports: (u16, u16)) -> Option<&[u8]> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let (_, server) = version.ends();

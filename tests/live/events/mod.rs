@@ -10,7 +10,7 @@ mod sinks;
 mod tail;
 mod types;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [types::ROWS, tail::ROWS, sinks::ROWS, rsyslog::ROWS].concat();
     let mut cases = vec![Case::new(

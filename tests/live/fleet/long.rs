@@ -62,10 +62,27 @@ fn etcd_that_stands_still() -> anyhow::Result<()> {
     place.all_have("udp dport 8888")
 }
 
-/// etcd forgets all revisions but the present one, again and again, while hosts watch.
+/// etcd forgets all revisions but the present one, again and again, while hosts have read the pointer and not begun to watch. They would
+/// read it again after this case's end only.
 fn a_compaction() -> anyhow::Result<()> {
-    let place = Place::new(5)?;
+    let hosts = 5;
+    let mut place = Place::with(Plan {
+        look: 3600,
+        ..plan(hosts)
+    })?;
     place.push_well(&policy(7777))?;
+    for number in 0..hosts {
+        place.stop_agent(number);
+    }
+    let options = ["--no-wait", "--waves", "100%", "--observe", "3"];
+    let (code, said) = place.push(
+        &policy(8888),
+        &[&options[..], &["--confirm", "60"]].concat(),
+    )?;
+    ensure!(code == Some(0), "{said}");
+    for number in 0..hosts {
+        place.start_agent(number)?;
+    }
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let compactor = scope.spawn(|| -> anyhow::Result<usize> {
@@ -81,9 +98,8 @@ fn a_compaction() -> anyhow::Result<()> {
             }
             Ok(times)
         });
-        let pushed = place
-            .push_well(&policy(8888))
-            .and_then(|_| place.push_well(&policy(9999)));
+        let confirmed = place.wait_for("confirmed", hosts);
+        let pushed = confirmed.and_then(|()| place.push_well(&policy(9999)));
         ended.store(true, Ordering::Relaxed);
         let times = compactor.join().expect("no panic")?;
         ensure!(times > 3, "{times} compactions");

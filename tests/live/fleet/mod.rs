@@ -7,6 +7,7 @@ use twinwall_tests::fleet::Row;
 mod fault;
 mod hostile;
 mod long;
+mod past;
 mod prometheus;
 mod taken;
 mod transport;
@@ -28,6 +29,7 @@ pub fn cases() -> Vec<Case> {
     let rows = [
         way::ROWS,
         trial::ROWS,
+        past::ROWS,
         taken::ROWS,
         fault::ROWS,
         hostile::ROWS,

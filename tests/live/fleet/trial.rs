@@ -71,15 +71,18 @@ fn a_diff_names_hosts_and_rules() -> anyhow::Result<()> {
     let ((code, said), sent, arrived) =
         beside_traffic(&place.hosts[0], [8888, 7777], || place.fleet(&diff))?;
     ensure!(code == Some(1), "{said}");
-    ensure!(said.contains("2 of 2 hosts tried"), "{said}");
+    ensure!(
+        said.contains("2 of 2 hosts tried the policy: 0 on their last 3 s, 2 on the 3 s"),
+        "{said}"
+    );
     let line = |words: &str| said.lines().find(|line| line.contains(words));
     let packets = |words: &str| -> anyhow::Result<u64> {
         let line = line(words).with_context(|| said.clone())?;
         ensure!(line.starts_with("h1 "), "{line}");
         Ok(line.split_whitespace().nth(1).unwrap_or_default().parse()?)
     };
-    let flips = packets("chain input: udp dport 8888 counter drop")?;
-    let passes = packets("are dropped now and would pass")?;
+    let flips = packets("dropped by chain input: udp dport 8888 counter drop")?;
+    let passes = packets("accepted, now dropped by a rule of the present policy")?;
     ensure!(flips > 20 && flips <= sent, "{flips} of {sent}");
     ensure!(passes > 20 && passes <= sent, "{passes} of {sent}");
     ensure!(!said.contains("h2 "), "{said}");

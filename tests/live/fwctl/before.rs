@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a firewall can't see by itself: packets that the kernel drops before they get an id, and connections that it
-//! doesn't track.
+//! Losses that a firewall can't detect: packets that the kernel drops before they have an id, and connections that it
+//! does not track.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,11 +27,11 @@ pub const ROWS: &[Row] = &[
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const GROUP_PORT: u16 = 5555;
-/// Between two datagrams.
+/// Pause between two datagrams.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A new connection to a group of which this host is a member has two packets that share what the kernel knows of it:
-/// it drops both before they get to a queue (nf_ct_drop_unconfirmed).
+/// Sends a datagram to a group of which this host is a member. As a new connection its two packets share one conntrack
+/// entry, so the kernel drops both before they reach a queue (nf_ct_drop_unconfirmed).
 fn to_the_group(namespace: &Namespace) -> anyhow::Result<()> {
     let socket = namespace.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
     socket.send_to(b"m", (GROUP, GROUP_PORT))?;
@@ -52,7 +52,7 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
         unreachable!("an IPv4 address")
     };
     member.join_multicast_v4(&GROUP, &own)?;
-    // Nothing is lost as long as the rule stands in OUTPUT, where place has put it.
+    // With the rule in OUTPUT, as loaded by Place, no packet is lost.
     let found = with_traffic(&place)?;
     found.cure(
         "ok",
@@ -68,12 +68,12 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
         "that met the queue rules within a second got no id",
     )?;
     check_has(&cure, "queue new connections in OUTPUT or INPUT")?;
-    // The ledger does not have it, and says no more than it has.
+    // The ledger does not count these packets, and claims no more.
     let status = place.fwctl(&["status"])?;
     check_has(status.code(0)?, "reconciled, lost 0 in the queues")
 }
 
-/// Findings of doctor while datagrams are sent to the group.
+/// Returns doctor's findings while datagrams are sent to the group.
 fn with_traffic(place: &Place) -> anyhow::Result<Found> {
     let (done, namespace) = (AtomicBool::new(false), &place.namespace);
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall with a policy and a control socket, and fwctl beside it.
+//! A firewall with a policy and a control socket, and fwctl.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
-/// Packets that the policy accepts, drops, and has no rule for.
+/// Ports that the policy accepts, drops, and has no rule for.
 pub const ACCEPTED: u16 = 9001;
 pub const DROPPED: u16 = 9002;
 pub const OTHER: u16 = 9003;
 
-/// Accepts one port, drops another; by its policy it accepts. Its rules stand on the lines 4 and 5.
+/// Accepts one port, drops another, and accepts by default. Its rules are in lines 4 and 5.
 pub const POLICY: &str = "table inet filter {
 	chain output {
 		type filter hook output priority filter; policy accept;
@@ -30,7 +30,7 @@ pub const POLICY: &str = "table inet filter {
 }
 ";
 
-/// How fwctl ended.
+/// Output and exit code of fwctl.
 pub struct Said {
     pub code: Option<i32>,
     pub stdout: String,
@@ -38,7 +38,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// Checks the exit code; gives stdout.
+    /// Checks the exit code; returns stdout.
     pub fn code(&self, code: i32) -> anyhow::Result<&str> {
         ensure!(
             self.code == Some(code),
@@ -50,12 +50,12 @@ impl Said {
         Ok(&self.stdout)
     }
 
-    /// The only object of stdout.
+    /// Returns the only object of stdout.
     pub fn object(&self) -> anyhow::Result<Value> {
         serde_json::from_str(self.code(0)?).context("stdout is one object")
     }
 
-    /// Checks that one error line was said, with these words in it.
+    /// Checks the exit code, and that stderr is one error line that contains these words.
     pub fn error(&self, code: i32, words: &str) -> anyhow::Result<()> {
         self.code(code)?;
         let one_line = self.stderr.starts_with("error: ") && self.stderr.lines().count() == 1;
@@ -69,12 +69,12 @@ impl Said {
     }
 }
 
-/// Its file.
+/// Returns the path of fwctl.
 pub fn binary() -> PathBuf {
     built("fwctl")
 }
 
-/// fwctl inside a namespace, to be given its command.
+/// Returns fwctl inside a namespace, without its command.
 pub fn command(namespace: &Namespace, socket: &str) -> anyhow::Result<Command> {
     let binary = binary();
     ensure!(
@@ -98,7 +98,7 @@ pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow:
     })
 }
 
-/// A firewall that sees all that leaves a namespace.
+/// Firewall that sees all packets leaving a namespace.
 pub struct Place {
     // Dropped in this order: the firewall before its folder.
     pub firewall: Firewall,
@@ -126,7 +126,7 @@ impl Place {
         Place::under(folder, twin, &[], policy, arguments)
     }
 
-    /// With a /proc that shows processes only.
+    /// Creates a place with a /proc that shows processes only.
     pub fn hidden(twin: Twin, policy: &str, arguments: &[&str]) -> anyhow::Result<Place> {
         let wrapper = [
             "unshare",
@@ -167,27 +167,27 @@ impl Place {
         fwctl(&self.namespace, &self.socket, arguments)
     }
 
-    /// fwctl, to be given its command.
+    /// Returns fwctl without its command.
     pub fn command(&self) -> anyhow::Result<Command> {
         command(&self.namespace, &self.socket)
     }
 
-    /// Waits until so many clients of `tail` have come, and the workers know what they want.
+    /// Waits until this number of clients of `tail` are connected, and the workers produce their events.
     pub fn until_followed(&self, clients: u64) -> anyhow::Result<()> {
         until("fwctl follows", PATIENCE, || {
             let object = self.fwctl(&["status", "--json"])?.object()?;
             Ok(object["counts"]["tail_clients"] == clients)
         })?;
-        // The workers are told right after a client was counted.
+        // The workers are notified right after a client is counted.
         std::thread::sleep(Duration::from_millis(50));
         Ok(())
     }
 
-    /// Sends datagrams to a port, where nobody listens: only the firewall counts them.
+    /// Sends datagrams to a port without a listener: only the firewall counts them.
     pub fn send(&self, port: u16, count: usize) -> anyhow::Result<()> {
         let socket = self.namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
         for _ in 0..count {
-            // The send after a dropped one fails: EPERM.
+            // After a dropped datagram the next send fails with EPERM.
             let _ = socket.send_to(b"x", (LOCALHOST, port));
         }
         Ok(())
@@ -211,7 +211,7 @@ pub fn until_end(mut child: std::process::Child) -> anyhow::Result<Said> {
     })
 }
 
-/// Checks that a text has these words.
+/// Checks that a text contains these words.
 pub fn check_has(text: &str, words: &str) -> anyhow::Result<()> {
     ensure!(text.contains(words), "\"{words}\" is not in: {text}");
     Ok(())

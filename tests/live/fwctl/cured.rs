@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! doctor's cures, each run as it is printed until none is left, and the host probed from outside.
+//! doctor's cures, run as printed until none is left, and the host probed from outside.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,14 +25,14 @@ pub const ROWS: &[Row] = &[
 
 const ALLOWED: &str = "allowed.example";
 const DENIED: &str = "denied.example";
-/// So many connections that some come to either queue.
+/// Number of connections, enough that each queue has some.
 const CONNECTIONS: usize = 12;
-/// After which a request with a denied name is taken for lost: an allowed one takes a hundredth.
+/// Time after which a request with a denied name counts as lost: an allowed one takes a hundredth.
 const LOST: Duration = Duration::from_secs(1);
-/// More than there are cures of one thing after the other.
+/// Limit beyond the number of successive cures.
 const CURES_MAX: usize = 5;
 
-/// Names are read on the way out; all else passes.
+/// Reads names of outgoing packets; accepts all others.
 const POLICY: &str = "table inet t {
 	chain i {
 		type filter hook input priority 0; policy accept;
@@ -46,7 +46,7 @@ const POLICY: &str = "table inet t {
 }
 ";
 
-/// A host with a firewall of two queues, and a server outside.
+/// Host with a firewall of two queues, and a server outside.
 struct Scene {
     _firewall: Firewall,
     host: Namespace,
@@ -83,7 +83,7 @@ impl Scene {
         })
     }
 
-    /// Returns true if a server outside is asked for a name within a time.
+    /// Returns true if a server outside receives a request with a name within a time.
     fn reaches(&self, name: &str, limit: Duration) -> anyhow::Result<bool> {
         let address = VETH_IPV4.1;
         let listener = self
@@ -110,7 +110,7 @@ impl Scene {
         Ok(reached?.into_iter().filter(|is| *is).count())
     }
 
-    /// The cure of the first error or warning.
+    /// Returns the cure of the first error or warning.
     fn first_cure(&self) -> anyhow::Result<Option<String>> {
         let said = fwctl(&self.host, &self.socket, &["doctor", "--json"])?;
         for line in said.stdout.lines() {
@@ -123,7 +123,7 @@ impl Scene {
         Ok(None)
     }
 
-    /// Runs cures until doctor is content; then the host is as it should be.
+    /// Runs cures until doctor has no error or warning; then checks the host.
     fn check_cured(&self) -> anyhow::Result<()> {
         for _ in 0..CURES_MAX {
             let Some(cure) = self.first_cure()? else {
@@ -143,7 +143,7 @@ impl Scene {
     }
 }
 
-/// Both directions are led to one of the two queues: a cure for one of them would part them.
+/// Both directions go to one of the two queues: a cure for one direction would separate them.
 fn one_direction(twin: Twin) -> anyhow::Result<()> {
     let rules = [
         "-A INPUT ! -i lo -j NFQUEUE --queue-num 0",

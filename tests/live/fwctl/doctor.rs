@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! doctor on conditions that are caused here.
+//! doctor under conditions that the cases cause.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -50,13 +50,13 @@ impl Found {
         Found::read(said)
     }
 
-    /// Whatever the exit code.
+    /// Parses findings, whatever the exit code.
     pub fn read(said: &Said) -> anyhow::Result<Found> {
         let lines = said.stdout.lines().map(serde_json::from_str);
         Ok(Found(lines.collect::<Result<_, _>>()?))
     }
 
-    /// The cure of a finding.
+    /// Returns the cure of a finding.
     pub fn cure(&self, severity: &str, words: &str) -> anyhow::Result<String> {
         let mut found = self
             .0
@@ -106,7 +106,7 @@ fn not_served() -> anyhow::Result<()> {
     )?;
     let found = Found::of(&doctor(&namespace, &[])?, 1)?;
     let cure = found.cure("warning", "no process serves queue 7 of")?;
-    // The cure is one: it is run here.
+    // The cure works: it is run here.
     let command = cure.strip_prefix("sudo ").context(cure.clone())?;
     let words: Vec<&str> = command.split_whitespace().collect();
     run(&namespace, words[0], &words[1..])?;
@@ -180,7 +180,7 @@ fn nft_rules() -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// CAP_NET_ADMIN of a user namespace is not enough for any receive buffer.
+/// CAP_NET_ADMIN in a user namespace does not allow receive buffers of any size.
 fn container() -> anyhow::Result<()> {
     let namespace = namespace()?;
     let inside = ["--user", "--map-root-user", "--net", "--"];
@@ -196,7 +196,7 @@ fn container() -> anyhow::Result<()> {
     if said.stdout.is_empty() {
         return Err(skip(said.stderr));
     }
-    // Older kernels show it in the machine's own namespace only.
+    // Older kernels show it only in the initial namespace.
     let limit = "/proc/sys/net/core/rmem_max";
     if namespace
         .command("test")
@@ -212,7 +212,8 @@ fn container() -> anyhow::Result<()> {
 }
 
 fn without_root() -> anyhow::Result<()> {
-    // Where other users may come: the build folder can stand in somebody's home. fwctl looks at the firewalls beside it.
+    // A folder that other users may enter, unlike a build folder in a home directory. fwctl inspects the firewalls
+    // beside it.
     let (folder, fwctl) = (Folder::new()?, binary());
     for program in ["fwctl", "rust-firewall", "c-firewall"] {
         fs::copy(fwctl.with_file_name(program), folder.file(program))
@@ -257,7 +258,7 @@ fn sound(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program's file is replaced under a firewall that runs, as by a package.
+/// The program's file is replaced while the firewall runs, as by a package.
 fn newer_program(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::new()?;
     for program in ["fwctl", "rust-firewall", "c-firewall"] {
@@ -302,7 +303,7 @@ fn bypass(twin: Twin) -> anyhow::Result<()> {
     let cure = found.cure("warning", "--fail crash=closed, but \"iptables: -A OUTPUT")?;
     let expected = "sudo iptables -R OUTPUT 1 -j NFQUEUE --queue-num 0";
     ensure!(cure == expected, "{cure}");
-    // The cure is one.
+    // The cure works.
     cured(&place.namespace, &cure)?;
     Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
     Ok(())
@@ -314,7 +315,7 @@ pub fn cured(namespace: &Namespace, cure: &str) -> anyhow::Result<()> {
     run(namespace, "sh", &["-c", command]).map(drop)
 }
 
-/// A rule for a queue beside that of another would never match.
+/// A rule for a queue after another queue's equal rule would never match.
 fn two_queues() -> anyhow::Result<()> {
     let namespace = namespace()?;
     let queues = ["--queue", "0:1"];
@@ -339,7 +340,8 @@ fn two_queues() -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// Established connections are accepted before a rule by name, and false source addresses come in: the start and doctor warn.
+/// Established connections are accepted before a rule by name, and false source addresses are accepted: the start and
+/// doctor warn.
 fn no_bar(twin: Twin) -> anyhow::Result<()> {
     let (host, outside) = (namespace()?, namespace()?);
     Namespace::veth_pair(&host, &outside)?;
@@ -392,7 +394,7 @@ fn failed_reload(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that is stopped, with a queue of one packet.
+/// Stops a firewall whose queue holds one packet.
 fn lost(twin: Twin) -> anyhow::Result<()> {
     let options = ["--queue-length", "1", "--deadline", "0"];
     let place = Place::with(twin, POLICY, &options)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What fwctl prints when it can't do what it is asked for: one line, with cause and cure.
+//! fwctl's errors: one line, with cause and cure.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ const COMMANDS: [&str; 12] = [
     "drain", "record",
 ];
 
-/// A firewall that was killed leaves its socket.
+/// A killed firewall leaves its socket.
 fn killed(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let Place {
@@ -43,7 +43,7 @@ fn killed(twin: Twin) -> anyhow::Result<()> {
     fwctl(&namespace, &socket, &["status"])?.error(3, "has ended: start one with --control")
 }
 
-/// What a user says who is neither root nor who the firewall is.
+/// Returns exit code and stderr of `status` by a user other than root and the firewall's.
 fn status_of_another(place: &Place) -> anyhow::Result<(Option<i32>, String)> {
     let mut command = place.namespace.command("setpriv");
     command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups"]);
@@ -62,7 +62,7 @@ fn another_user(twin: Twin) -> anyhow::Result<()> {
         stderr.contains("user 12345 may not open it: use sudo"),
         "{stderr}"
     );
-    // Who may open it, but not ask.
+    // The user may connect, but send no request.
     fs::set_permissions(&place.socket, fs::Permissions::from_mode(0o666))?;
     let (code, stderr) = status_of_another(&place)?;
     ensure!(code == Some(4), "{code:?}: {stderr}");

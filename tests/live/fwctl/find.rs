@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which firewall is asked if no socket is named.
+//! Selection of the firewall if no socket is named.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
     ("find-none-that-somebody-else-laid", 60, laid_by_another),
 ];
 
-/// A machine whose /run is a folder of the case's.
+/// A machine whose /run is a folder of the case.
 struct Run {
     namespace: Namespace,
     folder: Folder,
@@ -35,7 +35,7 @@ impl Run {
         Ok(Run { namespace, folder })
     }
 
-    /// Starts a firewall as systemd starts an instance: its socket lies in a folder of its own.
+    /// Starts a firewall like a systemd instance: its socket is in a separate folder.
     fn start(&self, twin: Twin, name: &str, queue: &str) -> anyhow::Result<Firewall> {
         let folder = self.folder.file(&format!("twinwall/{name}"));
         fs::create_dir_all(&folder)?;
@@ -47,7 +47,7 @@ impl Run {
         )
     }
 
-    /// Runs fwctl where that folder is /run.
+    /// Runs fwctl with that folder as /run.
     fn fwctl(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         let mount = "mount --bind \"$0\" /run && exec \"$@\"";
         let mut command = self.namespace.command("unshare");
@@ -61,7 +61,7 @@ impl Run {
         })
     }
 
-    /// Checks whom a question reaches.
+    /// Checks which firewall a request reaches.
     fn check_reaches(&self, arguments: &[&str], firewall: &Firewall) -> anyhow::Result<()> {
         let object = self
             .fwctl(&[arguments, &["status", "--json"]].concat())?
@@ -123,7 +123,7 @@ fn beside_a_killed_one(twin: Twin) -> anyhow::Result<()> {
         .error(3, "has ended: start one")
 }
 
-/// Only root lays folders into a folder of root's; and what a link leads to is nobody's instance.
+/// Only root can create folders in a root-owned folder; the target of a link is not an instance.
 fn laid_by_another(twin: Twin) -> anyhow::Result<()> {
     let run = Run::new()?;
     let firewall = run.start(twin, "rust-web", "0")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that somebody has taken over: what it says changes nothing on root's terminal, and the policy that it names is
-//! read with its rights.
+//! A compromised firewall: its answers can't change root's terminal, and the policy that it names is read with its
+//! rights.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, PermissionsExt};
@@ -22,7 +22,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("hostile-policy-is-read-as-the-firewall", 60, policy),
 ];
 
-/// A title for the terminal, a colour, the same by a C1 character, another direction, a second line.
+/// A terminal title, a colour, the same by a C1 character, another text direction, a second line.
 const ESCAPES: &str =
     "\u{1b}]0;title\u{7}\u{1b}[31m\u{9b}31m\u{202e}\u{200b}\u{8}\u{7f}\r\nERROR forged";
 
@@ -41,7 +41,7 @@ fn spoil(value: &Value) -> Value {
     }
 }
 
-/// Answer to every command, and an event as well.
+/// Returns an answer to every command, which is also an event.
 fn everything() -> Value {
     let mut all = standin::status("/usr/sbin/c-firewall", &["--queue", "0"]);
     let more = json!({
@@ -63,14 +63,14 @@ fn everything() -> Value {
         all[key] = value.clone();
     }
     let mut all = spoil(&all);
-    // These are no texts to fwctl.
+    // fwctl does not print these as text.
     all["arguments"] = json!(["--queue", "0"]);
     all["connections"][0]["client"] = json!("192.0.2.1");
     all["connections"][0]["server"] = json!("192.0.2.2");
     all
 }
 
-/// A stand-in in a folder of its own.
+/// Stand-in in a separate folder.
 struct Scene {
     // Dropped in this order.
     _stand_in: StandIn,
@@ -101,7 +101,7 @@ impl Scene {
     }
 }
 
-/// Checks that a text has been there, and none of its escapes.
+/// Checks that a text was printed, without its escapes.
 fn check_plain(words: &[&str], said: &Said, has: &str) -> anyhow::Result<()> {
     let text = format!("{}{}", said.stdout, said.stderr);
     ensure!(text.contains(has), "{words:?} does not say {has}: {text:?}");
@@ -144,17 +144,17 @@ fn text() -> anyhow::Result<()> {
 }
 
 const SECRET: &str = "root:secret\n";
-/// The head of a pcap file of packets, without any (pcap-savefile(5)).
+/// Header of a pcap file without packets (pcap-savefile(5)).
 const NO_PACKETS: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x65\0\0\0";
 
-/// Status of a firewall with a policy in the folder.
+/// Returns the status of a firewall with a policy in the folder.
 fn with_policy(folder: &Folder, name: &str) -> Value {
     let mut status = everything();
     status["policy"]["file"] = json!(folder.file(name));
     status
 }
 
-/// Root's own file is not read, a pipe is not waited for, and what everybody may read is.
+/// fwctl does not read a root-only file, does not wait for a pipe, and reads a file that everyone may read.
 fn policy() -> anyhow::Result<()> {
     for (name, code, words) in [
         ("secret", 2, "Permission denied"),
@@ -170,7 +170,7 @@ fn policy() -> anyhow::Result<()> {
             Mode::from_bits_truncate(0o644),
         )?;
         folder.write("open", "table inet t {\n}\n")?;
-        // Root's as well: captures are opened with his own rights.
+        // This file is root-only, too: captures are opened with root's rights.
         let capture = folder.file("capture");
         fs::write(&capture, NO_PACKETS)?;
         fs::set_permissions(&capture, Permissions::from_mode(0o600))?;

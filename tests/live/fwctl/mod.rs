@@ -20,7 +20,7 @@ mod upgrade;
 /// A case without a twin.
 pub type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         show::ROWS,

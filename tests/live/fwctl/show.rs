@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What fwctl shows of a firewall, and small commands.
+//! fwctl's reports on a firewall, and small commands.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
@@ -17,7 +17,7 @@ use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, fwctl, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
 
-/// Its name, as ps tells it.
+/// Process name of the guard, as shown by ps.
 const GUARD: &str = "firewall-guard";
 
 pub const ROWS: &[Row] = &[
@@ -125,7 +125,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     broken_expectation(&place)
 }
 
-/// A policy that breaks an expectation is not asked for, one that holds is.
+/// fwctl does not request a policy that breaks an expectation, and requests one that meets it.
 fn broken_expectation(place: &Place) -> anyhow::Result<()> {
     let held = format!("{POLICY}# expect: udp -> :1 accept\n");
     place
@@ -155,7 +155,7 @@ fn log(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts `tail`, sends packets when it listens, and gives what it printed.
+/// Starts `tail`, sends packets when it follows, and returns its output.
 fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
     let child = place
         .command()?
@@ -173,7 +173,7 @@ fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
 
 fn tail(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
-    // The three, and among them or behind them an ICMP error that answers what was accepted.
+    // The three packets, and an ICMP error that answers the accepted one, in any order.
     let text = tailed(&place, &["--count", "4"])?;
     ensure!(text.lines().count() == 4, "{text}");
     for (verdict, line) in [("accept", 4), ("drop  ", 5)] {
@@ -189,7 +189,7 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     )
 }
 
-/// Both ends are behind the firewall, so each packet of the handshake is seen once, as it leaves.
+/// Both ends are on this host, so each packet of the handshake is seen once, as it leaves.
 fn handshake(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let listener = place
@@ -218,7 +218,7 @@ fn handshake(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The contract's row about a crash, as status tells it.
+/// Returns the contract's row about a crash in `status`.
 fn crash_row(place: &Place) -> anyhow::Result<String> {
     let said = place.fwctl(&["status"])?;
     let mut lines = said.code(0)?.lines();
@@ -274,7 +274,7 @@ fn without_guard(twin: Twin) -> anyhow::Result<()> {
     )
 }
 
-/// A field of each packet of a file, as tshark reads it.
+/// Returns a field of each packet of a file, as printed by tshark.
 fn field_of(file: &str, field: &str) -> anyhow::Result<Vec<String>> {
     let output = std::process::Command::new("tshark")
         .args(["-T", "fields", "-e", field, "-r", file])
@@ -318,10 +318,10 @@ fn record(twin: Twin) -> anyhow::Result<()> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let age = now.as_secs_f64() - year.parse::<f64>()?;
     ensure!((-1.0..3600.0).contains(&age), "{age} s ago");
-    // The same policy gives the recorded verdicts.
+    // The same policy has the recorded verdicts.
     let explained = place.fwctl(&["explain", &file])?;
     check_has(explained.code(0)?, "2 dropped")?;
-    // It replaces no file.
+    // record replaces no existing file.
     place
         .fwctl(&["record", "-w", &file])?
         .error(4, "choose another name")
@@ -335,7 +335,7 @@ fn tail_until_the_end(twin: Twin) -> anyhow::Result<()> {
         event["event_type"] == "drop" && event["dest_port"] == DROPPED,
         "{event}"
     );
-    // It ends with the firewall, and says so.
+    // It ends with the firewall, and reports it.
     let child = place
         .command()?
         .arg("tail")

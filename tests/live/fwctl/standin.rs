@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A process that plays a firewall which somebody has taken over, and a program that tells how it was started. Both are
-//! this program, run again.
+//! A stand-in for a compromised firewall, and a program that reports how it was started. Both are this program, run
+//! again.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,22 +12,22 @@ use serde_json::{json, Value};
 use testbed::netns::Namespace;
 use testbed::wait::{until, PATIENCE};
 
-/// The user who plays.
+/// User and group id of the stand-in.
 pub const NOBODY: u32 = 65534;
-/// The name of a copy of this program that tells.
+/// Name of the reporting copy of this program.
 pub const TELLING: &str = "telling";
 
-/// Socket of the player, and its answer.
+/// Variables with the stand-in's socket and its answer.
 const SOCKET: &str = "TWINWALL_STAND_IN";
 const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 
-/// A player, which ends with the value.
+/// Stand-in, killed on drop.
 pub struct StandIn(Child);
 
 impl StandIn {
-    /// Starts a copy of this program that plays, in a folder of the player's, with capabilities as setpriv takes them. Its
-    /// environment has the dynamic linker of whatever is run with it write files there.
-    /// - answer: to every request.
+    /// Starts a copy of this program as stand-in, in a folder of its user, with capabilities in setpriv's syntax. Its
+    /// environment would make the dynamic linker of a program that inherits it write files there.
+    /// - answer: its answer to every request.
     pub fn start(
         namespace: &Namespace,
         player: &str,
@@ -62,7 +62,7 @@ impl Drop for StandIn {
     }
 }
 
-/// The status of a firewall without a policy that says that this is its program and these are its arguments.
+/// Returns the status of a firewall without a policy, with this program and these arguments.
 pub fn status(program: &str, arguments: &[&str]) -> Value {
     json!({
         "ok": true, "program": "c-firewall", "version": "0.1.0", "uid": NOBODY, "executable": program,
@@ -72,7 +72,7 @@ pub fn status(program: &str, arguments: &[&str]) -> Value {
     })
 }
 
-/// Answers every request with the same line, to which an event is one, too.
+/// Answers every request with the same line, which is also an event.
 fn play(socket: &str) -> anyhow::Result<()> {
     let mut answer: Value = serde_json::from_str(&std::env::var(ANSWER)?)?;
     answer["pid"] = std::process::id().into();
@@ -87,7 +87,7 @@ fn play(socket: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says who it is, what it may, and the names of its variables.
+/// Prints its user, its capabilities, and the names of its environment variables.
 fn tell() -> anyhow::Result<()> {
     let status = fs::read_to_string("/proc/self/status")?;
     let of = |key: &str| {
@@ -112,7 +112,7 @@ fn tell() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Role of this program in place of the tests, if any.
+/// Runs this program's role other than the tests, if it has one.
 pub fn run() -> Option<ExitCode> {
     let name = std::env::args().next().unwrap_or_default();
     let played = match std::env::var(SOCKET) {

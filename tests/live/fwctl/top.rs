@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
 const ROWS_OF_IT: u16 = 24;
 const COLUMNS: u16 = 80;
 
-/// A program on a terminal of its own, whose screen is known.
+/// Program on a separate terminal, with the contents of its screen.
 struct Terminal {
     child: Child,
     keys: File,
@@ -88,13 +88,13 @@ impl Terminal {
             .contents()
     }
 
-    /// Waits until the screen has these words.
+    /// Waits until the screen contains these words.
     fn shows(&self, words: &str) -> anyhow::Result<()> {
         until(words, PATIENCE, || Ok(self.text().contains(words)))
             .with_context(|| format!("on the screen is\n{}", self.text()))
     }
 
-    /// Waits for its end: the terminal must be as it was.
+    /// Waits for its end; fails unless the terminal is restored.
     fn ends(mut self, code: i32) -> anyhow::Result<()> {
         let status = wait_within(&mut self.child, PATIENCE).context("it does not end")?;
         ensure!(status.code() == Some(code), "{status}");
@@ -125,7 +125,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("stdout is piped")?).lines();
-    // Packets during its first sample may be in half of it: the first line ends that.
+    // Packets during its first sample may be in half of it; the first line ends that sample.
     lines.next().context("no first line")??;
     place.until_followed(1)?;
     place.send(ACCEPTED, 40)?;
@@ -139,7 +139,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         .collect();
     let lines = lines?;
     ensure!(lines.len() == 4, "{lines:?}");
-    // Over all lines the rates are what was sent.
+    // The rates of all lines add up to the number of sent packets.
     let sum = |value: fn(&Value) -> Option<f64>| -> anyhow::Result<f64> {
         let mut sum = 0.0;
         for line in &lines {
@@ -180,7 +180,7 @@ fn no_terminal(twin: Twin) -> anyhow::Result<()> {
         .error(2, "top draws on a terminal, and there is none: use --json")
 }
 
-/// top on a terminal; it shows something.
+/// Starts top on a terminal, and waits for its screen.
 fn start(place: &Place) -> anyhow::Result<Terminal> {
     let mut command = place.command()?;
     command.args(["top", "--interval", "0.2"]);
@@ -202,7 +202,7 @@ fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     terminal.shows("by packets")?;
     terminal.press("p")?;
     terminal.shows("PAUSED")?;
-    // A smaller terminal is drawn on as one, and scrolls.
+    // On a smaller terminal the screen is smaller, and scrolls.
     let size = Winsize {
         ws_row: 12,
         ws_col: 60,
@@ -225,7 +225,7 @@ fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// Sets a new size for the terminal, the program on it and our screen.
+/// Sets the size of the terminal, of the program on it and of the parsed screen.
 fn set_size(terminal: &Terminal, size: &Winsize) -> anyhow::Result<()> {
     use std::os::fd::AsRawFd;
     let mut parser = terminal.screen.lock().expect("no reader panics");
@@ -234,7 +234,7 @@ fn set_size(terminal: &Terminal, size: &Winsize) -> anyhow::Result<()> {
     // SAFETY: the kernel reads one winsize, which `size` is.
     let set = unsafe { libc::ioctl(terminal.keys.as_raw_fd(), libc::TIOCSWINSZ, size) };
     ensure!(set == 0, "{}", std::io::Error::last_os_error());
-    // It is no controlling terminal, so the signal is ours to send.
+    // It is not the controlling terminal, so the case sends the signal.
     proc::signal(terminal.child.id(), libc::SIGWINCH);
     Ok(())
 }
@@ -246,7 +246,7 @@ fn ended_by_a_signal(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// No signal tells it: the terminal is none that controls it.
+/// No signal reports the hangup, since it is not the controlling terminal.
 fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let size = Winsize {
@@ -256,7 +256,7 @@ fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None)?;
-    // Otherwise top would hold the other end itself. A clone is closed in the started program.
+    // Otherwise top would inherit the other end. A clone is closed in the started program.
     let mut other_end = File::from(pty.master.try_clone()?);
     drop(pty.master);
     let end = || anyhow::Ok(Stdio::from(pty.slave.try_clone()?));
@@ -277,7 +277,7 @@ fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that has gone is told, and the keys still work.
+/// top reports that the firewall is gone, and keys still work.
 fn outlives(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let mut terminal = start(&place)?;
@@ -292,7 +292,7 @@ fn outlives(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// Names stand beside who asked for them, as far as the screen is wide; without any there is no column.
+/// Names are shown beside the clients, up to the screen's width; without names there is no column.
 fn names(twin: Twin) -> anyhow::Result<()> {
     const POLICY: &str =
         "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\
@@ -320,7 +320,7 @@ fn names(twin: Twin) -> anyhow::Result<()> {
     let request = format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
     client.write_all(request.as_bytes())?;
     server.read_exact(&mut vec![0; request.len()])?;
-    // Names are forgotten after some seconds without a packet.
+    // top removes a name after some seconds without a packet.
     let has = |terminal: &Terminal, name: &str| {
         let text = terminal.text();
         text.contains("refused/s name") && text.contains(&format!(" {name}"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! fwctl upgrade: from each twin to the other and back, and binaries that can't.
+//! fwctl upgrade: from each twin to the other and back, and binaries that can't take over.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
@@ -30,7 +30,7 @@ pub const ROWS: &[Row] = &[
     ("upgrade-believes-no-stand-in", 120, stand_in),
 ];
 
-/// The process that fwctl has started, which is no child of ours: it is killed with the value.
+/// Process that fwctl has started, not a child of this process; killed on drop.
 struct Stray(u32);
 
 impl Drop for Stray {
@@ -46,7 +46,7 @@ fn other(twin: Twin) -> Twin {
     }
 }
 
-/// Program that an upgrade has started.
+/// Returns the process that an upgrade has started.
 fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     let object = said.object()?;
     let pid = object["is"]["pid"].as_u64().context("a pid")?;
@@ -55,7 +55,7 @@ fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     Ok(stray)
 }
 
-/// A copy of a twin that only root can change, wherever the build lies.
+/// Returns a copy of a twin that only root can change, wherever the build folder is.
 fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
     let path = folder.file(twin.program());
     if !Path::new(&path).exists() {
@@ -70,7 +70,7 @@ fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<Stray> {
     brought(&place.fwctl(&["upgrade", &binary, "--json"])?, twin)
 }
 
-/// Whom a process runs as, and what it may.
+/// Returns the user, groups and capabilities of a process.
 fn rights(pid: u32) -> anyhow::Result<Vec<String>> {
     let keys = [
         "Uid",
@@ -109,7 +109,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
     );
     let has = rights(first.0)?;
     ensure!(has == had, "it was {had:?}, and is {has:?}");
-    // Its output goes where the old one's went.
+    // Its output has the old firewall's destination.
     until("its start line comes", PATIENCE, || {
         let line = place.firewall.line()?;
         Ok(line.contains("\"event\":\"start\"") && line.contains(other(twin).program()))
@@ -129,7 +129,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
         let counted = |rule: usize| rules["rules"][rule]["counters"][0]["packets"].as_u64();
         Ok(counted(1) == Some(5) && counted(0) == Some(1))
     })?;
-    // It sees the kernel's figures, which only root may open, as the first did.
+    // It sees the kernel's figures, which only root may open, like the first one.
     let status = place.fwctl(&["status", "--json"])?.object()?;
     let stall = status["contract"][1]["really"]
         .as_str()
@@ -140,11 +140,11 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A control group of a case, which goes away with the value.
+/// Control group of a case, removed on drop.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Nothing where there are none, or where they are not ours to make.
+    /// Returns None without control groups, or without the right to create one.
     fn new() -> Option<Cgroup> {
         let root = Path::new("/sys/fs/cgroup");
         let hierarchies = [root.to_owned(), root.join("pids")];
@@ -164,14 +164,14 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Its last process may not be gone yet.
+        // Its last process may still exist.
         let gone = || Ok(fs::remove_dir(&self.0).is_ok());
         let _ = until("the control group is empty", PATIENCE, gone);
     }
 }
 
-/// The old firewall has a control group, an environment, limits, a mount namespace of its own; fwctl has others. Of the
-/// old one's the new one has those that the kernel tells, and of the environment nothing.
+/// The old firewall has its own control group, environment, limits and mount namespace; fwctl has others. The new one
+/// has those of the old one that the kernel reports, and nothing of its environment.
 fn same_place(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
@@ -198,7 +198,7 @@ fn same_place(twin: Twin) -> anyhow::Result<()> {
     ensure!(had[..2] == ["0077", "200"], "{had:?}");
     let net = fs::read_link(format!("/proc/{}/ns/net", old.pid))?;
 
-    // From another network namespace it is refused, with the cure.
+    // From another network namespace the upgrade is refused, with the cure.
     let binary = installed(&folder, other(twin))?;
     let refused = fwctl(&Namespace::host(), &socket, &["upgrade", &binary])?;
     refused.error(4, "is in another network namespace")?;
@@ -247,10 +247,10 @@ fn same_place(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Umask, oom_score_adj, nice, and the limits as /proc has them.
+/// Returns umask, oom_score_adj, nice, and the limits in /proc's format.
 fn surroundings(pid: u32) -> anyhow::Result<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Behind the name in brackets: state is the third field, nice the 19th (proc_pid_stat(5)).
+    // After the name in brackets: state is the third field, nice the 19th (proc_pid_stat(5)).
     let behind = stat.rsplit_once(')').context("a name in brackets")?.1;
     let nice = behind.split_whitespace().nth(16).context("nice")?;
     let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj"))?;
@@ -261,7 +261,7 @@ fn surroundings(pid: u32) -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-/// Without a binary: the file that runs. If another was put into its place, it is to be named.
+/// Without a binary, the running file is used. If it was replaced, the operator must name one.
 fn same_file(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let file = place.folder.file("firewall");
@@ -288,7 +288,7 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     fs::set_permissions(&script, Permissions::from_mode(0o755))?;
     upgrade(&script)?.error(4, "is it a firewall for this machine?")?;
 
-    // The new one's message about the policy is passed on.
+    // fwctl prints the new firewall's message about the policy.
     let binary = installed(&place.folder, twin)?;
     fs::write(&place.policy, "nonsense")?;
     upgrade(&binary)?.error(4, &format!("stays: {}:1:1: ", place.policy))?;
@@ -332,12 +332,12 @@ fn others_program(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The operator's arguments, in place of the old ones: of a policy that only root may read.
+/// The operator's arguments replace the old ones: for a policy that only root may read.
 fn given_arguments(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, POLICY, &["--user", "daemon"])?;
     let binary = installed(&place.folder, other(twin))?;
     fs::set_permissions(&place.policy, Permissions::from_mode(0o600))?;
-    // The old one's own are run as its user, who may not read it; the error says who can't read what.
+    // The old arguments are tried as the firewall's user, who may not read it; the error names the file.
     place
         .fwctl(&["upgrade", &binary])?
         .error(4, "Permission denied")?;
@@ -363,8 +363,8 @@ fn given_arguments(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A stand-in for a firewall, run by somebody else, without and with the firewall's capability. Whatever it says, nothing
-/// of it is run, and what is run has no more rights than the stand-in.
+/// A stand-in for a firewall, run by another user, without and with the firewall's capability. fwctl runs no program
+/// that it names, and started programs have no more rights than the stand-in.
 fn stand_in(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     let home = folder.file("home");
@@ -398,7 +398,7 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
     upgrade(&[&binary])?.error(4, "but is none: it has no CAP_NET_ADMIN")?;
     upgrade(&[])?.code(4)?;
     drop(without);
-    // With the rights of a firewall, and all that it could want to be started with.
+    // With a firewall's capability, and every argument that an attacker could want.
     for (arguments, words) in [
         (&["--sandbox", "off"][..], "says that it has no sandbox"),
         (&["--take-over", "/x"], "says that it takes over"),
@@ -423,7 +423,8 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
 /// File that only root may read.
 const SECRET: &str = "root's own words\n";
 
-/// Searches for files that the dynamic linker would write as root by the stand-in's environment, and for what its program leaves.
+/// Checks that the dynamic linker has written no file as root through the stand-in's environment, and that its program
+/// was not run.
 fn check_home(home: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir(home)?.flatten() {
         let (name, owner) = (entry.file_name(), entry.metadata()?.uid());

@@ -61,7 +61,7 @@ const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
     ("flaws/message_death_untold.ko", "--fuzz message 3 100"),
 ];
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("flaws-are-known", 10, flaws_are_known),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The exporter of running firewalls: the text is the same of both, a real Prometheus reads it, no client delays a packet or
-//! outlives its time, and the dashboard requests nothing else. What concerns HTTP alone is tested with one twin.
+//! outlives its time, and the dashboard requests nothing else. Cases of HTTP alone run with one twin.
 
 use twinwall_tests::case::{for_each_twin, Case};
 
@@ -14,7 +14,7 @@ mod text;
 /// A case of HTTP alone.
 type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let lone = [
         &[

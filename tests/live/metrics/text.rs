@@ -150,7 +150,7 @@ fn ipv6() -> anyhow::Result<()> {
     served.firewall.stop().map(drop)
 }
 
-/// Runs an exporter that can't start. Returns its exit code and what it says.
+/// Runs an exporter that can't start. Returns its exit code and its error.
 fn fail(place: &Place, listen: &str) -> anyhow::Result<(Option<i32>, String)> {
     let control = place.path("control");
     let output = place
@@ -198,7 +198,7 @@ fn refused() -> anyhow::Result<()> {
     served.firewall.stop().map(drop)
 }
 
-/// Without a firewall clients are told so, and served when there is one again.
+/// Without a firewall clients receive an error, and are served when one runs again.
 fn gone() -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = place.start(Twin::Rust, &[])?;

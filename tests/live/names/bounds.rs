@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What deciding by names costs at most: clients that begin without end, clients that are slow, and connections over several queues.
+//! Maximum cost of decisions by name: unfinished connections, slow clients, and connections over several queues.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -26,24 +26,24 @@ pub const ROWS: &[Row] = &[
     ("several-queues", 120, several_queues),
 ];
 
-/// Packets of a flood, each of a connection of its own: six times as many as a firewall follows by default.
+/// Packets of a flood, each of a separate connection: six times as many as a firewall follows by default.
 const PACKETS: u32 = 400_000;
-/// So many are sent before it is waited until all have verdicts: the flood is of connections, not of packets that wait.
+/// Number of packets sent before waiting until all have verdicts: the case floods connections, not the queue.
 const BURST: u32 = 20_000;
-/// Growth of a process for other reasons.
+/// Allowed growth of a process for other reasons, in MiB.
 const GROWTH_MIB: f64 = 4.0;
-/// Nobody is there.
+/// Address without a host.
 const NOBODY: [u8; 4] = [203, 0, 113, 1];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// SYN without options, with and without the first half of a hello after it; their checksum is set for each.
+/// SYN without options, sent with and without the first half of a hello; the checksum is set for each packet.
 const SYN: [u8; 20] = [
     0, 0, 1, 187, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xfa, 0xf0, 0, 0, 0, 0,
 ];
-/// The begin of a record with a ClientHello of 512 bytes, of which the rest never comes.
+/// Start of a record with a ClientHello of 512 bytes, whose rest never arrives.
 const HALF: [u8; 11] = [0x16, 3, 1, 2, 4, 1, 0, 2, 0, 3, 3];
 
-/// Sums up 16-bit words, as checksums do.
+/// Returns the sum of 16-bit words, for a checksum.
 fn sum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks(2);
     let words = words.map(|word| u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
@@ -55,8 +55,8 @@ fn folded(sum: u32) -> [u8; 2] {
     (!((once & 0xffff) + (once >> 16)) as u16).to_be_bytes()
 }
 
-/// A packet to nobody from a client that no other packet of the flood is from.
-/// - checksum_at: in what it carries, whose first two bytes are the client's port.
+/// Returns a packet to NOBODY from a client without other packets in the flood.
+/// - checksum_at: offset in `carried`, whose first two bytes are the client's port.
 fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<u8> {
     let [_, high, low, last] = number.to_be_bytes();
     let source = [10, 66, high, low];
@@ -76,8 +76,8 @@ fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<
     [header, carried].concat()
 }
 
-/// Packets of a flood: SYNs, two thirds of them with the first bytes of a hello, and Initials with half a hello. The bytes of half of
-/// the flood fill the memory for them.
+/// Sends packets of a flood: SYNs, two thirds of them with the first bytes of a hello, and Initials with half a hello.
+/// The bytes of half of the flood fill the memory for undecided bytes.
 fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> anyhow::Result<()> {
     let half = [&SYN[..], &HALF].concat();
     for number in numbers {
@@ -91,7 +91,7 @@ fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> a
     Ok(())
 }
 
-/// Clients that begin without end: memory has a bound, connections that are known go on, and every packet is accounted for.
+/// Unfinished connections: memory is limited, known connections continue, and every packet is accounted for.
 fn flood(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let behind = "*mangle\n-A POSTROUTING -d 203.0.113.0/24 -j DROP\nCOMMIT\n";
@@ -129,7 +129,7 @@ fn flood(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends a request in two halves; gives whether it is answered.
+/// Sends a request in two halves; returns true if it is answered.
 fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", ALLOWED[0]);
     let (first, second) = request.split_at(request.len() / 2);
@@ -154,7 +154,7 @@ fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
     }
 }
 
-/// A client has --hello-timeout to show its name: what comes later belongs to no connection.
+/// A client has --hello-timeout to show its name: later data belongs to no connection.
 fn slow(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
@@ -173,11 +173,11 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Clients of so many addresses, of which the kernel makes the number of the queue.
+/// Number of client addresses, whose hash selects the queue.
 const ADDRESSES: u8 = 48;
 
-/// Both directions of a connection come to one queue, else the server's answers would not confirm what its clients begin, and
-/// nobody would get through.
+/// Both directions of a connection use one queue; otherwise the server's answers would not confirm the clients' first
+/// packets, and no client would get an answer.
 fn several_queues(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let rules = "-F FORWARD\n-A FORWARD -j NFQUEUE --queue-balance 0:3";

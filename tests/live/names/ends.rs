@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ends of TLS and QUIC that are not OpenSSL's: rustls and quinn, as clients and as servers.
+//! TLS and QUIC ends other than OpenSSL's: rustls and quinn, as clients and as servers.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,34 +23,34 @@ use crate::evasion::net::Net;
 /// Ports of quinn (UDP) and rustls (TCP).
 pub const QUIC_PORT: u16 = 443;
 pub const TLS_PORT: u16 = 8443;
-/// Application protocol of the servers.
+/// Application protocol of the servers (ALPN).
 pub const SPOKEN: &str = "spoken";
 
-/// Options of a short or long hello.
+/// Length of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
-    /// It has a share of a post-quantum key beside the other one, as browsers send it: two packets.
+    /// With a post-quantum key share and another one, like browsers: two packets.
     PostQuantum,
-    /// The same with a key of another scheme: nine packets.
+    /// With a key share of another scheme: nine packets.
     Longest,
 }
 
 pub const HELLOS: [Hello; 3] = [Hello::Plain, Hello::PostQuantum, Hello::Longest];
 
-/// A group as a client shows it to a server that knows X25519 only: in both its shares.
+/// Hybrid group, as shown to a server that supports X25519 only: this key is in both shares.
 #[derive(Debug)]
 struct Hybrid {
     group: NamedGroup,
     share_bytes: usize,
 }
 
-/// Its share is a key of ML-KEM-768 and one of X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
+/// Shares of ML-KEM-768 and X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
 const POST_QUANTUM: Hybrid = Hybrid {
     group: NamedGroup::X25519MLKEM768,
     share_bytes: 1184 + 32,
 };
-/// One of FrodoKEM-640 and one of X25519, as Open Quantum Safe numbers it.
+/// Shares of FrodoKEM-640 and X25519, with Open Quantum Safe's number.
 const LONGEST: Hybrid = Hybrid {
     group: NamedGroup::Unknown(0x2f80),
     share_bytes: 9616 + 32,
@@ -101,7 +101,7 @@ impl ActiveKeyExchange for Shares {
     }
 }
 
-/// A certificate for some names, with its key.
+/// Certificate for some names, with its key.
 pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
@@ -126,7 +126,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// A client that trusts it. more: a protocol that it offers first.
+    /// Returns the configuration of a client that trusts it. more: a protocol that it offers first.
     pub fn client(&self, hello: Hello, more: Option<&str>) -> anyhow::Result<ClientConfig> {
         let mut provider: CryptoProvider = default_provider();
         match hello {
@@ -150,7 +150,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Serves TLS by rustls as long as the case runs.
+/// Serves TLS by rustls until the end of the case.
 pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
     let config = Arc::new(identity.server()?);
     let listener = net
@@ -165,7 +165,7 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names that a server was asked for, each with the port of its client: from the moment on when a hello is whole.
+/// Names that clients requested from a server, each with the client's port, recorded once a hello is complete.
 pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
 
 /// Accepts a QUIC client and sends as many bytes as it requests.
@@ -186,8 +186,8 @@ async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     Some(())
 }
 
-/// Serves QUIC by quinn as long as the case runs.
-/// - retry: each client must first show that it is where it says (RFC 9000, section 8.1.2).
+/// Serves QUIC by quinn until the end of the case.
+/// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
 pub fn serve_quic(
     net: &Net,
     identity: &Identity,
@@ -221,7 +221,7 @@ pub fn serve_quic(
     Ok(())
 }
 
-/// Returns true if a handshake of TLS with the server is complete within a time.
+/// Returns true if a TLS handshake with the server completes within a time.
 pub fn completes_tls(
     net: &Net,
     server: IpAddr,
@@ -246,7 +246,7 @@ pub fn completes_tls(
     Ok(true)
 }
 
-/// A client of QUIC whose handshake is complete.
+/// QUIC client with a complete handshake.
 pub struct QuicClient {
     runtime: Runtime,
     _endpoint: Endpoint,
@@ -254,7 +254,7 @@ pub struct QuicClient {
 }
 
 impl QuicClient {
-    /// Connects from a port, 0 for any. None: the handshake is not complete within a time.
+    /// Connects from a port, 0 for any. None if the handshake does not complete within a time.
     pub fn new(
         net: &Net,
         port: u16,
@@ -288,7 +288,7 @@ impl QuicClient {
         }))
     }
 
-    /// Returns true if so many bytes of the server come within a time.
+    /// Returns true if this number of bytes arrives from the server within a time.
     pub fn fetches(&self, bytes: u64, patience: Duration) -> bool {
         let fetch = async {
             let (mut ask, mut answer) = self.connection.open_bi().await.ok()?;
@@ -304,7 +304,7 @@ impl QuicClient {
     }
 }
 
-/// The same of QUIC.
+/// Returns true if a QUIC handshake with the server completes within a time.
 pub fn completes_quic(
     net: &Net,
     server: IpAddr,
@@ -316,14 +316,14 @@ pub fn completes_quic(
     Ok(client.is_some())
 }
 
-/// The bytes of a hello as QUIC carries it. source: the client's connection id.
+/// Returns a hello as carried in QUIC. source: the client's connection id.
 pub fn quic_hello(
     config: ClientConfig,
     name: &str,
     version: Version,
     source: &[u8],
 ) -> anyhow::Result<Vec<u8>> {
-    // The one transport parameter that a server must find (RFC 9000, section 7.3).
+    // The only transport parameter that a server requires (RFC 9000, section 7.3).
     let parameters = [&[0x0f, source.len() as u8], source].concat();
     let name = ServerName::try_from(name.to_owned())?;
     let mut connection =

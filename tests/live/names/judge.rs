@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A judge of names: what tshark reads in captures of real ends, and of clients that hide a name (the part evasion makes them),
-//! against what `explain` of both twins reads in them. Where tshark is known to be wrong, tests/exemptions-judge says so.
+//! A judge of names: compares tshark's names in captures of real ends, and of clients that hide a name (captured by the
+//! part evasion), with those of both twins' `explain`. tests/exemptions-judge lists known errors of tshark.
 //!
 //! NAMES_CORPUS=FOLDER judges the captures of a folder, too.
 
@@ -25,7 +25,7 @@ use crate::evasion::net;
 
 const CORPUS_VARIABLE: &str = "NAMES_CORPUS";
 const EXEMPTIONS: &str = "tests/exemptions-judge";
-/// A rule for each name, which no packet has: `explain` says what is there instead.
+/// Rules with names that no packet has: `explain` prints the actual name.
 const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -54,21 +54,22 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Names of a connection: its protocol, as in a policy, and the name.
+/// Names by connection: protocol, as in a policy, and name.
 type Shown = BTreeMap<String, BTreeSet<(&'static str, String)>>;
 
-/// Sends each datagram and segment by itself: packets that are several in one have no beginning that tshark could read.
+/// Sends each datagram and segment separately: tshark can't read packets that the kernel has merged.
 fn send_apart(client: &Namespace) -> anyhow::Result<()> {
     let one = ["link", "set", "dev", "right", "gso_max_segs", "1"];
     run(client, "ip", &one).map(drop)
 }
 
-/// A name as both write it.
+/// Returns a name in the common form.
 fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Names that tshark reads, and the connection of each packet by its number. The first request of HTTP counts.
+/// Returns the names that tshark reads, and the connection of each packet by its number. Only the first HTTP request
+/// counts.
 fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)> {
     let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
     let output = Command::new("tshark")
@@ -110,7 +111,7 @@ fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)>
     Ok((shown, connections))
 }
 
-/// Names that a twin's `explain` reads.
+/// Returns the names that a twin's `explain` reads.
 fn read_by_twin(
     twin: Twin,
     policy: &str,
@@ -150,7 +151,7 @@ fn read_by_twin(
     Ok(shown)
 }
 
-/// Errors of tshark in a capture: lines `CAPTURE: WHAT: reason`.
+/// Returns tshark's errors in a capture, from lines `CAPTURE: WHAT: reason`.
 fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
     let of_capture = text.lines().filter_map(|line| {
@@ -160,9 +161,10 @@ fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(of_capture.collect())
 }
 
-/// Holds the twins against tshark, connection by connection. Gives how many connections show a name to tshark, and the names.
+/// Compares the twins with tshark, connection by connection. Returns the number of connections in which tshark reads a
+/// name, and the names.
 /// - capture: its name in the exemptions.
-/// - what: says what a connection is in them, by one that tshark numbers.
+/// - what: returns WHAT in the exemptions for one of tshark's connections.
 fn judge(
     capture: &str,
     file: &Path,
@@ -207,7 +209,7 @@ fn judge(
     Ok((with_names.count(), names))
 }
 
-/// Clients of others, where nobody looks on.
+/// Real clients without a firewall.
 fn real_ends() -> anyhow::Result<()> {
     let net = net::Net::new(net::Sees::Both)?;
     let names = [ALLOWED, DENIED].concat();
@@ -237,7 +239,8 @@ fn real_ends() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Clients that hide what they say, each way by the ports that it was tried from. Gives how many connections show a name to tshark.
+/// Judges clients that hide a name; each way has the ports of its tries. Returns the number of connections in which
+/// tshark reads a name.
 pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> {
     let ports = ports(file.as_ref())?;
     let what = |connection: &str| {
@@ -250,7 +253,7 @@ pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> 
     Ok(judge("hidden", file.as_ref(), &what)?.0)
 }
 
-/// The client's port of each connection of TCP, as tshark numbers them.
+/// Returns the client's port of each TCP connection, by tshark's number.
 fn ports(file: &Path) -> anyhow::Result<BTreeMap<String, u16>> {
     let output = Command::new("tshark")
         .args(["-Y", "tcp.flags.syn == 1 && tcp.flags.ack == 0"])
@@ -266,7 +269,7 @@ fn ports(file: &Path) -> anyhow::Result<BTreeMap<String, u16>> {
     text.lines().map(line).collect()
 }
 
-/// The captures of a folder that the environment names.
+/// Judges the captures of the folder in the environment.
 fn corpus() -> anyhow::Result<()> {
     let Some(folder) = std::env::var_os(CORPUS_VARIABLE) else {
         return Err(skip(format!(

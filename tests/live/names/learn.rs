@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn from dnsmasq's answers to dig, and let curl through to nginx; answers that nobody asked for teach nothing.
+//! Sets that learn from dnsmasq's answers to dig, and allow curl's connections to nginx; unrequested answers are not
+//! learned.
 
 use std::net::UdpSocket;
 
@@ -21,7 +22,7 @@ pub const ROWS: &[Row] = &[
     ("learn/nothing-of-forgeries", 120, forgeries),
 ];
 
-const POLICY: &str = "table inet filter {\n\
+pub const POLICY: &str = "table inet filter {\n\
     \tset cdn { type ipv4_addr; learn dns \"*.cdn.example\"; }\n\
     \tchain forward {\n\
     \t\ttype filter hook forward priority 0; policy drop;\n\
@@ -30,22 +31,22 @@ const POLICY: &str = "table inet filter {\n\
     \t\ttcp sport 80 accept\n\
     \t\ttcp dport 80 ip daddr @cdn accept\n\t}\n}\n";
 
-const METRICS: &str = "127.0.0.1:9630";
-/// Hosts of the server's network that nginx answers at, by their names and without.
-const HOSTS: std::ops::Range<u8> = 10..18;
-const NAMELESS: u8 = 18;
+pub const METRICS: &str = "127.0.0.1:9630";
+/// Last address bytes of hosts in the server's network at which nginx answers, with and without names.
+pub const HOSTS: std::ops::Range<u8> = 10..18;
+pub const NAMELESS: u8 = 18;
 
-fn address(host: u8) -> String {
+pub fn address(host: u8) -> String {
     let [a, b, c, _] = SERVER;
     format!("{a}.{b}.{c}.{host}")
 }
 
-fn name(host: u8) -> String {
+pub fn name(host: u8) -> String {
     format!("h{host}.cdn.example")
 }
 
-/// The network with more addresses at the server, and dnsmasq, whose answers hold for so many seconds.
-fn network() -> anyhow::Result<(Net, Resolver)> {
+/// Returns the network with more addresses for the server, and dnsmasq, whose answers have this TTL in seconds.
+pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
     let net = Net::new(Sees::Both)?;
     for host in HOSTS.chain([NAMELESS]) {
         let address = format!("{}/24", address(host));
@@ -56,28 +57,28 @@ fn network() -> anyhow::Result<(Net, Resolver)> {
         )?;
     }
     let names = HOSTS.map(|host| format!("--address=/{}/{}", name(host), address(host)));
-    let mut options = vec!["--local-ttl=300".to_owned()];
+    let mut options = vec![format!("--local-ttl={seconds}")];
     options.extend(names);
     let resolver = start_resolver(&net, &options)?;
     Ok((net, resolver))
 }
 
-/// Has dig ask for a host's address.
-fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
+/// Makes dig query a host's address.
+pub fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
     let answered = is_answered(&net.client, &dig(&name(host), more), &address(host))?;
     ensure!(answered, "dig gets no answer of {}", name(host));
     Ok(())
 }
 
-/// Returns true if curl gets through to a host's address.
-fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
+/// Returns true if curl reaches a host's address.
+pub fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
     let url = format!("http://{}/", address(host));
     let command = words(&["curl", "-s", "--max-time", "1", &url]);
     is_answered(&net.client, &command, "here")
 }
 
-/// A figure of the metrics, summed over queues.
-fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
+/// Returns a metric's value, summed over queues.
+pub fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
     let said = run(
         &net.firewall,
         "curl",
@@ -93,7 +94,8 @@ fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
+/// Answers with a result, in the first two queues.
+pub fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
     let queues = ["0", "1"].map(|queue| {
         let labels = format!("{{queue=\"{queue}\",result=\"{result}\"}}");
         figure(net, &format!("twinwall_dns_answers_total{labels}"))
@@ -103,7 +105,7 @@ fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
 }
 
 fn two_queues(twin: Twin) -> anyhow::Result<()> {
-    let (net, _resolver) = network()?;
+    let (net, _resolver) = network("300")?;
     let balanced = "-j NFQUEUE --queue-balance 0:1 --queue-bypass";
     let rules = format!("-F FORWARD\n-A FORWARD -i left {balanced}\n-A FORWARD -o left {balanced}");
     restore(&net.firewall, "iptables", &rules)?;
@@ -130,7 +132,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let hosts = HOSTS.len() as u64;
     ensure!(known == hosts && learned == hosts, "{known}, {learned}");
 
-    // The set says the same, so it keeps what it has learnt; another name is another set.
+    // The set has the same text, so it keeps its addresses; a set with another name does not.
     folder.replace(
         "policy.nft",
         POLICY.replace("tcp sport 80", "tcp sport 80 counter"),
@@ -143,13 +145,13 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     )?;
     reload(&net, &firewall, 3)?;
     ensure!(!is_reached(&net, HOSTS.start)?, "another set has them");
-    // Not `finish`: it has reported the reloads.
+    // Not `finish`: stderr has lines about the reloads.
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     Ok(())
 }
 
-/// Has the firewall read its policy again, and waits until it decides by it.
+/// Reloads the policy, and waits until it is in use.
 fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()> {
     proc::signal(firewall.pid, libc::SIGHUP);
     until("the policy is the new one", PATIENCE, || {
@@ -157,8 +159,8 @@ fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()>
     })
 }
 
-/// A query for the nameless host under a name that is learnt, and an answer to it.
-fn messages(id: u8) -> (Vec<u8>, Vec<u8>) {
+/// Returns a query for a learned name, and an answer with the address of the nameless host.
+pub fn messages(id: u8) -> (Vec<u8>, Vec<u8>) {
     let question = b"\x04fake\x03cdn\x07example\0\0\x01\0\x01";
     let query = [&[0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], question].concat();
     let [a, b, c, _] = SERVER;

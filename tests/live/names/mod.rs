@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS, with
-//! nginx and dnsmasq behind the firewall; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses from
-//! answers.
+//! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS,
+//! with nginx and dnsmasq as servers; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses
+//! from answers.
 
 use std::net::IpAddr;
 use std::process::{Child, Stdio};
@@ -22,7 +22,7 @@ use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 mod bounds;
 pub mod ends;
 pub mod judge;
-mod learn;
+pub mod learn;
 mod others;
 pub mod programs;
 mod queries;
@@ -31,7 +31,7 @@ mod shipped;
 
 use ends::{Heard, Hello, Identity, HELLOS};
 
-/// Backends, each of which brings the packets in its own way.
+/// Backends, each with its own way to receive packets.
 const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
 
 const POLICY: &str = r#"
@@ -80,12 +80,15 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
-/// A client that asks for a name: its command line, and what it prints if it gets an answer.
+/// Client that requests a name: its command for a name and a limit in seconds, and its output if it gets an answer.
 struct Asker {
     what: &'static str,
-    command: fn(&str) -> Vec<String>,
+    command: fn(&str, &str) -> Vec<String>,
     says: &'static str,
 }
+
+/// Limits in seconds for an answer that must come and for one that must not.
+const LIMITS: (&str, &str) = ("60", "4");
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -103,17 +106,17 @@ fn curl(name: &str, scheme: &str, port: u16, more: &[&str]) -> Vec<String> {
     words(&[&start, more, &[&url]].concat())
 }
 
-fn dig(name: &str, more: &[&str]) -> Vec<String> {
+pub fn dig(name: &str, more: &[&str]) -> Vec<String> {
     let at = format!("@{}", server());
     words(&[&["dig", &at, name, "+time=4", "+tries=1", "+short"], more].concat())
 }
 
-/// A client in Python, whose hello is another than openssl's own.
+/// Client in Python, whose hello differs from openssl's.
 const PYTHON: &str = "
 import socket, ssl, sys
 context = ssl._create_unverified_context()
 context.set_alpn_protocols(['http/1.1'])
-stream = socket.create_connection((sys.argv[1], 443), 4)
+stream = socket.create_connection((sys.argv[1], 443))
 stream = context.wrap_socket(stream, server_hostname=sys.argv[2])
 print('connected', stream.version())
 ";
@@ -121,26 +124,33 @@ print('connected', stream.version())
 const ASKERS: &[Asker] = &[
     Asker {
         what: "curl, TLS",
-        command: |name| curl(name, "https", 443, &[]),
+        command: |name, limit| curl(name, "https", 443, &["--max-time", limit]),
         says: "here",
     },
     Asker {
         what: "curl, TLS 1.2",
-        command: |name| curl(name, "https", 443, &["--tls-max", "1.2"]),
+        command: |name, limit| {
+            curl(
+                name,
+                "https",
+                443,
+                &["--max-time", limit, "--tls-max", "1.2"],
+            )
+        },
         says: "here",
     },
     Asker {
         what: "curl, HTTP",
-        command: |name| curl(name, "http", 80, &[]),
+        command: |name, limit| curl(name, "http", 80, &["--max-time", limit]),
         says: "here",
     },
     Asker {
         what: "openssl s_client",
-        command: |name| {
+        command: |name, limit| {
             let to = format!("{}:443", server());
             words(&[
                 "timeout",
-                "2",
+                limit,
                 "openssl",
                 "s_client",
                 "-connect",
@@ -153,23 +163,23 @@ const ASKERS: &[Asker] = &[
     },
     Asker {
         what: "Python",
-        command: |name| words(&["timeout", "5", "python3", "-c", PYTHON, &server(), name]),
+        command: |name, limit| words(&["timeout", limit, "python3", "-c", PYTHON, &server(), name]),
         says: "connected",
     },
     Asker {
         what: "dig, UDP",
-        command: |name| dig(name, &[]),
+        command: |name, limit| dig(name, &[&format!("+time={limit}")]),
         says: "192.0.2.77",
     },
     Asker {
         what: "dig, TCP",
-        command: |name| dig(name, &["+tcp"]),
+        command: |name, limit| dig(name, &["+tcp", &format!("+time={limit}")]),
         says: "192.0.2.77",
     },
 ];
 
-/// Runs a client; gives whether it got an answer.
-fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
+/// Runs a client; returns true if it gets an answer.
+pub fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
     let (program, arguments) = command.split_first().context("a command")?;
     let output = client
         .command(program)
@@ -180,7 +190,7 @@ fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Re
     Ok(String::from_utf8_lossy(&output.stdout).contains(says))
 }
 
-/// dnsmasq.
+/// Running dnsmasq, killed on drop.
 pub struct Resolver(Child);
 
 impl Drop for Resolver {
@@ -190,7 +200,7 @@ impl Drop for Resolver {
     }
 }
 
-/// Configuration of dnsmasq: one address for every name.
+/// dnsmasq's option for one address for every name.
 pub const EVERY_NAME: &str = "--address=/#/192.0.2.77";
 
 /// Starts dnsmasq with more options.
@@ -223,13 +233,13 @@ pub fn is_fetched(net: &Net, name: &str) -> anyhow::Result<bool> {
     is_fetched_with(net, name, &[])
 }
 
-/// The same with more options of curl.
+/// Returns the same with more options of curl.
 pub fn is_fetched_with(net: &Net, name: &str, more: &[&str]) -> anyhow::Result<bool> {
     is_answered(&net.client, &curl(name, "https", 443, more), "here")
 }
 
-/// All clients at once, with all names. Gives how many they are.
-/// - denied: whether those that a policy denies get an answer.
+/// Runs all clients concurrently, with all names. Returns their number.
+/// - denied: true if clients with denied names are expected to get an answer.
 pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
     let denied = DENIED.map(|name| (name, denied));
@@ -241,7 +251,8 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
         let asked: Vec<_> = pairs
             .map(|(asker, (name, expected))| {
                 let client = &net.client;
-                let ask = move || is_answered(client, &(asker.command)(name), asker.says);
+                let limit = if expected { LIMITS.0 } else { LIMITS.1 };
+                let ask = move || is_answered(client, &(asker.command)(name, limit), asker.says);
                 (asker, name, expected, scope.spawn(ask))
             })
             .collect();
@@ -258,7 +269,7 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     })
 }
 
-/// Runs clients behind a firewall with each backend in turn, which they end.
+/// Runs clients with a firewall of each backend in turn; they end the firewall.
 fn behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -275,7 +286,7 @@ fn behind_each_backend(
     Ok(())
 }
 
-/// Every client reaches allowed names and no denied one, whichever backend the firewall has.
+/// Every client reaches allowed names and no denied one, with any backend of the firewall.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
@@ -305,14 +316,14 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// For a handshake that must not be.
+/// Time after which a handshake counts as refused.
 const REFUSED: Duration = Duration::from_millis(1_500);
 /// Bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
 
-/// All hellos at once, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a protocol that no one may speak.
-/// Gives how many they are.
-/// - denied: whether those that a policy denies complete a handshake.
+/// Sends all hellos concurrently, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a denied
+/// protocol. Returns their number.
+/// - denied: true if handshakes with denied names are expected to complete.
 fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
     type Completes = fn(&Net, IpAddr, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
     let ways: [(&str, Completes); 2] =
@@ -369,7 +380,7 @@ fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// A connection that is known stays known when the policy is read anew, and is decided by the new one.
+/// A known connection stays known after a reload, and the new policy decides it.
 fn reload(twin: Twin) -> anyhow::Result<()> {
     const ASK: &str = "GET / HTTP/1.1\r\nHost: changing.example\r\n\r\n";
     let net = Net::new(Sees::Both)?;
@@ -399,7 +410,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A connection of HTTP that is kept open.
+/// HTTP connection that is kept open.
 struct Talker(std::net::TcpStream);
 
 impl Talker {
@@ -411,7 +422,7 @@ impl Talker {
         Ok(Talker(stream))
     }
 
-    /// Sends a request; gives whether it is answered soon. What comes late counts for the next.
+    /// Sends a request; returns true if it is answered soon. Late answers are skipped.
     fn ask(&mut self, text: &str) -> anyhow::Result<bool> {
         use std::io::{ErrorKind, Read, Write};
         let mut answer = [0; 4096];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decisions by name between ends that are programs of their own, over IPv4 and IPv6: Go's crypto/tls and rustls with aws-lc-rs, each
-//! before its like and before nginx; aioquic before its like and before quinn, in version 1 of QUIC, in version 2, and from one to the
-//! other; and Chromium over TLS and QUIC.
+//! Decisions by name between ends that are separate programs, over IPv4 and IPv6: Go's crypto/tls and rustls with
+//! aws-lc-rs, each with its own server and with nginx; aioquic with its own server and with quinn, in QUIC version 1,
+//! in version 2, and from one to the other; and Chromium over TLS and QUIC.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -32,12 +32,12 @@ const OWN_PORT: u16 = 9443;
 const AIOQUIC_PORT: u16 = 4434;
 /// Bytes of data in a segment over IPv4 on Ethernet, with timestamps.
 const SEGMENT_BYTES: usize = 1_448;
-/// For a browser to start and ask for everything, on a busy machine.
+/// Time limit for a browser's start and all its requests, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);
-/// Between two looks at what came of it.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs clients behind each backend. Each of the policy's first counters must have counted then.
+/// Runs clients with each backend. Fails unless each of the policy's first counters has counted.
 fn counted_behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -57,7 +57,7 @@ fn counted_behind_each_backend(
     })
 }
 
-/// Every way to a server's port over IPv4 and IPv6, with every name.
+/// Returns a question for every way, address family and name, to a server's port.
 fn questions(ways: &[&'static str], port: u16) -> Vec<Question> {
     let servers: [SocketAddr; 2] = [(SERVER, port).into(), (SERVER_6, port).into()];
     let allowed = ALLOWED.map(|name| (name, PATIENCE));
@@ -77,7 +77,7 @@ fn questions(ways: &[&'static str], port: u16) -> Vec<Question> {
     questions
 }
 
-/// A client with an allowed name completes a handshake, and no other. Gives what the program says of those that do.
+/// Checks that clients with allowed names complete a handshake, and no others. Returns the program's answers for those.
 fn ask_all(
     net: &Net,
     program: &str,
@@ -96,7 +96,8 @@ fn ask_all(
     Ok(complete)
 }
 
-/// Before its own server and before nginx. The hello of TLS 1.3 has the share of a post-quantum key, and takes two segments.
+/// A program with its own server and with nginx. The hello of TLS 1.3 has a post-quantum key share, and takes two
+/// segments.
 fn tls(twin: Twin, program: &str) -> anyhow::Result<()> {
     programs::file(program)?;
     let net = Net::new(Sees::Both)?;
@@ -118,7 +119,7 @@ fn is_denied(name: &str) -> bool {
     DENIED.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// The denied names of which some servers have a whole hello.
+/// Returns the denied names in complete hellos at servers.
 fn denied_among(heard: &Heard) -> Vec<String> {
     let heard = heard.lock().expect("no panic");
     let denied = heard.iter().filter(|(_, name)| is_denied(name));
@@ -147,7 +148,7 @@ fn aioquic(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// A rule for each denied name over TLS and over QUIC, each with its counter.
+/// Returns a policy with a rule for each denied name over TLS and over QUIC, each with a counter.
 fn policy_of_each() -> String {
     let ways = [("tcp", NGINX_PORT), ("udp", AIOQUIC_PORT)];
     let rules = ways.map(|(protocol, port)| {
@@ -161,7 +162,7 @@ fn policy_of_each() -> String {
     )
 }
 
-/// One page asks for every name, over TLS from nginx and over QUIC from aioquic.
+/// One page requests every name, over TLS from nginx and over QUIC from aioquic.
 fn chromium(twin: Twin) -> anyhow::Result<()> {
     let browser = browser::find()?;
     programs::file(AIOQUIC)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ends of TLS and QUIC that are programs of their own: those of tests/ends, and a browser.
+//! TLS and QUIC ends that are separate programs: those of tests/ends, and a browser.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -19,18 +19,18 @@ use testbed::wait::{wait_within, PATIENCE};
 use super::ends::Heard;
 use crate::evasion::net::Net;
 
-/// TLS by Go's crypto/tls, and by rustls with aws-lc-rs.
+/// TLS programs: Go's crypto/tls, and rustls with aws-lc-rs.
 pub const GO: &str = "go-tls";
 pub const AWS_LC: &str = "rustls-aws-lc";
-/// QUIC, versions 1 and 2.
+/// QUIC program, versions 1 and 2.
 pub const AIOQUIC: &str = "aioquic";
 /// HTTP/3 by aioquic.
 pub const HTTP3: &str = "http3";
 
-/// For a browser to end after it was told to.
+/// Time limit for a browser's end after SIGTERM.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// The file of a program. Skips the case if there is none.
+/// Returns the path of a program. Skips the case if it does not exist.
 pub fn file(program: &str) -> anyhow::Result<PathBuf> {
     let file = built("ends").join(program);
     match file.is_file() {
@@ -41,7 +41,7 @@ pub fn file(program: &str) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A server, which ends with it.
+/// Server, killed on drop.
 pub struct Server(Child);
 
 impl Drop for Server {
@@ -52,8 +52,8 @@ impl Drop for Server {
 }
 
 /// Starts a server.
-/// - more: arguments behind its port, its certificate and its key.
-/// - hear: gets each line that it says, on a thread of its own.
+/// - more: arguments after its port, its certificate and its key.
+/// - hear: receives each line of its output, on a separate thread.
 fn serve(
     net: &Net,
     program: &str,
@@ -93,7 +93,7 @@ pub fn serve_tls(net: &Net, program: &str, port: u16) -> anyhow::Result<Server> 
     serve(net, program, port, &[], |_| {})
 }
 
-/// Output of a QUIC server about its clients: names from the moment on when a hello is whole, and when a handshake is.
+/// Reports of a QUIC server on its clients: names of complete hellos, and of complete handshakes.
 #[derive(Clone, Default)]
 pub struct Told {
     pub hellos: Heard,
@@ -101,7 +101,7 @@ pub struct Told {
 }
 
 /// Serves QUIC by aioquic.
-/// - retry: each client must first show that it is where it says (RFC 9000, section 8.1.2).
+/// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
 pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Result<Server> {
     let told = told.clone();
     let more: &[&str] = if retry { &["retry"] } else { &[] };
@@ -119,17 +119,18 @@ pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Res
     })
 }
 
-/// A handshake to try.
+/// Handshake to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// In the program's words.
+    /// Way in the program's syntax.
     pub way: &'static str,
     pub server: SocketAddr,
     pub name: &'static str,
     pub patience: Duration,
 }
 
-/// Has a program ask all at once; gives what it says of each, nothing where the handshake was not complete in time.
+/// Makes a program connect for all questions concurrently; returns its answer for each, None if the handshake did not
+/// complete in time.
 pub fn ask(
     net: &Net,
     program: &str,
@@ -174,7 +175,7 @@ pub fn ask(
         .collect()
 }
 
-/// A browser that shows one page.
+/// Browser that shows one page.
 pub struct Browser {
     child: Child,
     _folder: Folder,
@@ -182,7 +183,7 @@ pub struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its own processes end with it if it ends by itself.
+        // If it ends by itself, its child processes end with it.
         proc::signal(self.child.id(), libc::SIGTERM);
         if wait_within(&mut self.child, GOODBYE).is_none() {
             let _ = self.child.kill();
@@ -191,7 +192,7 @@ impl Drop for Browser {
     }
 }
 
-/// The hash of nginx's key, as Chromium names those that it trusts whatever their certificate says.
+/// Returns the hash of nginx's key, in the form with which Chromium trusts a key with any certificate.
 fn key_hash(net: &Net) -> anyhow::Result<String> {
     let certificate = net.certificate();
     let pipe = format!(
@@ -203,8 +204,8 @@ fn key_hash(net: &Net) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Starts a browser with a page whose pictures are at some places of the server, whatever the names in them.
-/// - over_quic: hosts and ports that it is to speak QUIC with.
+/// Starts a browser with a page whose pictures are on the server, whatever their host names.
+/// - over_quic: hosts and ports for QUIC.
 pub fn browse(
     net: &Net,
     browser: &str,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Several questions on one connection of DNS over TCP, before dnsmasq: dig asks one after the other, and a plain client as
-//! segments come, several in one, or one in several. And nginx on port 53, which speaks TLS and HTTP there.
+//! Several queries on one DNS connection over TCP, to dnsmasq: dig sends one after another; a plain client sends
+//! segments with several queries, or one query in several segments. And nginx on port 53, which serves TLS and HTTP
+//! there.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,14 +27,14 @@ pub const ROWS: &[Row] = &[
 
 /// Answer of dnsmasq to every query.
 const ADDRESS: &str = "192.0.2.77";
-/// For an answer that should not come.
+/// Time to wait for an answer that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
-/// Options of curl for an answer that should not come.
+/// Options of curl for an answer that should not arrive.
 const SOON: &[&str] = &["--max-time", "2"];
-/// Between two parts, so that they come in segments of their own.
+/// Pause between two parts, so that each is in its own segment.
 const APART: Duration = Duration::from_millis(20);
 
-/// A connection to dnsmasq.
+/// Connection to dnsmasq.
 struct Asker(TcpStream);
 
 impl Asker {
@@ -45,7 +46,7 @@ impl Asker {
         Ok(Asker(stream))
     }
 
-    /// Sends bytes, parted at a place if it is one within.
+    /// Sends bytes, split at an offset if it is not 0.
     fn say(&mut self, bytes: &[u8], at: usize) -> anyhow::Result<()> {
         let (first, second) = bytes.split_at(at);
         self.0.write_all(first)?;
@@ -55,7 +56,7 @@ impl Asker {
         Ok(self.0.write_all(second)?)
     }
 
-    /// How many answers come in time, so many at most.
+    /// Returns the number of answers that arrive in time, at most `most`.
     fn hears(&mut self, most: usize, patience: Duration) -> anyhow::Result<usize> {
         let deadline = Instant::now() + patience;
         let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
@@ -73,7 +74,7 @@ impl Asker {
     }
 }
 
-/// How many whole messages there are.
+/// Returns the number of whole messages.
 fn count(mut bytes: &[u8]) -> usize {
     let mut messages = 0;
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -86,7 +87,7 @@ fn count(mut bytes: &[u8]) -> usize {
     messages
 }
 
-/// How many names dig gets an address of, on one connection.
+/// Returns the number of names for which dig gets an address, on one connection.
 fn dig(net: &Net, names: &[&str]) -> anyhow::Result<usize> {
     let at = format!("@{}", server());
     let options = ["+tcp", "+keepopen", "+time=2", "+tries=1", "+short"];
@@ -97,7 +98,7 @@ fn dig(net: &Net, names: &[&str]) -> anyhow::Result<usize> {
     Ok(text.lines().filter(|line| *line == ADDRESS).count())
 }
 
-/// Allowed questions are answered wherever they are cut; with a denied one among them, none that comes with it or later is.
+/// Allowed queries are answered wherever they are split; after a denied one, none in its packet or later is answered.
 fn ask_all(net: &Net) -> anyhow::Result<()> {
     let questions = ALLOWED.map(question).concat();
     for at in (1..=questions.len()).step_by(7) {
@@ -143,14 +144,14 @@ fn several(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// Serves a port of nginx on port 53, too.
+/// Also serves a port of nginx on port 53.
 fn serve_on_53(net: &Net, port: u16) -> anyhow::Result<()> {
     let redirect = format!("-A PREROUTING -p tcp --dport 53 -j REDIRECT --to-ports {port}");
     let rules = format!("*nat\n{redirect}\nCOMMIT\n");
     net.server.feed("iptables-restore", &["--wait"], &rules)
 }
 
-/// TLS and HTTP to port 53 reach nobody, whatever the name, although nginx serves both there.
+/// TLS and HTTP to port 53 are dropped, whatever the name, although nginx serves both there.
 fn others(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for (scheme, port) in [("https", 443), ("http", 80)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `reject` of a connection that shows a denied name: both of its ends see a reset, wherever the firewall stands.
+//! `reject` of a connection that shows a denied name: both ends receive a reset, wherever the firewall runs.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ pub const ROWS: &[Row] = &[
     ("reject-without-names", 60, without_names),
 ];
 
-/// `reject` is another error of ICMP in each family, and none that ends a connection that stands.
+/// In each family `reject` sends an ICMP error, which ends no established connection.
 pub const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -43,7 +43,7 @@ table inet filter {
 const PORT: u16 = 8080;
 const DENIED: [&str; 2] = ["denied.example", "reset.example"];
 
-/// A connection, as both ends have it.
+/// Both ends of a connection.
 pub struct Ends {
     client: TcpStream,
     server: TcpStream,
@@ -83,14 +83,14 @@ impl Ends {
         Ok(())
     }
 
-    /// Fails unless both ends are reset, and the server has not got what it was not to get.
+    /// Fails unless both ends are reset, and the server has not received the withheld bytes.
     fn are_reset(mut self, withheld: &[u8]) -> anyhow::Result<()> {
         is_reset(&mut self.client, withheld).context("client")?;
         is_reset(&mut self.server, withheld).context("server")
     }
 }
 
-/// Fails unless an end sees a reset. What it may have got, it reads.
+/// Fails unless an end is reset. It first reads data that arrived before.
 fn is_reset(end: &mut TcpStream, withheld: &[u8]) -> anyhow::Result<()> {
     let mut got = Vec::new();
     let ended = end.read_to_end(&mut got);
@@ -104,7 +104,8 @@ fn request(host: &str) -> Vec<u8> {
     format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
 }
 
-/// Sends requests with denied names: whole, in two parts at once, and in two parts of which the server has had the first.
+/// Sends requests with denied names: whole, in two parts at once, and in two parts after the server has received the
+/// first.
 pub fn ask(connect: &dyn Fn() -> anyhow::Result<Ends>) -> anyhow::Result<()> {
     for host in DENIED {
         let bytes = request(host);
@@ -137,7 +138,7 @@ fn ensure_reset(stats: &Stats) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall stands between both ends.
+/// The firewall is between both ends.
 fn forwards(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
@@ -147,7 +148,7 @@ fn forwards(twin: Twin) -> anyhow::Result<()> {
     ensure_reset(&firewall.finish()?)
 }
 
-/// The firewall runs where the server does, and the resets come to its queue as well.
+/// The firewall runs on the server's host, and the resets are queued, too.
 fn at_the_server(twin: Twin) -> anyhow::Result<()> {
     let (client, server) = veth()?;
     for tool in ["iptables", "ip6tables"] {
@@ -164,7 +165,7 @@ fn at_the_server(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has a connection refused with the next packet of an end. A late acknowledgement may have been the next one already.
+/// Checks that the next packet of an end causes a reject. A late acknowledgement may have been that packet.
 fn refuse(mut from: TcpStream, mut to: TcpStream) -> anyhow::Result<()> {
     match from.write_all(b"more") {
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
@@ -176,7 +177,7 @@ fn refuse(mut from: TcpStream, mut to: TcpStream) -> anyhow::Result<()> {
     is_reset(&mut to, b"more").context("its receiver")
 }
 
-/// A connection that stands is refused by a policy that was read later: with a packet of the client's, or of the server's.
+/// A policy loaded later rejects an established connection: by a packet of the client, or of the server.
 fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
@@ -204,7 +205,7 @@ fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet rejected for other reasons than its name is answered as its rule says: the server hears nothing of it.
+/// A packet rejected for other reasons than its name is answered as its rule specifies: the server receives nothing.
 fn without_names(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The shipped policies that read names, before an ordinary program that looks for holes: it takes any port for its own and asks any
-//! port of a server for a denied name. No port of the server gets such a message whole.
+//! The shipped policies that read names, with an unprivileged program that searches for holes: it binds any source port
+//! and sends a denied name to any port of a server. No port of the server receives such a message whole.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -38,10 +38,10 @@ pub const ROWS: &[Row] = &[
     ("shipped-family-filter-evasions", 240, evasions),
 ];
 
-/// Ports that the client takes for its own: of services, and 0 for any.
+/// Source ports of the client: those of services, and 0 for any.
 const OWN_PORTS: [u16; 6] = [0, 22, 53, 80, 443, 853];
 const NAMES_OF_EVASION: &str = r#"elements = { "denied.example", "*.denied.example" }"#;
-/// Time that a connection may take.
+/// Time limit of a connect, in milliseconds.
 const CONNECTED_MS: i64 = 300;
 
 /// Protocol of a message.
@@ -70,7 +70,7 @@ impl Kind {
     }
 
     /// Returns the message of a client.
-    /// - number: of the client.
+    /// - number: number of the client.
     fn message(self, name: &str, number: u16) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
             Kind::Tls => hello::tls(name, 0).bytes,
@@ -83,10 +83,10 @@ impl Kind {
     }
 }
 
-/// Ends of a try: its own port, and that of the server.
+/// Ports of a try: the client's, and the server's.
 type Ports = (u16, u16);
 
-/// Both ends.
+/// Namespaces of both ends.
 struct Scene<'a> {
     client: &'a Namespace,
     server: &'a Namespace,
@@ -95,7 +95,7 @@ struct Scene<'a> {
     ports: &'a [u16],
 }
 
-/// A socket of a client, bound to a port.
+/// Returns a connected socket of a client, bound to a port.
 fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::OwnedFd> {
     let (family, any) = match to {
         SocketAddr::V4(_) => (AddressFamily::Inet, IpAddr::from([0; 4])),
@@ -109,7 +109,7 @@ fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::O
         &TimeVal::milliseconds(CONNECTED_MS),
     )?;
     let own = SockaddrStorage::from(SocketAddr::new(any, own));
-    // A reset ends it, so that the ports can be taken again at once.
+    // Closing it sends a reset, so that the ports can be used again at once.
     let linger = libc::linger {
         l_onoff: 1,
         l_linger: 0,
@@ -120,7 +120,7 @@ fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::O
     Ok(socket)
 }
 
-/// Sends a message, if it can be sent. Returns what keeps the connection.
+/// Sends a message, if that is possible. Returns the socket, which keeps the connection open.
 fn send(
     to: SocketAddr,
     kind: Kind,
@@ -181,7 +181,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Adds the ports of what has come: of streams so many bytes, of datagrams any.
+    /// Returns the ports of received messages: streams with at least `bytes` bytes, and any datagrams.
     fn heard(&self, bytes: usize, streams: &mut Vec<(TcpStream, Ports, usize)>) -> BTreeSet<Ports> {
         let mut heard = BTreeSet::new();
         for listener in &self.streams {
@@ -212,8 +212,8 @@ impl Server {
 }
 
 impl Scene<'_> {
-    /// Sends messages of a kind from each port to each, and then an allowed one, with which all before it have been decided. Returns
-    /// the ports between which messages came.
+    /// Sends messages of a kind from each port to each, and then an allowed one: when it arrives, all earlier ones are
+    /// decided. Returns the ports between which messages arrived.
     fn round(
         &self,
         kind: Kind,
@@ -254,8 +254,8 @@ impl Scene<'_> {
         Ok(heard)
     }
 
-    /// Tries each kind with a denied name. Those that `is_denied` by the kind and the server's port do not come; without a firewall all
-    /// do.
+    /// Tries each kind with a denied name. Fails if one arrives for which `is_denied` returns true, by kind and the
+    /// server's port.
     fn try_all(
         &self,
         denied: &str,
@@ -277,7 +277,7 @@ impl Scene<'_> {
     }
 }
 
-/// A shipped policy, with other values in places that its comment says to change.
+/// Returns a shipped policy, with changed values at the places that its comment names.
 fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, String)> {
     let folder = Folder::shared()?;
     let policies = root().join("rules/policy");
@@ -320,7 +320,7 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// A gateway.
+/// Returns a scene with a gateway.
 fn forwarded(net: &Net) -> Scene<'_> {
     Scene {
         client: &net.client,
@@ -353,13 +353,13 @@ fn family_filter(twin: Twin) -> anyhow::Result<()> {
     )?;
     scene.try_all(DENIED, FORWARDED, &|kind, port| match kind {
         Kind::Tls | Kind::Http | Kind::Quic => true,
-        // What is no question can't be read at port 53.
+        // At port 53 only DNS queries can be read.
         Kind::DnsTcp | Kind::DnsUdp | Kind::Other => port == 53 || port == 853,
     })?;
     firewall.finish().map(drop)
 }
 
-/// Questions to other resolvers than those of the policy, and for names that are not for the public DNS.
+/// Queries to other resolvers than those of the policy, and for names outside the public DNS.
 fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let scene = forwarded(&net);
@@ -378,7 +378,7 @@ fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// The ways of the evasion suite, whose names are on the list of family-filter.
+/// The ways of the evasion suite, with names on the list of family-filter.
 fn evasions(twin: Twin) -> anyhow::Result<()> {
     let policy = root().join("rules/policy/family-filter.nft");
     let text = std::fs::read_to_string(policy)?;

@@ -32,7 +32,7 @@ impl Subject {
 /// A case that runs with every subject: its name, its limit in seconds, and its body.
 pub type Row = (&'static str, u64, fn(&Subject) -> anyhow::Result<()>);
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         traffic::ROWS,

@@ -358,7 +358,7 @@ fn as_the_kernel_does(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sending responses needs no UDP socket: it would receive packets that nobody reads.
+/// Sending responses needs no UDP socket: it would receive packets that are never read.
 fn check_no_port(namespace: &Namespace) -> anyhow::Result<()> {
     for table in ["udp", "udp6"] {
         let path = format!("/proc/thread-self/net/{table}");

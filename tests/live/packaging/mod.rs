@@ -16,7 +16,7 @@ use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::Case;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("man-pages", 60, man_pages),

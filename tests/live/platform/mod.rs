@@ -9,7 +9,7 @@ mod policy;
 mod reports;
 mod start;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let parts = [
         start::cases(),

@@ -150,11 +150,12 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         names.collect::<Vec<_>>().join(",")
     };
     let policy = format!(
-        "{},\"replies\":{{{}}},\"connections\":{{{}}},\"answers\":{{{}}},",
+        "{},\"replies\":{{{}}},\"connections\":{{{}}},\"answers\":{{{}}},\"elements\":{{{}}},",
         zeros("undecidable undecided without_ct_state"),
         zeros("sent not_due failed"),
         zeros("opened other tls quic http dns denied evasion unreadable evicted"),
-        zeros("learned empty other unasked unreadable")
+        zeros("learned empty other unasked unreadable"),
+        zeros("added failed")
     );
     let ledger = format!(
         "\"received\":101,\"bytes\":{bytes},\"verdicts\":{{\"accept\":100,\"drop\":1,\"reject\":0,\"mark\":0,\

@@ -70,7 +70,7 @@ fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// A thread that stands still until this is dropped, by the thread that made it.
+/// Stopped thread, which continues on drop; dropped by the thread that created it.
 pub struct Held(u32);
 
 impl Held {
@@ -85,7 +85,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The end of a process waits for who traces its threads.
+        // The end of a process waits for the tracers of its threads.
         let _ = request(libc::PTRACE_DETACH, self.0 as i32, 0, 0);
     }
 }

@@ -16,7 +16,7 @@ mod rights;
 mod running;
 mod user;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let parts = [
         declared::cases(),

@@ -126,7 +126,7 @@ fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two messages per watchdog time, as long as all threads work: none while a worker stands still, nor while all do.
+/// Two messages per watchdog time, as long as all threads work: none while a worker is stopped, nor while all are.
 fn watchdog(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let variable = listener.variable();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An end that leaves no packet behind.
+//! Drain: an end after which no packet waits.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ mod folder;
 mod refused;
 mod rules;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [flood::ROWS, rules::ROWS, refused::ROWS, drain::ROWS].concat();
     for_each_twin(&rows)

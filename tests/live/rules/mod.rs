@@ -20,7 +20,7 @@ const FOREIGN: &str = "\
 -A OUTPUT -d 192.0.2.7/32 -j DROP
 -A guests -p tcp -m tcp --dport 22 -j ACCEPT";
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("unknown-name", 120, unknown_name),

@@ -21,6 +21,7 @@ mod agree;
 mod corpus;
 mod ends;
 mod evasion;
+mod learn;
 mod names_kept;
 mod quic;
 mod reject;
@@ -41,6 +42,7 @@ pub fn cases() -> Vec<Case> {
         agree::ROWS,
         evasion::ROWS,
         reject::ROWS,
+        learn::ROWS,
     ]
     .concat();
     let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
@@ -93,25 +95,20 @@ impl Stage {
 
     /// The same with other options.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
-        Stage::start_split(net, twin, text, Options::default(), more)
+        Stage::start_split(net, twin, split(text, Options::default())?, more)
     }
 
-    /// The same with other options of the splitter.
-    fn start_split(
-        net: &Net,
-        twin: Twin,
-        text: &str,
-        options: Options,
-        more: &[&str],
-    ) -> anyhow::Result<Stage> {
+    /// The same with a policy that is split.
+    fn start_split(net: &Net, twin: Twin, split: Split, more: &[&str]) -> anyhow::Result<Stage> {
         let folder = Folder::shared()?;
-        let split = split(text, options)?;
         folder.write("kernel.nft", "")?;
         folder.write("names.nft", &split.daemon)?;
         load(net, &folder, &split)?;
         for tool in ["iptables", "ip6tables"] {
             run(&net.firewall, tool, &["--wait", "-F", "FORWARD"])?;
-            run(&net.firewall, tool, &["--wait", "-t", "mangle", "-F"])?;
+            for table in ["mangle", "security"] {
+                run(&net.firewall, tool, &["--wait", "-t", table, "-F"])?;
+            }
             let rules = split.iptables.as_deref().context("rules of iptables")?;
             net.firewall
                 .feed(&format!("{tool}-restore"), &["--noflush", "--wait"], rules)?;

@@ -6,7 +6,7 @@ use stage::Options;
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
-use super::Stage;
+use super::{split, Stage};
 use crate::evasion::net::{Net, Sees};
 use crate::evasion::wire::Version;
 use crate::names::reject::{ask, Ends, POLICY};
@@ -21,7 +21,7 @@ fn both_ends(twin: Twin) -> anyhow::Result<()> {
             bypass,
             ..Options::default()
         };
-        let stage = Stage::start_split(&net, twin, POLICY, options, &[])?;
+        let stage = Stage::start_split(&net, twin, split(POLICY, options)?, &[])?;
         for version in [Version::V4, Version::V6] {
             ask(&|| Ends::over(&net, version))
                 .with_context(|| format!("{version:?}, bypass {bypass}"))?;

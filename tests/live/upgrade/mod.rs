@@ -14,7 +14,7 @@ mod peer;
 mod setting;
 mod take;
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [give::ROWS, take::ROWS, connections::ROWS, learned::ROWS].concat();
     let chains = chain::ROWS.iter().chain(many::ROWS);

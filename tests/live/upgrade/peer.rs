@@ -142,8 +142,8 @@ pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
         iov_len: line.len(),
     };
     let mut control = [0_u64; CONTROL_BYTES / 8]; // aligned as a header is
-                                                  // SAFETY: msghdr is plain data. What it points to outlives the call: the line, the vector, and room for one control
-                                                  // message with one descriptor, which CMSG_FIRSTHDR gives as it is not empty.
+                                                  // SAFETY: msghdr is plain data. Its pointers outlive the call: the line, the vector, and room for one control
+                                                  // message with one descriptor, which CMSG_FIRSTHDR returns since it is not empty.
     let sent = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &mut vector;
@@ -174,8 +174,8 @@ fn receive_with(
         iov_len: bytes.len(),
     };
     let mut control = [0_u64; CONTROL_BYTES / 8]; // aligned as a header is
-                                                  // SAFETY: msghdr is plain data. What it points to outlives the call: the bytes, the vector, and room for control
-                                                  // messages. CMSG_FIRSTHDR gives one that is whole, or null; its descriptor was made for us by the call.
+                                                  // SAFETY: msghdr is plain data. Its pointers outlive the call: the bytes, the vector, and room for control
+                                                  // messages. CMSG_FIRSTHDR returns a whole one or null; the call has created its descriptor for this process.
     let received = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &mut vector;

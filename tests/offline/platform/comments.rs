@@ -170,7 +170,7 @@ fn expected() -> anyhow::Result<()> {
             said.contains("\n  recorded otherwise: accept\n") == (wanted == 1),
             "{said}"
         );
-        // The difference is reported without the option, too, and is no fault then.
+        // The difference is also reported without the option, but is no error then.
         let (plain, error, code) = both(&["explain", &policy, &file])?;
         ensure!(code == 0 && error.is_empty() && plain == said, "{error}");
     }

@@ -108,7 +108,7 @@ pub fn c_functions(text: &str) -> Vec<Function> {
     functions
 }
 
-/// Returns the type of an impl block, as TRAIT::TYPE if it implements a trait; likewise for a trait itself.
+/// Returns the type of an impl block, as TRAIT::TYPE if it implements a trait, or the name of a trait.
 fn scope_of(line: &str) -> Option<String> {
     if let Some((_, of_trait)) = line.split_once("trait ") {
         let name: String = of_trait.chars().take_while(|c| is_word(*c)).collect();

@@ -57,7 +57,7 @@ fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Returns the crates that a package is built of, a line each.
+/// Returns the crates of which a package is built, a line each.
 fn tree(package: &str) -> anyhow::Result<String> {
     let arguments = ["--edges", "normal", "--prefix", "none"];
     cargo(&[&["tree", "--package", package][..], &arguments].concat())
@@ -68,7 +68,7 @@ fn names(tree: &str) -> impl Iterator<Item = &str> {
     tree.lines().filter_map(|line| line.split(' ').next())
 }
 
-/// What serves metrics is linked by the exporter, and by no firewall.
+/// The exporter links the crates that serve metrics; no firewall does.
 fn no_daemon_serves_http() -> anyhow::Result<()> {
     let (exporter, firewall) = (tree("exporter")?, tree("rust-firewall")?);
     for served in ["hyper", "tokio"] {

@@ -386,8 +386,7 @@ fn json() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Byte orders, time units, formats and link types: the packets are the same, and so is what is said of them.
-/// The packets that a link type may carry: some are of one version of IP.
+/// Returns the packets that a link type can carry: some link types carry one IP version only.
 fn of_link(link: u16) -> Vec<Vec<u8>> {
     let carried = |packet: &Vec<u8>| match link {
         228 => packet[0] >> 4 == 4,

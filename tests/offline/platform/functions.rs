@@ -22,9 +22,9 @@ pub fn cases() -> Vec<Case> {
     )]
 }
 
-/// A line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a `=`
-/// gives the Rust name of a C function. The TWIN `order` exempts a function from the order; `c()` and `rust()` omit
-/// parameters, NAME being FUNCTION(PARAMETER).
+/// Line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a
+/// `=` has the Rust name of a C function. The TWIN `order` exempts a function from the order; `c()` and `rust()` omit
+/// parameters, where NAME is FUNCTION(PARAMETER).
 struct Exemption {
     line: String,
     file: String,
@@ -76,7 +76,7 @@ fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns a type's name as in names of C functions.
+/// Returns a type's name in the form of names of C functions.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
@@ -112,7 +112,7 @@ fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
                 .any(|name| *name == long || name.ends_with(&format!("_{long}")))
 }
 
-/// A file that both twins have.
+/// File of both twins.
 struct Pair<'a> {
     file: &'a str,
     /// Functions of the code, then those of the header.

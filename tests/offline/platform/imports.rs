@@ -76,7 +76,7 @@ fn name_of(item: &Item) -> Option<String> {
     })
 }
 
-/// A name that a `use` imports: its path, and its name in the file. `*` is valid as a segment and as a name.
+/// Name that a `use` imports: its path, and its name in the file. `*` is valid as a segment and as a name.
 struct Used {
     path: Vec<String>,
     name: String,

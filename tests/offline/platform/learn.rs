@@ -232,7 +232,7 @@ fn what_was_asked() -> anyhow::Result<()> {
     script.tell(4001, &message(8, 0x8180, "www.example", A, &records));
     script.reach("behind an alias", "accept", "192.0.2.82");
     script.reach("beside it", "drop", "192.0.2.83");
-    // Two at once, with the responses in reverse order.
+    // Two concurrent queries, with the responses in reverse order.
     script.ask(4002, &query(9, "b.cdn.example", A));
     script.ask(4003, &query(9, "c.cdn.example", A));
     script.tell(4003, &answer(9, "c.cdn.example", 60, "192.0.2.84"));
@@ -483,7 +483,7 @@ fn sets_apart() -> anyhow::Result<()> {
     script.run()
 }
 
-/// Enough rules on the same field that they are found by its value: those of a set that learns are tested one by one.
+/// With many rules on the same field, rules are found by its value; those of a set that learns are tested one by one.
 fn among_rules() -> anyhow::Result<()> {
     let static_rules = (100..120).map(|host| format!("ip daddr 192.0.2.{host} drop\n"));
     let rules: Vec<String> = static_rules.collect();

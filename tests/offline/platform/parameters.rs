@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The number of parameters that a function of Rust may have, given its twin in C. What the languages do differently:
+//! Number of parameters that a Rust function may have, given its C twin. The languages differ:
 //!
-//! - a slice is one parameter in Rust, in C a pointer and a length or an end; likewise C makes a text of a format and
-//!   its values;
-//! - what Rust returns, C writes where a pointer says, and returns a status;
-//! - a failure is the error of a Result, in C the last parameter.
+//! - a slice is one parameter in Rust, in C a pointer and a length or an end; so is a text, which C makes of a format
+//!   and its values;
+//! - Rust returns a value that C writes through a pointer, and C returns a status;
+//! - a failure is the error of a Result in Rust, the last parameter in C.
 
 use std::ops::RangeInclusive;
 
@@ -56,8 +56,8 @@ fn is_written(parameter: &str) -> bool {
     is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
 }
 
-/// Returns the number of values that a Rust function returns and C may write: the parts of a tuple, none for a status; one
-/// more where C writes whether there is a value, as it returns whether it failed.
+/// Returns the number of values that a Rust function returns and C may write: the parts of a tuple, none for a status;
+/// one more if C also writes whether there is a value, since it returns whether it failed.
 fn values(returned: &str) -> usize {
     if ["", "bool", "fmt::Result"].contains(&returned) {
         return 0;
@@ -80,7 +80,7 @@ fn values(returned: &str) -> usize {
 }
 
 /// Returns the allowed number of parameters of a Rust function, given its twin in C.
-/// `ignored`: whether an exemption omits a parameter of C.
+/// `ignored`: true if an exemption omits a parameter of C.
 pub fn expected(
     c: &Function,
     rust: &Function,

@@ -110,7 +110,7 @@ fn over_segments() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counters count each query; an accepted packet has the mark of the last.
+/// Counters count each query; an accepted packet has the last query's mark.
 fn counted_each() -> anyhow::Result<()> {
     let allowed = framed(&query(1, "allowed.example", 1));
     let denied = framed(&query(2, "denied.example", 1));
@@ -120,7 +120,7 @@ fn counted_each() -> anyhow::Result<()> {
     let counters = lines.iter().find_map(|line| line["counters"].as_array());
     let counters = counters.context("counters")?;
     let packets: Vec<_> = counters.iter().map(|one| one["packets"].as_u64()).collect();
-    // The SYN is not decided yet by the rules with names.
+    // The rules with names don't decide the SYN yet.
     ensure!(packets == [Some(5), Some(3), Some(1)], "{packets:?}");
     Ok(())
 }

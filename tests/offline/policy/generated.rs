@@ -101,7 +101,7 @@ fn files_in_one_another() -> anyhow::Result<()> {
     both_say(folder.path(), &[POLICY], "ok\n")
 }
 
-/// Without line ends at their ends, so that nothing separates one file's end and the next one's beginning.
+/// The files end without a line end, so that nothing separates the end of one from the start of the next.
 fn files_in_a_ring() -> anyhow::Result<()> {
     let folder = with("include \"a.nft\"")?;
     folder.write("a.nft", "include \"b.nft\"")?;
@@ -304,8 +304,7 @@ fn cut_anywhere() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The words of GRAMMAR.md's table of what is refused, each in a policy that would be one without it.
-/// A text with a word where words of a place (spec/refused.toml) are met.
+/// Returns a policy with a refused word at a place (spec/refused.toml).
 fn with_word(place: &str, word: &str) -> String {
     let in_chain = |text: &str| format!("table ip t {{\nchain c {{\n{text}\n}}\n}}\n");
     let in_set = |text: &str| format!("table ip t {{\nset s {{\n{text}\n}}\n}}\n");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy language, as both programs read it: `check` and `check --print`.
+//! The policy language in both programs: `check` and `check --print`.
 //!
-//! NAME.nft in tests/corpus/policy is a policy whose first line describes its purpose. Beside it is NAME.ok, its canonical
-//! print, or NAME.err, its error line, without "error: "; NAME.says is further output of `check` after "ok", NAME.warns its
-//! warnings. A policy that nft refuses although both twins accept it has a line `# nft: WHY`, which ends with `(nor the
-//! print)` if nft refuses the print, too. `generated` makes policies that are too large to be stored here.
+//! NAME.nft in tests/corpus/policy is a policy whose first line describes its purpose. Beside it is NAME.ok, its
+//! canonical print, or NAME.err, its error line, without "error: "; NAME.says is further output of `check` after "ok",
+//! NAME.warns its warnings. A policy that nft refuses although both twins accept it has a line `# nft: WHY`, which ends
+//! with `(nor the print)` if nft refuses the print, too. `generated` has policies that are too large to be stored here.
 
 mod generated;
 

@@ -48,7 +48,7 @@ fn names() -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// (name, reason)
+/// Returns pairs of name and reason.
 fn exemptions() -> anyhow::Result<Vec<(String, String)>> {
     let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));

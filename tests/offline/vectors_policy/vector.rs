@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use anyhow::{anyhow, bail, ensure, Context};
 
-/// One vector: the input of `explain`, and the expected result.
+/// Vector: the input of `explain`, and the expected result.
 #[derive(Debug)]
 pub struct Vector {
     pub name: String,
@@ -19,7 +19,7 @@ pub struct Vector {
     pub counters: Vec<Counter>,
 }
 
-/// A packet and its expected result.
+/// Packet and its expected result.
 #[derive(Clone, Debug)]
 pub struct Send {
     /// The captured bytes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! etcd, of one member or several, in the operator's namespace.
+//! etcd with one or more members, in the operator's namespace.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -9,13 +9,13 @@ use testbed::wait::{until, PATIENCE};
 
 use super::{Place, Running, CHANNEL, ETCD};
 
-/// Port of a member's clients; its peers have the next one.
+/// Port for clients of a member; its peers use the next one.
 fn port(member: usize) -> usize {
     2379 + 100 * member
 }
 
 impl Place {
-    /// etcd's addresses, as options have them.
+    /// Returns etcd's addresses as an option's value.
     pub fn etcd_urls(&self) -> String {
         let scheme = self.plan.tls.as_ref().map_or("http", |_| "https");
         let members = 0..self.members.len();
@@ -25,7 +25,7 @@ impl Place {
         urls.join(",")
     }
 
-    /// Starts all members of etcd that do not run.
+    /// Starts all members of etcd that are not running.
     pub fn start_etcd(&mut self) -> anyhow::Result<()> {
         for member in 0..self.members.len() {
             if self.members[member].is_none() {
@@ -76,13 +76,13 @@ impl Place {
         self.members[member] = None;
     }
 
-    /// Process of etcd's first member.
+    /// Returns the process id of etcd's first member.
     pub fn etcd_pid(&self) -> anyhow::Result<u32> {
         let first = self.members[0].as_ref();
         Ok(first.context("etcd does not run")?.0.id())
     }
 
-    /// The channel's pointer, as it lies in etcd.
+    /// Returns the channel's pointer in etcd.
     pub fn pointer(&self) -> anyhow::Result<String> {
         let name = format!("twinwall/channel/{CHANNEL}");
         let get = ["get", "--print-value-only", &name];
@@ -91,7 +91,7 @@ impl Place {
         Ok(said.trim().to_owned())
     }
 
-    /// etcdctl as a user whose login is in a file: whether it succeeded, and all that it said.
+    /// Runs etcdctl as the user of a login file. Returns true if it succeeded, and its output.
     pub fn etcdctl(&self, login: &str, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
         let login = std::fs::read_to_string(self.folder.file(login))?;
         let output = self

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A fleet: a namespace with etcd and a bridge, hosts in namespaces of their own behind it, and the operator's fwctl.
+//! A fleet: a namespace with etcd and a bridge, hosts in separate namespaces behind it, and the operator's fwctl.
 
 mod etcd;
 
@@ -16,7 +16,7 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::restore;
-use testbed::twin::{built, TWINS};
+use testbed::twin::{built, root, TWINS};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, limit in seconds and body of a case.
@@ -25,12 +25,12 @@ pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
 /// Address of etcd.
 pub const ETCD: &str = "10.78.0.1";
 pub const CHANNEL: &str = "web";
-/// Port of a host that `fwctl fleet targets` names.
+/// Port of each host in the output of `fwctl fleet targets`.
 pub const NUMBERS: u16 = 9100;
-/// UDP port of a host that leads to its firewall's queue, before the fleet's policy.
+/// UDP port of a host whose packets go to its firewall's queue, before the fleet's policy.
 pub const QUEUED: u16 = 5000;
 
-/// A policy that drops UDP to a port.
+/// Returns a policy that drops UDP to a port.
 pub fn policy(port: u16) -> String {
     format!(
         "table inet host {{\n\tchain input {{\n\t\ttype filter hook input priority filter; policy accept;\n\
@@ -38,7 +38,7 @@ pub fn policy(port: u16) -> String {
     )
 }
 
-/// A policy that lets no packet leave for etcd.
+/// Policy that drops all packets to etcd.
 pub const CUT_OFF: &str = "table inet host {
 	chain output {
 		type filter hook output priority filter; policy accept;
@@ -47,7 +47,7 @@ pub const CUT_OFF: &str = "table inet host {
 }
 ";
 
-/// A child that is killed with its value.
+/// Child process, killed on drop.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -57,30 +57,30 @@ impl Drop for Running {
     }
 }
 
-/// The make of a fleet.
+/// Parameters of a fleet.
 #[derive(Clone, Default)]
 pub struct Plan {
     pub hosts: usize,
-    /// True if each host has a firewall on a queue, the twins in turn.
+    /// True if each host has a firewall on a queue, with alternating twins.
     pub twins: bool,
-    /// Members of etcd's cluster; 0 means one.
+    /// Number of members of etcd's cluster; 0 means one.
     pub members: usize,
-    /// Certificates by which etcd serves https.
+    /// Certificates for etcd's https.
     pub tls: Option<Certificates>,
-    /// A folder's address in place of etcd, for agents, and the file of its server's authority.
+    /// Address of a folder instead of etcd, for agents, and the file of its server's authority.
     pub folder: Option<String>,
     pub authority: Option<String>,
-    /// Words in front of the commands of agents and of root's services, e.g. faketime.
+    /// Prefix of the commands of agents and of root's services, e.g. faketime.
     pub before: Vec<String>,
-    /// Words in front of the agents' commands only; `{}` is the staging folder.
+    /// Prefix of the agents' commands only; `{}` is the staging folder.
     pub before_agent: Vec<String>,
-    /// True if agents write numbers for Prometheus, and name an address for them at NUMBERS.
+    /// True if agents write metrics for Prometheus, with an address at port NUMBERS.
     pub numbers: bool,
-    /// Seconds between an agent's looks; 0 means the product's default.
+    /// Seconds between an agent's checks; 0 means the product's default.
     pub look: u64,
 }
 
-/// A server's certificate, its key and its authority, as files.
+/// Server's certificate, key and authority, as files.
 #[derive(Clone)]
 pub struct Certificates {
     pub certificate: String,
@@ -92,10 +92,11 @@ pub struct Host {
     pub id: String,
     pub namespace: Namespace,
     pub address: String,
-    /// The firewall on its queue.
+    /// Firewall on the host's queue.
     pub firewall: Mutex<Option<Firewall>>,
     local: Option<Running>,
     agent: Option<Running>,
+    record: Option<Running>,
 }
 
 pub struct Place {
@@ -107,7 +108,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A fleet of so many hosts, in which etcd, root's services and agents run.
+    /// Creates a fleet with this number of hosts, with running etcd, root's services and agents.
     pub fn new(hosts: usize) -> anyhow::Result<Place> {
         Place::with(Plan {
             hosts,
@@ -156,7 +157,7 @@ impl Place {
         namespace.feed("ip", &["-batch", "-"], lines)
     }
 
-    /// Makes the hosts' namespaces and connects them to the bridge.
+    /// Creates the hosts' namespaces and connects them to the bridge.
     fn join(&mut self, names: Vec<String>) -> anyhow::Result<()> {
         let mut links = String::new();
         for (number, id) in names.into_iter().enumerate() {
@@ -174,6 +175,7 @@ impl Place {
                 firewall: Mutex::new(None),
                 local: None,
                 agent: None,
+                record: None,
             });
         }
         self.feed(&self.operator, &links)?;
@@ -198,14 +200,14 @@ impl Place {
         self.start_agent(number)
     }
 
-    /// Starts a twin on the queue to which the host's UDP port QUEUED leads.
+    /// Starts a twin on the queue of the host's UDP port QUEUED.
     pub fn start_firewall(&mut self, number: usize) -> anyhow::Result<()> {
         let host = &self.hosts[number];
         if !Path::new(&self.path(&host.id, "firewall")).exists() {
             let rule = format!("-A INPUT -p udp --dport {QUEUED} -j NFQUEUE --queue-num 0");
             restore(&host.namespace, "iptables", &rule)?;
         }
-        // It is not root, and makes its socket in the folder.
+        // It is not root, and creates its socket in the folder.
         let folder = self.path(&host.id, "firewall");
         std::fs::create_dir_all(&folder)?;
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777))?;
@@ -217,17 +219,17 @@ impl Place {
         Ok(())
     }
 
-    /// The control socket of a host's firewall.
+    /// Returns the path of the control socket of a host's firewall.
     fn control(&self, host: &str) -> String {
         self.path(host, "firewall/control")
     }
 
-    /// The files of a host.
+    /// Returns the path of a host's file.
     pub fn path(&self, host: &str, name: &str) -> String {
         self.folder.file(&format!("{host}-{name}"))
     }
 
-    /// Options that name the store.
+    /// Returns the options that name the store.
     pub fn store(&self, host: &str) -> Vec<String> {
         let mut words = match &self.plan.folder {
             Some(folder) => vec!["--folder".to_owned(), folder.clone()],
@@ -245,14 +247,17 @@ impl Place {
         words
     }
 
-    /// Listens for root's service, as systemd does with twinwall-fleet.socket.
+    /// Listens for root's service, like systemd with twinwall-fleet.socket.
     pub fn start_local(&mut self, number: usize) -> anyhow::Result<()> {
         let host = &self.hosts[number];
         let socket = self.path(&host.id, "socket");
         let _ = std::fs::remove_file(&socket);
         let log = File::create(self.path(&host.id, "local.log"))?;
-        let mut command = host.namespace.command("systemd-socket-activate");
+        // It ends now and then when a child's end interrupts its own log, which systemd itself does not.
+        let again = "while :; do setpriv --pdeathsig KILL systemd-socket-activate \"$@\"; done";
+        let mut command = host.namespace.command("sh");
         command
+            .args(["-c", again, "sh"])
             .args(["--accept", "--inetd", "-l", &socket])
             .args(&self.plan.before)
             .arg(built("twinwall-fleet-local"))
@@ -260,6 +265,7 @@ impl Place {
             .args(["--keys", &self.folder.file("out/fleet.keys")])
             .args(["--state", &self.path(&host.id, "state")])
             .args(["--apply-state", &self.path(&host.id, "apply")])
+            .args(["--record", &self.path(&host.id, "record")])
             .arg("--fwctl")
             .arg(built("fwctl"))
             .args(self.store(&host.id));
@@ -271,6 +277,37 @@ impl Place {
         until("root's service to listen", PATIENCE, || {
             Ok(Path::new(&socket).exists())
         })
+    }
+
+    /// Starts a host's record of the last minute, as the unit twinwall-record does.
+    pub fn start_record(&mut self, number: usize) -> anyhow::Result<()> {
+        let host = &self.hosts[number];
+        let rules = root().join("packaging/record.nft");
+        let rules = rules.to_string_lossy();
+        testbed::place::run(&host.namespace, "nft", &["-f", &rules])?;
+        let folder = self.path(&host.id, "record");
+        std::fs::create_dir_all(&folder)?;
+        let log = self.path(&host.id, "record.log");
+        let mut command = host.namespace.command(built("capture"));
+        command
+            .args(["--nflog", "5", "--ring", "4M", "--user", "root"])
+            .args(["--rotate", "4MB,15s", "--keep", "5"])
+            .args(["-w", &format!("{folder}/%Y%m%d-%H%M%S.pcapng")])
+            .stderr(File::create(&log)?);
+        self.hosts[number].record = Some(Running(command.spawn()?));
+        until("the record to begin", PATIENCE, || {
+            Ok(std::fs::read_to_string(&log)?.contains("capture: "))
+        })
+    }
+
+    /// Bytes of a host's record.
+    pub fn record(&self, number: usize) -> anyhow::Result<Vec<u8>> {
+        let folder = self.path(&self.hosts[number].id, "record");
+        let mut bytes = Vec::new();
+        for entry in std::fs::read_dir(&folder)?.flatten() {
+            bytes.extend(std::fs::read(entry.path()).unwrap_or_default());
+        }
+        Ok(bytes)
     }
 
     /// Starts a host's agent.
@@ -321,19 +358,19 @@ impl Place {
         self.hosts[number].local = None;
     }
 
-    /// Process of a host's agent.
+    /// Returns the process id of a host's agent.
     pub fn agent_pid(&self, number: usize) -> anyhow::Result<u32> {
         let agent = self.hosts[number].agent.as_ref();
         Ok(agent.context("the agent does not run")?.0.id())
     }
 
-    /// The text of a host's log of its agent.
+    /// Returns the log of a host's agent.
     pub fn agent_log(&self, number: usize) -> anyhow::Result<String> {
         let log = self.path(&self.hosts[number].id, "agent.log");
         std::fs::read_to_string(&log).context(log)
     }
 
-    /// Waits until a host's agent has logged words.
+    /// Waits until the log of a host's agent contains words.
     pub fn wait_for_log(&self, number: usize, words: &str) -> anyhow::Result<()> {
         let waited = until(&format!("the agent to log {words}"), PATIENCE, || {
             Ok(self.agent_log(number)?.contains(words))
@@ -341,14 +378,14 @@ impl Place {
         waited.with_context(|| self.agent_log(number).unwrap_or_default())
     }
 
-    /// The state of a host's root service, as it lies on disk.
+    /// Returns the state file of a host's root service.
     pub fn state(&self, number: usize) -> Value {
         let path = self.path(&self.hosts[number].id, "state/state.json");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// `fwctl fleet` without a login.
+    /// Runs `fwctl fleet` without a login.
     fn bare(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         Ok(self.command(arguments).output()?)
     }
@@ -365,7 +402,8 @@ impl Place {
         command
     }
 
-    /// `fwctl fleet` with the operator's login: exit code, stdout and stderr.
+    /// Runs `fwctl fleet` with the operator's login. Returns the exit code, None after a signal, and stdout followed by
+    /// stderr.
     pub fn fleet(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let login = self.folder.file("out/operator.login");
         let output = self.bare(&[arguments, &["--login", &login]].concat())?;
@@ -376,7 +414,7 @@ impl Place {
         ))
     }
 
-    /// Pushes a policy, with options.
+    /// Pushes a policy, with options. Returns the same as [`Place::fleet`].
     pub fn push(&self, text: &str, options: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let policy = self.folder.write("policy.nft", text)?;
         let key = self.folder.file("out/fleet.key");
@@ -391,7 +429,7 @@ impl Place {
         Ok(said)
     }
 
-    /// The hosts' objects in `status --json`.
+    /// Returns the hosts' objects in `status --json`.
     pub fn status(&self) -> anyhow::Result<Vec<Value>> {
         let (_, said) = self.fleet(&["status", CHANNEL, "--json"])?;
         let lines = said.lines().skip(1);
@@ -400,7 +438,7 @@ impl Place {
             .collect()
     }
 
-    /// Waits until all hosts have said that they are there.
+    /// Waits until all hosts have reported.
     pub fn wait_for_alive(&self) -> anyhow::Result<()> {
         let list = ["get", "--prefix", "--keys-only", "twinwall/alive/"];
         until("all hosts to be there", PATIENCE, || {
@@ -409,13 +447,13 @@ impl Place {
         })
     }
 
-    /// Hosts in a state.
+    /// Returns the number of hosts in a state.
     pub fn count(&self, state: &str) -> anyhow::Result<usize> {
         let status = self.status()?;
         Ok(status.iter().filter(|host| host["state"] == state).count())
     }
 
-    /// Waits until so many hosts are in a state.
+    /// Waits until this number of hosts is in a state.
     pub fn wait_for(&self, state: &str, count: usize) -> anyhow::Result<()> {
         let waited = until(&format!("{count} hosts {state}"), PATIENCE, || {
             Ok(self.count(state)? == count)
@@ -423,7 +461,7 @@ impl Place {
         waited.with_context(|| format!("{:#?}", self.status()))
     }
 
-    /// The rules that a host's kernel holds.
+    /// Returns the rules in a host's kernel.
     pub fn rules(&self, host: &Host) -> anyhow::Result<String> {
         let output = host
             .namespace
@@ -433,7 +471,7 @@ impl Place {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Checks that each host's rules have these words.
+    /// Checks that each host's rules contain these words.
     pub fn all_have(&self, words: &str) -> anyhow::Result<()> {
         for host in &self.hosts {
             let rules = self.rules(host)?;

@@ -22,6 +22,8 @@ fn an_address_is_known_until_its_end() {
     assert!(!learned::find(&learned, 1, 7 + high, 99), "another address");
     learned::add(&learned, 1, 7, 50, 0);
     assert!(learned::find(&learned, 1, 7, 99), "nothing shortens it");
+    assert_eq!(learned::end(&learned, 1, 7), 100);
+    assert_eq!(learned::end(&learned, 2, 7), 0);
     learned::add(&learned, 1, 7, 200, 0);
     assert!(learned::find(&learned, 1, 7, 199));
     learned::add(&learned, 2, 7 + high, 150, 0);

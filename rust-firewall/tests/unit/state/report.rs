@@ -218,7 +218,8 @@ const BUSY_OBJECT: &str = "\
     \"without_ct_state\":0,\"replies\":{\"sent\":0,\"not_due\":0,\"failed\":0},\
     \"connections\":{\"opened\":0,\"other\":0,\"tls\":0,\"quic\":0,\"http\":0,\"dns\":0,\
     \"denied\":0,\"evasion\":0,\"unreadable\":0,\"evicted\":0},\"answers\":{\"learned\":0,\
-    \"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},\"stalled\":8,\
+    \"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},\
+    \"elements\":{\"added\":0,\"failed\":0},\"stalled\":8,\
     \"kernel\":{\"offered\":1020,\"waiting\":1,\"queue_full\":11,\"user_drop\":12,\"unseen\":5},\
     \"lost\":23,\"difference\":5,\"reconciled\":false}";
 

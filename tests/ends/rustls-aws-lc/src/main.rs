@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ends of TLS by rustls with aws-lc-rs, which knows a post-quantum key exchange.
+//! TLS ends by rustls with aws-lc-rs, which supports post-quantum key exchange.
 //!
-//!     rustls-aws-lc serve PORT CERTIFICATE KEY   says `ready`; shakes hands
-//!     rustls-aws-lc ask                          as go-tls, whose words it takes and says
+//!     rustls-aws-lc serve PORT CERTIFICATE KEY   prints `ready`; performs handshakes
+//!     rustls-aws-lc ask                          like go-tls, with the same input and output
 
 use std::error::Error;
 use std::io::{self, BufRead, ErrorKind, Write};
@@ -83,7 +83,7 @@ fn serve(port: &str, certificate: &str, key: &str) -> Fallible<()> {
     Ok(())
 }
 
-/// Answer to a query.
+/// Connects as requested; returns the answer to print.
 fn ask(question: &str) -> Fallible<String> {
     let words: Vec<&str> = question.split(' ').collect();
     let [way, host, port, name, seconds] = words[..] else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of QUIC that ask for a denied name between the same ends as a connection with an allowed one, whose handshake is complete: its class is
-//! final for the server's packets by then.
+//! QUIC clients that use a denied name between the ends of a connection with an allowed one, whose handshake is
+//! complete: by then its class is final for the server's packets.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -18,15 +18,15 @@ use crate::evasion::net::SERVER;
 use crate::evasion::{By, ALLOWED, DENIED};
 use crate::names::ends::{Hello, QuicClient};
 
-/// For the handshake of the connection that is allowed.
+/// Time limit for the handshake of the allowed connection.
 const COMPLETED: Duration = Duration::from_secs(5);
 
-/// A way to ask for the other name.
+/// Way to use the other name.
 struct Way {
     name: &'static str,
-    /// Longer than --hello-timeout after the connection that is allowed.
+    /// True if it comes later than --hello-timeout after the allowed connection.
     late: bool,
-    /// Bytes in front of the datagrams in one packet of several, as long as each of these; None: they are sent by themselves.
+    /// Bytes before the datagrams in one packet of several, as long as each of these; None: separate packets.
     before: Option<fn(usize) -> Vec<u8>>,
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
@@ -73,7 +73,7 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-/// Completes a connection that is allowed, ends it, and asks for the other name from its port.
+/// Completes an allowed connection, ends it, and uses the other name from its port.
 fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result<()> {
     let config = scene.identity.client(Hello::Plain, None)?;
     let client = QuicClient::new(&scene.net, port, SERVER.into(), config, ALLOWED, COMPLETED)?;
@@ -124,7 +124,7 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(QuinnV4)?;
     let running = by.start(&scene.net, text)?;
@@ -134,7 +134,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Without a firewall all ways lead to the server.
+/// Without a firewall all ways reach the server.
 fn nobody() -> anyhow::Result<()> {
     all_completed(&try_all(&Scene::new(QuinnV4)?, true)?)
 }

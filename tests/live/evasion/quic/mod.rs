@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of QUIC that hide a denied name, before quinn, or aioquic, which knows version 2: they tell which names they were asked for,
-//! and by whom. They must never be asked for the denied one.
+//! QUIC clients that hide a denied name, with the servers quinn, and aioquic, which supports version 2. The servers
+//! report the requested names, with the client's port. They must never receive the denied one.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
 use crate::names::programs::{self, Server, Told};
 
-/// From a client's port to its other one.
+/// Difference between a client's two ports.
 const OTHER_PORT: u16 = 20_000;
 /// Port of the server that validates each client by Retry.
 const RETRY_PORT: u16 = 4433;
@@ -89,8 +89,8 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// The first datagram of a client: one part in so many of a hello.
-/// - number: of the client; others have other connection ids.
+/// Returns the first datagram of a client, with 1 / `parts` of a hello.
+/// - number: number of the client, which selects its connection ids.
 pub fn first_datagram(host: &str, number: u16, parts: usize) -> anyhow::Result<Vec<u8>> {
     let config = Identity::new(&[host])?.client(Hello::Plain, None)?;
     let version = packet::version_of(VERSION_1);
@@ -103,7 +103,7 @@ pub fn first_datagram(host: &str, number: u16, parts: usize) -> anyhow::Result<V
     packet::datagram(&Ids::new(number), &[initial], &[])
 }
 
-/// A datagram of UDP to port 443 that has half of a hello, without a port of its own and without a checksum.
+/// Returns a UDP datagram to port 443 with half of a hello; source port and checksum are 0.
 pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     let data = first_datagram(host, 0, 2)?;
     let length = (8 + data.len() as u16).to_be_bytes();
@@ -111,7 +111,7 @@ pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
 }
 
-/// The net with both servers, and what clients say.
+/// Network with both servers, and the data of clients.
 struct Scene {
     setting: Setting,
     net: Net,
@@ -174,11 +174,11 @@ impl Scene {
     }
 }
 
-/// A client, at a port of its own.
+/// Client with its own port.
 struct Client<'a> {
     scene: &'a Scene,
     link: &'a Link,
-    /// Its port, and the server's.
+    /// Ports of the client and of the server.
     ports: (u16, u16),
 }
 
@@ -222,7 +222,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Waits for Retry; without one all stays as it is.
+    /// Waits for Retry; without one the ids don't change.
     fn take_retry(&self, ids: &mut Ids, patience: Duration) -> anyhow::Result<()> {
         let version = self.scene.setting.version();
         let said = |packet: &[u8]| {
@@ -243,7 +243,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Does all steps; gives whether the server has heard of a name soon afterwards.
+    /// Executes all steps; returns true if the server receives a name soon afterwards.
     fn run(&self, steps: &[Step], host: &str, patience: Duration) -> anyhow::Result<bool> {
         let mut ids = Ids::new(self.ports.0);
         for step in steps {
@@ -260,7 +260,7 @@ impl Client<'_> {
     }
 }
 
-/// Runs every wanted way with every opening. answered: the server hears of the name, if not at once, then when another client tries.
+/// Runs every wanted way with every opening. answered: the server must receive the name, from one of several clients.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -287,7 +287,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -298,7 +298,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A client with another name is let through.
+/// A client with another name passes.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -309,7 +309,7 @@ pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the honest ways lead to the server, and most of the others.
+/// Without a firewall the honest ways reach the server, and most of the others.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;

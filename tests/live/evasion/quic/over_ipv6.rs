@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways of IPv6 alone: extension headers (RFC 8200, section 4) between the address and the port.
+//! Ways of IPv6 only: extension headers (RFC 8200, section 4) between the address and the port.
 
 use super::ways::{
     changed, evasive, halves, honest, later, low_ttl, spread, steps, whole, Datagram, Way,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients of QUIC, without any right, whose kernel makes several datagrams of one packet (UDP_SEGMENT), of which the first ones hide where a
-//! hello begins.
+//! Unprivileged QUIC clients whose kernel makes several datagrams of one packet (UDP_SEGMENT), the first of which hide
+//! the start of a hello.
 
 use std::net::SocketAddr;
 
@@ -37,7 +37,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Segment before the true datagrams, of their length.
+/// Segment before the true datagrams, with their length.
 struct Way {
     name: &'static str,
     honest: bool,
@@ -45,14 +45,14 @@ struct Way {
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
 
-/// A long header of QUIC 1 of a type, to an id of no connection.
+/// Returns a long header of a QUIC 1 packet type, with a connection id of no connection.
 fn long(first: u8, rest: &[u8], bytes: usize) -> Vec<u8> {
     let mut datagram = [&[first, 0, 0, 0, 1, 8][..], &[9; 8], &[0], rest].concat();
     datagram.resize(bytes, 0x33);
     datagram
 }
 
-/// Of a packet that ends with the next datagram, it says.
+/// Returns a length field by which the packet would end with the next datagram.
 fn too_long(bytes: usize) -> Vec<u8> {
     packet::variable(2 * bytes - 24)
 }
@@ -141,7 +141,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way leads past the firewall.
+/// No way passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -151,7 +151,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A plain client whose kernel does so comes through.
+/// A plain client whose kernel does the same passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new(QuinnV4)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -162,7 +162,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall all ways lead to the server.
+/// Without a firewall all ways reach the server.
 fn nobody() -> anyhow::Result<()> {
     for setting in [QuinnV4, QuinnV6] {
         let scene = Scene::new(setting)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Over which protocol clients of QUIC come, who serves, and what of it can be hidden how.
+//! IP version and server of QUIC clients, and the ways for each.
 
 use super::over_ipv6::OVER_IPV6;
 use super::packet::{DRAFT_29, DRAFT_34, VERSION_1, VERSION_2};
@@ -12,19 +12,19 @@ use crate::names::ends::Hello;
 pub enum Setting {
     QuinnV4,
     QuinnV6,
-    /// aioquic knows version 2 of QUIC, too.
+    /// aioquic also supports QUIC version 2.
     AioquicV4,
 }
 
 use Setting::{AioquicV4, QuinnV4, QuinnV6};
 
-/// Bytes of a client.
+/// Kind of a client's opening.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub what: &'static str,
-    /// Of QUIC.
+    /// QUIC version.
     pub version: u32,
-    /// Another one that the server knows, too.
+    /// Other version that the server also supports.
     pub other_version: Option<u32>,
     pub hello: Hello,
 }
@@ -60,11 +60,11 @@ const OF_AIOQUIC: &[Kind] = &[
     ),
     of_two("version 1", (VERSION_1, VERSION_2), Hello::Plain),
 ];
-/// IPv6 carries the same bytes: without the drafts.
+/// Number of kinds over IPv6, which has the same bytes: without the drafts.
 const KINDS_OVER_IPV6: usize = 2;
 
 impl Setting {
-    /// Of IP.
+    /// Returns the IP version.
     pub fn version(self) -> Version {
         match self {
             QuinnV4 | AioquicV4 => Version::V4,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways in which a client of QUIC hides a name.
+//! Ways in which a QUIC client hides a name.
 
 use std::time::Duration;
 
@@ -7,47 +7,47 @@ use super::packet::{crypto, Packet};
 use crate::evasion::net::HOPS;
 use crate::evasion::wire::Outside;
 
-/// Bytes of a hello that one datagram has room for, whatever else is in it.
+/// Maximum bytes of a hello in one datagram, with any other contents.
 pub const ROOM: usize = 1_000;
 const PING: u8 = 1;
 
-/// Bytes of a client, and alternatives.
+/// First bytes of a client, and alternatives.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub what: &'static str,
     pub version: u32,
-    /// Another one that the server knows, too.
+    /// Other version that the server also supports.
     pub other_version: Option<u32>,
     pub bytes: Vec<u8>,
     /// Offset and length of the name.
     pub name_at: usize,
     pub name_bytes: usize,
-    /// The same with another name.
+    /// The same bytes with another name.
     pub decoy: Vec<u8>,
-    /// A hello of another connection, with the other name.
+    /// Hello of another connection, with the other name.
     pub other: Vec<u8>,
 }
 
-/// Bytes after the packets of a datagram, or in their place.
+/// Bytes after the packets of a datagram, or instead of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     Nothing,
     /// Bytes that could be a packet with a short header.
     Short,
-    /// No packet, but a header of a version that nobody knows.
+    /// Header of an unknown version, without a packet.
     UnknownVersion,
     /// A 0-RTT packet before the others.
     ZeroRttFirst,
 }
 
-/// A datagram.
+/// UDP datagram.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     pub packets: Vec<Packet>,
     pub rest: Rest,
     pub outside: Outside,
     pub wrong_checksum: bool,
-    /// From another port of the same client.
+    /// True if it comes from another port of the same client.
     pub other_port: bool,
 }
 
@@ -55,15 +55,15 @@ pub struct Datagram {
 pub enum Step {
     Send(Datagram),
     Pause(Duration),
-    /// Waits for Retry, whose token and connection id it takes.
+    /// Waits for Retry, and uses its token and connection id.
     Retry,
 }
 
 pub struct Way {
     pub name: &'static str,
-    /// A plain client may do the same: an allowed name must come through.
+    /// True if a plain client may do the same, so an allowed name must pass.
     pub honest: bool,
-    /// To the server that asks each client by Retry.
+    /// True if it uses the server that validates each client by Retry.
     pub retried: bool,
     pub steps: fn(&Opening) -> Option<Vec<Step>>,
 }
@@ -91,8 +91,8 @@ pub fn datagram(packets: Vec<Packet>) -> Datagram {
     }
 }
 
-/// Pieces of a hello as frames, each datagram filled before the next; pieces that are too long are cut.
-/// - number: of the first packet.
+/// Returns pieces of a hello as frames, each datagram filled before the next; long pieces are split.
+/// - number: packet number of the first packet.
 pub fn spread(
     opening: &Opening,
     bytes: &[u8],
@@ -119,24 +119,24 @@ pub fn steps(datagrams: impl IntoIterator<Item = Datagram>) -> Option<Vec<Step>>
     Some(datagrams.into_iter().map(Step::Send).collect())
 }
 
-/// The whole hello as it is.
+/// Returns the whole, unchanged hello.
 pub fn whole(o: &Opening) -> Vec<Datagram> {
     spread(o, &o.bytes, 0, &[(0, o.bytes.len())])
 }
 
-/// Pieces of it.
+/// Returns pieces of a hello.
 fn pieces(o: &Opening, pieces: &[(usize, usize)]) -> Option<Vec<Step>> {
     steps(spread(o, &o.bytes, 0, pieces))
 }
 
-/// The places of so many parts alike.
+/// Returns the ranges of this number of equal parts.
 fn parts(o: &Opening, count: usize) -> Vec<(usize, usize)> {
     let (end, of) = (o.bytes.len(), o.bytes.len().div_ceil(count));
     let starts = (0..end).step_by(of);
     starts.map(|from| (from, end.min(from + of))).collect()
 }
 
-/// Those at even places, then the others.
+/// Returns the parts with odd index, then the others.
 fn shuffled(parts: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let odd = parts.iter().skip(1).step_by(2);
     odd.chain(parts.iter().step_by(2)).copied().collect()
@@ -146,7 +146,7 @@ fn in_name(o: &Opening) -> usize {
     o.name_at + 4
 }
 
-/// Both halves, cut in the name, each in datagrams of its own.
+/// Returns both halves, split in the name, in separate datagrams.
 pub fn halves(o: &Opening) -> [Vec<Datagram>; 2] {
     let (at, end) = (in_name(o), o.bytes.len());
     [
@@ -155,14 +155,14 @@ pub fn halves(o: &Opening) -> [Vec<Datagram>; 2] {
     ]
 }
 
-/// The hello with the other name, so changed that the server does not get it.
+/// Returns the hello with the other name, changed so that the server does not receive it, and then the true one.
 fn decoy_first(o: &Opening, spoil: fn(&mut Datagram)) -> Option<Vec<Step>> {
     let mut decoys = spread(o, &o.decoy, 0, &[(0, o.decoy.len())]);
     decoys.iter_mut().for_each(spoil);
     steps(decoys.into_iter().chain(later(whole(o), 20)))
 }
 
-/// The same packets with later numbers.
+/// Returns the same packets with higher numbers.
 pub fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
     packets.for_each(|packet| packet.number += more);
@@ -173,7 +173,7 @@ pub fn low_ttl(datagram: &mut Datagram) {
     datagram.outside.ttl = HOPS - 1;
 }
 
-/// The hello of another connection.
+/// Returns the hello of another connection.
 fn stranger(o: &Opening) -> Vec<Datagram> {
     let mut datagrams = spread(o, &o.other, 0, &[(0, o.other.len())]);
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
@@ -181,20 +181,20 @@ fn stranger(o: &Opening) -> Vec<Datagram> {
     datagrams
 }
 
-/// Frames in one packet, of the hello or its decoy.
+/// Returns frames of the hello or its decoy in one packet.
 fn in_one(o: &Opening, frames: &[Vec<u8>]) -> Option<Vec<Step>> {
     let frames = frames.concat();
     (frames.len() <= ROOM).then(|| steps([datagram(vec![packet(o, 0, frames)])]))?
 }
 
-/// Parts of a short hello, each in a packet of its own, all in one datagram.
+/// Returns parts of a short hello in separate packets, all in one datagram; None for a long hello.
 pub fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
     let packets = parts(o, count).into_iter().enumerate();
     let packets = packets.map(|(index, (from, to))| packet(o, index, crypto(&o.bytes, from, to)));
     (o.bytes.len() < ROOM / 2).then(|| steps([datagram(packets.collect())]))?
 }
 
-/// The whole hello, in datagrams that are changed.
+/// Returns the whole hello, in changed datagrams.
 pub fn changed(o: &Opening, change: fn(&mut Datagram)) -> Option<Vec<Step>> {
     let mut datagrams = whole(o);
     datagrams.iter_mut().for_each(change);

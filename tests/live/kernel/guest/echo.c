@@ -67,7 +67,7 @@ static void echo_keeps_no_memory(void) {
         echo(fd, number, i % 2 ? 9000 : sizeof(pattern), &reply);
     }
     long long grown = proc_value("/proc/meminfo", "SUnreclaim:") - before;
-    /* There, kmemleak finds what is lost. */
+    /* In a debug kernel kmemleak finds lost memory. */
     if (grown > 4096 && !guest_debug_kernel)
         guest_fail(__FILE__, __LINE__, "2000 echoes keep %lld KiB", grown);
 }
@@ -178,7 +178,7 @@ static void echo_dumps_all_parts(void) {
 
     CHECK_EQUAL(whole_dump(fd, number, 1).reads, 1);
     CHECK_EQUAL(whole_dump(fd, number, 3).reads, 1);
-    /* The kernel gives as much at a time as was read before: 4 reads with a fresh socket. */
+    /* The kernel returns as much per read as was read before: 4 reads with a new socket. */
     fd = netlink_open();
     CHECK(whole_dump(fd, number, 3000).reads <= 4);
     CHECK(!whole_dump(fd, number, 20000).interrupted);
@@ -305,7 +305,7 @@ static void echo_of_garbage(void) {
         size_t length = request_header(&request)->nlmsg_len;
         for (int j = 0; j < 4; j++) {
             random = random * 1664525 + 1013904223;
-            /* Not the type: other families are none of this test's business. */
+            /* Not the type: this test does not cover other families. */
             size_t at = 6 + (random >> 8) % (length - 6);
             request.bytes[at] = random >> 24;
         }

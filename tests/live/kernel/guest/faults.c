@@ -25,7 +25,7 @@ static void ask(uint16_t flags, uint8_t command, uint16_t type, const void *data
 
     request_begin(&request, family, flags, command);
     request_attribute(&request, type, data, length);
-    /* What it answers is what `check` asks again without faults. */
+    /* The reply is discarded: `check` requests it again without faults. */
     request_send(netlink, &request);
     while (recv(netlink, room, sizeof(room), MSG_DONTWAIT) > 0)
         ;

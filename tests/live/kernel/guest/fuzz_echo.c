@@ -140,8 +140,8 @@ static void check_answer(const struct nlmsghdr *answer, size_t count, int family
         return;
     }
     if (answer->nlmsg_type == NLMSG_DONE || answer->nlmsg_flags & NLM_F_MULTI)
-        return; /* of a dump, which may be an older one */
-    /* What was left unread may come now. */
+        return; /* part of a dump, possibly of an older one */
+    /* Messages that were not read before may arrive now. */
     if (!sent || sent->bent)
         return;
     CHECK_EQUAL(answer->nlmsg_type, family);

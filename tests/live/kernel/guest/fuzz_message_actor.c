@@ -89,7 +89,8 @@ static void *move(void *argument) {
     return NULL;
 }
 
-/// Memory for a message, of some kind: `sure` tells whether all of it can be read and written.
+/// Returns memory for a message, of some kind. out: `sure`, true if all of it can be read and
+/// written.
 static uint8_t *any_memory(struct random *random, bool *sure) {
     size_t offset = random_below(random, AREA_BYTES / 2 - 1);
 
@@ -182,7 +183,7 @@ static void call(struct random *random) {
     if (!sure || !sure_room || length < sizeof(mine) || call.part_count == 0 ||
         call.answer_length < sizeof(got))
         return;
-    /* A server whose room was taken away answers 0. */
+    /* A server whose room was unmapped answers 0. */
     memcpy(&got, answer, sizeof(got));
     if (got != mine && got != 0)
         guest_fail(__FILE__, __LINE__, "the answer to %llx for %llx", (long long)got,
@@ -207,7 +208,7 @@ static void receive(struct random *random) {
     if (length > AREA_BYTES / 2)
         length = AREA_BYTES / 2;
     memcpy(bytes, &answered->number, sizeof(answered->number));
-    /* The token of another port may be one of this port, whose answer has another number. */
+    /* Another port's token may also be valid on this port, for a request with another number. */
     if (fd != answered->fd)
         memset(bytes, 0, sizeof(answered->number));
     if (sure)

@@ -16,9 +16,9 @@
 #include "fuzz.h"
 #include "modes.h"
 
-#define TEST_SECONDS 60
-#define DEBUG_TEST_SECONDS 300
-#define KILLED_SECONDS 5
+#define TEST_SECONDS 600
+#define DEBUG_TEST_SECONDS 3000
+#define KILLED_SECONDS 60
 #define FAILED 99
 
 bool guest_debug_kernel;
@@ -117,13 +117,13 @@ static void run_as_child(const struct guest_test *test) {
     setpgid(0, 0);
     if (!test->as_root && (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)))
         guest_fail(__FILE__, __LINE__, "can't become user %d", NOBODY);
-    /* setuid makes /proc/self root's, which forked children of a test look at. */
+    /* After setuid, root owns /proc/self, which a test's forked children read. */
     prctl(PR_SET_DUMPABLE, 1);
     test->run();
     _exit(0);
 }
 
-/// Runs one test and says how it went in a line; whether it passed.
+/// Runs one test and prints its result in a line. Returns true if it passed.
 static bool run_test(const struct guest_test *test) {
     int status = 0;
     const char *why = "failed";
@@ -132,7 +132,7 @@ static bool run_test(const struct guest_test *test) {
     if (pid == 0)
         run_as_child(test);
     bool ended = wait_seconds(pid, guest_debug_kernel ? DEBUG_TEST_SECONDS : TEST_SECONDS, &status);
-    /* What the test started ends with it. */
+    /* Processes that the test started end with it. */
     kill(-pid, SIGKILL);
     if (!ended) {
         kill(pid, SIGKILL);

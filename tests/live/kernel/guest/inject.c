@@ -18,7 +18,7 @@ static bool arm(int fd, int nth) {
     char text[16];
     int length = snprintf(text, sizeof(text), "%d", nth);
 
-    /* The fault that is to be taken back may be met by this very write. */
+    /* The fault to be removed may occur in this write. */
     for (int i = 0; i < 10; i++)
         if (write(fd, text, length) == length)
             return true;
@@ -35,7 +35,7 @@ void with_faults(void (*run)(void), void (*check)(void)) {
 
         CHECK(arm(fd, nth));
         run();
-        /* 0: it was met. Reading this may meet it, too. */
+        /* 0: it has occurred. It may also occur in this read. */
         bool met = pread(fd, left, sizeof(left) - 1, 0) <= 0 || atoi(left) == 0;
         CHECK(arm(fd, 0));
         check();

@@ -98,7 +98,7 @@ void serve_echo(int fd) {
 
     for (;;) {
         if (ioctl(fd, TWINWALL_MESSAGE_RECEIVE, &receive)) {
-            /* A caller that has gone uses its token up, and that is all. */
+            /* If the caller is gone, the answer only uses up its token. */
             if (errno != ECANCELED && errno != EINTR && errno != EMSGSIZE)
                 guest_fail(__FILE__, __LINE__, "receive: %s", strerror(errno));
             if (errno == EMSGSIZE)

@@ -38,14 +38,14 @@ static void *call(void *unused) {
 static void be_caller(void *unused) {
     pthread_t thread;
 
-    /* The server's file is the test's alone. */
+    /* Only the test has the server's file. */
     close_range(3, ~0U, 0);
     if (!plan.threaded) {
         call(unused);
         return;
     }
     CHECK(pthread_create(&thread, NULL, call, NULL) == 0);
-    /* The other thread is asleep in the kernel when this one is told. */
+    /* The other thread sleeps in the kernel when this one is notified. */
     raise(SIGSTOP);
     execl("/bin/true", "true", NULL);
     CHECK(false);
@@ -163,7 +163,7 @@ static void message_server_killed_any_time(void) {
         sleep_ms(i % 10);
         kill(server, SIGKILL);
         join(server);
-        /* The call that was open fails, and says so; or the caller came too late to connect. */
+        /* The pending call fails with an error; or the caller came too late to connect. */
         status = join(caller);
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == SERVER_GONE);
     }
@@ -181,7 +181,7 @@ static void message_to_a_server_gone(void) {
         int server = server_open(4), fd = client_open(), other = client_open();
         CHECK_EQUAL(message_send(other, "x", 1), 0);
         close(server);
-        /* Memory that was freed is used by others. */
+        /* Freed memory is allocated again. */
         int next = server_open(4);
         CHECK_EQUAL(message_send(fd, "x", 1), -EPIPE);
         CHECK_EQUAL(message_call(other, "x", 1, room, 1, 1), -EPIPE);
@@ -270,7 +270,7 @@ static void message_descriptors_passed(void) {
     fd = client_open();
     close(server);
     CHECK_EQUAL(message_call(fd, bytes, LARGE, room, LARGE, 5), LARGE);
-    /* On the way, in nobody's table. */
+    /* In transit, in no process's table. */
     send_descriptor(pair[0], fd);
     close(fd);
     fd = receive_descriptor(pair[1]);
@@ -295,7 +295,7 @@ static void message_caller_stopped(void) {
         int result = message_take(server, room, sizeof(room), 0.2, &taken);
         if (i == 1)
             CHECK_EQUAL(result, 0);
-        /* Stopped in the queue, it had to leave: its call is made again when it goes on. */
+        /* Stopped in the queue, it had to leave: its call is restarted when it continues. */
         if (result != 0) {
             kill(pid, SIGCONT);
             CHECK_EQUAL(message_take(server, room, sizeof(room), 5, &taken), 0);
@@ -336,7 +336,7 @@ static void message_caller_interrupted(void) {
     pid = spawn(call_restarted, NULL);
     wait_until_asleep(pid);
     kill(pid, SIGUSR1);
-    /* It was woken, and sleeps in the queue again: nobody takes its request in between. */
+    /* It woke, and sleeps in the queue again: no server receives its request meanwhile. */
     wait_until_asleep(pid);
     CHECK_EQUAL(message_take(server, room, sizeof(room), 5, &taken), 0);
     while (message_answer(server, taken.token, "yes", 3) == -ECANCELED)

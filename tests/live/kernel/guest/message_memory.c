@@ -164,8 +164,8 @@ static void message_answer_into_a_file(void) {
     CHECK(fsync(file) == 0);
     uint8_t *mapped = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(mapped != MAP_FAILED);
-    /* Every page is there and clean. Pinning one for writing makes it dirty; cleaned in the midst
-     * of the call, it must be made so again. */
+    /* Every page is present and clean. Pinning one for writing makes it dirty; if it is cleaned
+     * during the call, it must become dirty again. */
     pid_t child = spawn(serve_pattern, &server);
     kill(child, SIGSTOP);
     pid_t syncer = fork();
@@ -200,7 +200,7 @@ static void message_huge_pages(void) {
     CHECK_EQUAL(message_call(fd, memory + 2097152 - 4096, LARGE, memory + 4194304 - 10, LARGE, 5),
                 LARGE);
     CHECK(memory[4194304 - 10] == 0x77 && memory[4194304 + LARGE - 11] == 0x77);
-    /* Pages that are shared by fork are copied before they are written. */
+    /* Pages shared by fork are copied before they are written. */
     pid_t child = fork();
     if (child == 0) {
         sleep_ms(200);
@@ -229,15 +229,15 @@ static void message_pays_for_memory(void) {
     CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
     first = spawn(call_large, &late);
     wait_until_asleep(first);
-    /* The same user pays, whatever the process. */
+    /* The limit counts per user, not per process. */
     second = spawn(call_large, &refused);
     CHECK_EQUAL(join(second), 0);
     CHECK_EQUAL(message_call(client_open(), bytes, 64, room, 1, 0.1), -ETIMEDOUT);
     CHECK_EQUAL(join(first), 0);
-    /* Paid back. */
+    /* The memory is released. */
     CHECK_EQUAL(join(spawn(call_large, &late)), 0);
     CHECK_EQUAL(message_call(client_open(), bytes, 64, room, LARGE, 0.1), -ETIMEDOUT);
-    /* One-way messages lie in the kernel, and are paid for as well. */
+    /* One-way messages are stored in the kernel, and count as well. */
     int fd = client_open(), sent = 0;
     while (sent < 100 && message_send(fd, bytes, 60000) == 0)
         sent++;
@@ -252,7 +252,7 @@ static void message_pins_are_given_back(void) {
     int server = server_open(16);
     long late = -ETIMEDOUT;
 
-    /* The zero page, which untouched memory is, isn't counted. */
+    /* The zero page, which backs untouched memory, isn't counted. */
     memset(bytes, 1, LARGE);
     pid_t caller = spawn(call_large, &late);
     wait_until_asleep(caller);

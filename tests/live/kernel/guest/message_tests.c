@@ -54,7 +54,7 @@ static void message_echoes_every_length(void) {
             CHECK(memcmp(room, bytes + offset, lengths[i]) == 0);
             CHECK(lengths[i] == sizeof(room) || room[lengths[i]] == 0);
         }
-    /* Room that fits to the byte, small and large. */
+    /* Room of exactly the needed size, small and large. */
     CHECK_EQUAL(message_call(fd, bytes, 64, room, 64, 5), 64);
     CHECK_EQUAL(message_call(fd, bytes, 65536, room, 65536, 5), 65536);
     end_server(server);
@@ -76,7 +76,7 @@ static void message_in_parts(void) {
         memset(room, 0, sizeof(room));
         for (int i = 0; i < 16; i++) {
             out[i] = (struct twinwall_part){(uintptr_t)bytes + i * (sizes[s] + 13), sizes[s]};
-            /* The answer's parts are cut elsewhere; the last one takes the rest. */
+            /* The answer is split at other places; the last part has room for the rest. */
             in[i] = (struct twinwall_part){(uintptr_t)room + i * 12000,
                                            i == 15 ? 400000 : sizes[s] / 2 + i};
         }
@@ -321,7 +321,7 @@ static void receive_in_namespace(void *unused) {
     pid_t inner = fork();
     if (inner == 0) {
         int server = server_open(4);
-        /* From a sibling namespace or a parent: no process that this one could see. */
+        /* From a sibling or parent namespace: a process invisible to this one. */
         CHECK_EQUAL(message_take(server, room, 1, 5, &taken), 0);
         CHECK_EQUAL(taken.pid, 0);
         /* From itself. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // `guest --loads COUNT MODULE.ko NAME` loads and unloads a module many times; `guest --hold PORT`
-// has a socket that nobody reads.
+// opens a socket that is never read.
 #include "modes.h"
 
 #include <errno.h>

@@ -17,10 +17,10 @@ struct request {
 
 /// Reply to a single request that isn't a dump.
 struct reply {
-    int error;         ///< of the NLMSG_ERROR, as it stands there; 0 for an ACK
-    uint32_t missing;  ///< NLMSGERR_ATTR_MISS_TYPE, 0 if it isn't there
-    bool acknowledged; ///< an NLMSG_ERROR came
-    uint16_t type;     ///< of the answer in `answer`, 0 if none came
+    int error;         ///< error of the NLMSG_ERROR (-errno); 0 for an ACK
+    uint32_t missing;  ///< NLMSGERR_ATTR_MISS_TYPE; 0 without it
+    bool acknowledged; ///< true if an NLMSG_ERROR was received
+    uint16_t type;     ///< type of the answer in `answer`; 0 without one
     uint8_t command;
     uint32_t sequence;
     struct request answer;

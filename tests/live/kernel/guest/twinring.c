@@ -281,7 +281,7 @@ static void refused(struct twinwall_ring_setup setup, int error) {
 
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), -1);
     CHECK_EQUAL(errno, error);
-    // A failed setup leaves nothing behind.
+    // A failed setup leaves no resources.
     setup = good_setup(TWINWALL_RING_GFPRETRY);
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), 0);
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), -1);

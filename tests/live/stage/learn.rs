@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sets that learn from DNS, in the kernel: an address is in the set when its answer reaches the client, until its time is over, and
+//! answers that the policy or the firewall does not accept add none.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use stage::Options;
+use testbed::exporter::Exporter;
+use testbed::place::run;
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::{split, Stage};
+use crate::evasion::net::{Net, Sees};
+use crate::names::learn::{
+    address, answers, ask, figure, is_reached, messages, name, network, HOSTS, METRICS, NAMELESS,
+    POLICY,
+};
+use crate::names::{dig, is_answered};
+
+pub const ROWS: &[Row] = &[
+    ("learned-addresses-are-the-kernels", 120, learned),
+    ("learned-addresses-expire", 180, expired),
+    ("learned-addresses-stay-in-an-upgrade", 120, upgraded),
+    ("nothing-is-learned-of-what-is-dropped", 120, dropped),
+    ("an-answer-waits-for-its-address", 120, refused),
+];
+
+/// Longer than the shortest time of an address, a minute.
+const EXPIRY: Duration = Duration::from_secs(100);
+
+/// The elements of the kernel's set, as nft lists them.
+fn elements(net: &Net) -> anyhow::Result<Vec<String>> {
+    let listed = run(
+        &net.firewall,
+        "nft",
+        &["list", "set", "inet", "filter", "cdn"],
+    )?;
+    let listed = String::from_utf8(listed.stdout)?;
+    let inner = listed.split_once("elements = {");
+    let inner = inner.and_then(|(_, rest)| rest.split_once('}'));
+    let all = inner.map_or("", |(inner, _)| inner).split(',');
+    let all = all.map(|element| element.trim().to_owned());
+    Ok(all.filter(|element| !element.is_empty()).collect())
+}
+
+/// The element of a host.
+fn element(net: &Net, host: u8) -> anyhow::Result<Option<String>> {
+    let start = format!("{} ", address(host));
+    let all = elements(net)?;
+    Ok(all.into_iter().find(|element| element.starts_with(&start)))
+}
+
+fn check_element(net: &Net, host: u8) -> anyhow::Result<()> {
+    let element = element(net, host)?.with_context(|| format!("no element for {}", name(host)))?;
+    ensure!(
+        element.contains("timeout 5m expires "),
+        "{element} has another time"
+    );
+    Ok(())
+}
+
+/// The remaining time of a host's element in milliseconds: "expires 4m59s996ms".
+fn left_ms(net: &Net, host: u8) -> anyhow::Result<u64> {
+    let element = element(net, host)?.context("an element")?;
+    let (_, left) = element.split_once("expires ").context("its time")?;
+    let (mut sum, mut number) = (0, 0);
+    for (at, letter) in left.char_indices() {
+        let unit = match letter {
+            'm' if left[at..].starts_with("ms") => 1,
+            'm' => 60_000,
+            's' if number > 0 => 1000,
+            digit => {
+                number = number * 10 + u64::from(digit.to_digit(10).unwrap_or(0));
+                continue;
+            }
+        };
+        sum += number * unit;
+        number = 0;
+    }
+    Ok(sum)
+}
+
+/// Number of elements with a result.
+fn added(net: &Net, result: &str) -> anyhow::Result<u64> {
+    let labels = format!("{{queue=\"0\",result=\"{result}\"}}");
+    figure(net, &format!("twinwall_set_elements_total{labels}"))
+}
+
+fn exporter(net: &Net, stage: &Stage) -> anyhow::Result<Exporter> {
+    Exporter::start(&net.firewall, &stage.folder.file("control"), METRICS)
+}
+
+fn learned(twin: Twin) -> anyhow::Result<()> {
+    let (net, _resolver) = network("300")?;
+    let stage = Stage::start(&net, twin, POLICY)?;
+    let _exporter = exporter(&net, &stage)?;
+    ensure!(
+        !is_reached(&net, HOSTS.start)?,
+        "reached before it was asked for"
+    );
+    for host in HOSTS {
+        let more: &[&str] = if host % 2 == 0 { &["+tcp"] } else { &[] };
+        ask(&net, host, more)?;
+        check_element(&net, host)?;
+        ensure!(is_reached(&net, host)?, "{} is not reached", name(host));
+    }
+    ensure!(!is_reached(&net, NAMELESS)?, "reached without a name");
+    ensure!(elements(&net)?.len() == HOSTS.len());
+    // Another answer prolongs it.
+    let before = left_ms(&net, HOSTS.start)?;
+    until("some of its time has passed", PATIENCE, || {
+        Ok(left_ms(&net, HOSTS.start)? + 1000 < before)
+    })?;
+    let before = left_ms(&net, HOSTS.start)?;
+    ask(&net, HOSTS.start, &[])?;
+    ensure!(left_ms(&net, HOSTS.start)? > before, "not prolonged");
+    ensure!(added(&net, "added")? == HOSTS.len() as u64 + 1 && added(&net, "failed")? == 0);
+    stage.finish()
+}
+
+/// The shortest time of an address is a minute.
+fn expired(twin: Twin) -> anyhow::Result<()> {
+    let (net, _resolver) = network("1")?;
+    let stage = Stage::start(&net, twin, POLICY)?;
+    ask(&net, HOSTS.start, &[])?;
+    let element = element(&net, HOSTS.start)?.context("an element")?;
+    ensure!(element.contains("timeout 1m "), "{element}");
+    ensure!(is_reached(&net, HOSTS.start)?, "not reached");
+    until("the address has expired", EXPIRY, || {
+        Ok(elements(&net)?.is_empty())
+    })?;
+    ensure!(!is_reached(&net, HOSTS.start)?, "reached after its time");
+    stage.finish()
+}
+
+fn upgraded(twin: Twin) -> anyhow::Result<()> {
+    let (net, _resolver) = network("300")?;
+    let mut stage = Stage::start_with(&net, twin, POLICY, &[])?;
+    let mut hosts = HOSTS;
+    let mut known = vec![hosts.next().context("a host")?];
+    ask(&net, known[0], &[])?;
+    for next in TWINS {
+        stage.upgrade(&net, next)?;
+        let host = hosts.next().context("a host")?;
+        ask(&net, host, &[])?;
+        known.push(host);
+        for host in &known {
+            check_element(&net, *host)?;
+            ensure!(is_reached(&net, *host)?, "{} is not reached", name(*host));
+        }
+    }
+    stage.end()
+}
+
+/// A client asks a server that the policy denies, and that server answers without having received the question; forged answers.
+fn dropped(twin: Twin) -> anyhow::Result<()> {
+    const CLIENT: &str = "10.9.1.1:4000";
+    const SERVERS: [&str; 2] = ["10.9.3.53", "10.9.3.54"];
+    let net = Net::new(Sees::Both)?;
+    for address in [SERVERS[0], SERVERS[1], &address(NAMELESS)] {
+        let address = format!("{address}/24");
+        run(
+            &net.server,
+            "ip",
+            &["address", "add", &address, "dev", "left"],
+        )?;
+    }
+    let policy = POLICY.replace(
+        "th dport 53",
+        &format!("ip daddr {} th dport 53", SERVERS[0]),
+    );
+    let stage = Stage::start(&net, twin, &policy)?;
+    let _exporter = exporter(&net, &stage)?;
+    let client = net.client.enter(|| UdpSocket::bind(CLIENT))?;
+    let bind = |address| net.server.enter(|| UdpSocket::bind((address, 53)));
+    let (asked, denied) = (bind(SERVERS[0])?, bind(SERVERS[1])?);
+    let ((query, answer), (_, wrong)) = (messages(1), messages(2));
+    client.send_to(&query, (SERVERS[1], 53))?;
+    client.send_to(&query, (SERVERS[0], 53))?;
+    asked.set_read_timeout(Some(PATIENCE))?;
+    asked.recv(&mut [0; 512]).context("the query")?;
+    asked.send_to(&wrong, CLIENT)?;
+    denied.send_to(&answer, CLIENT)?;
+    until("the forgeries have come", PATIENCE, || {
+        Ok(answers(&net, "unasked")? == 2)
+    })?;
+    ensure!(elements(&net)?.is_empty(), "learned of a forgery");
+    asked.send_to(&answer, CLIENT)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    let mut received = [0; 512];
+    loop {
+        let (length, from) = client.recv_from(&mut received).context("the answer")?;
+        if from.ip().to_string() == SERVERS[0] && received[..length] == answer {
+            break;
+        }
+    }
+    ensure!(
+        element(&net, NAMELESS)?.is_some(),
+        "the answer came before its address"
+    );
+    ensure!(
+        is_reached(&net, NAMELESS)?,
+        "nothing learned of the true answer"
+    );
+    stage.finish()
+}
+
+/// An answer with an address for which the kernel's set has no room does not reach the client.
+fn refused(twin: Twin) -> anyhow::Result<()> {
+    let (net, _resolver) = network("300")?;
+    let mut small = split(POLICY, Options::default())?;
+    small.kernel = small.kernel.replace("size 65536", "size 1");
+    let stage = Stage::start_split(&net, twin, small, &[])?;
+    let _exporter = exporter(&net, &stage)?;
+    ask(&net, HOSTS.start, &[])?;
+    let other = HOSTS.start + 1;
+    let once = ["+tries=1", "+time=1"];
+    let command = dig(&name(other), &once);
+    ensure!(
+        !is_answered(&net.client, &command, &address(other))?,
+        "an answer whose address is not in the set"
+    );
+    ensure!(added(&net, "added")? == 1 && added(&net, "failed")? > 0);
+    ensure!(element(&net, other)?.is_none() && is_reached(&net, HOSTS.start)?);
+    stage.finish()
+}
