@@ -138,7 +138,7 @@ impl Finder<'_> {
         let tree = self.ways.tree;
         let mut tables = Tables::new();
         for rule in &names.rules {
-            for way in self.ways.to(&tree.rules[rule.rule]) {
+            for way in self.ways.to(&self.ways.before_test(rule)) {
                 let priority = self.check(rule, &way)?;
                 let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {
                     continue;

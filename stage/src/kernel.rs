@@ -22,8 +22,30 @@ const KEEP_BEFORE: i32 = 2;
 /// Match of packets that have no names whatever a rule says of them, such as those that find neighbours: conntrack leaves these out.
 const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp }";
 
-/// Match of packets that may belong to a question of DNS, or to the connection of one. An answer over UDP says nothing of names.
-pub const DNS_PORTS: &str = "meta l4proto . th dport . th sport { tcp . 53 . 0-65535, udp . 53 . 0-65535, tcp . 0-52 . 53, tcp . 54-65535 . 53 }";
+/// Packets that may belong to a question of DNS, or to the connection of one: protocol, ports of destination and source. An answer over
+/// UDP says nothing of names.
+pub const OF_DNS: [&str; 4] = [
+    "tcp . 53 . 0-65535",
+    "udp . 53 . 0-65535",
+    "tcp . 0-52 . 53",
+    "tcp . 54-65535 . 53",
+];
+/// All others of TCP and UDP. They have no question, whether the names of their connection are known or not.
+pub const NOT_OF_DNS: [&str; 6] = [
+    "udp . 0-52 . 0-65535",
+    "udp . 54-65535 . 0-65535",
+    "tcp . 0-52 . 0-52",
+    "tcp . 0-52 . 54-65535",
+    "tcp . 54-65535 . 0-52",
+    "tcp . 54-65535 . 54-65535",
+];
+/// Key of both.
+pub const PORTS: &str = "meta l4proto . th dport . th sport";
+
+/// Match of packets of some ports.
+pub fn of_ports(ports: &[&str]) -> String {
+    format!("{PORTS} {{ {} }} ", ports.join(", "))
+}
 
 /// Match of all packets but datagrams, for the front of other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
@@ -180,6 +202,12 @@ impl Kernel<'_> {
         }
     }
 
+    /// Tables with rules with names that no packet comes to.
+    fn unasked(&self) -> impl Iterator<Item = usize> + '_ {
+        let all = self.trials.tables().into_iter();
+        all.filter(|table| !self.tables.contains_key(table))
+    }
+
     /// The rules of chains that are there before the policy's rules.
     fn trial_rules(&self, table: usize) -> String {
         let chains = self.trials.of_table(table).into_iter();
@@ -194,7 +222,8 @@ impl Kernel<'_> {
     fn early_edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let mut edits = Vec::new();
-        for &table in self.tables.keys() {
+        let asked = self.tables.keys().copied();
+        for table in asked.chain(self.unasked()) {
             let trials = self.trials.of_table(table).into_iter();
             let declared = trials.map(|(name, _)| format!("\n\tchain {name} {{\n\t}}\n"));
             let chains = declared.collect::<String>() + &self.reject_chains(table);
@@ -242,6 +271,15 @@ impl Kernel<'_> {
             self.shared(&mut chains, generation);
             text += &chains;
             text += "}\n";
+        }
+        for number in self.unasked() {
+            let table = &self.ways.tree.tables[number];
+            let trials = self.trial_rules(number);
+            let _ = write!(
+                text,
+                "\ntable {} {} {{{trials}}}\n",
+                table.family, table.name
+            );
         }
         let queue = self.queue(self.layout.learns(), self.options.bypass);
         text + &self

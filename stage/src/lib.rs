@@ -485,10 +485,10 @@ mod tests {
         assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
         line(&split, "jump reject");
         // The kernel's RST goes to the queue, where the firewall resets the other end.
-        assert!(line(&split, "goto stage-refuse").starts_with("tcp flags & rst == rst"));
+        assert!(line(&split, "ct state related").starts_with("tcp flags & rst == rst"));
         line(&split, "hook output priority -3;");
-        assert!(line(&split, "queue num 0 bypass").contains("| 0x80040000"));
-        let refused = "meta mark & 0xfffc0000 == 0x80040000 reject with tcp reset";
+        assert!(line(&split, "queue num 0 bypass").contains("| 0x80020000"));
+        let refused = "meta mark & 0xffff0000 == 0x80020000 reject with tcp reset";
         assert!(split.daemon.contains(refused), "{}", split.daemon);
         let at = |words: &str| split.kernel.find(words).unwrap();
         assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
@@ -499,8 +499,9 @@ mod tests {
         let policy = "add table inet f\nadd chain inet f c { type filter hook input priority 0; }\nadd rule inet f c tls sni \"a.example\" reject\n";
         let split = split(&text("p.nft", policy).unwrap(), &Options::default()).unwrap();
         let at = |words: &str| split.kernel.find(words).unwrap();
-        assert!(at("table inet f {\n\tchain stage-reject-1") < at("jump stage-reject-1"));
-        assert!(at("add table inet f") < at("chain stage-reject-1"));
+        assert!(at("add table inet f") < at("table inet f {\n\tchain stage-refused"));
+        assert!(at("chain stage-refused") < at("chain stage-reject-1"));
+        assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
     }
 
     #[test]

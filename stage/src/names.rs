@@ -33,6 +33,13 @@ pub struct Ask {
     pub place: usize,
 }
 
+impl Ask {
+    /// It asks for the absence of a question.
+    pub fn is_of_no_dns(&self) -> bool {
+        self.field.starts_with("dns") && self.text.ends_with(" missing")
+    }
+}
+
 /// A rule that asks for names.
 #[derive(Clone, Debug)]
 pub struct NameRule {
@@ -53,8 +60,24 @@ impl NameRule {
 
     /// It holds for packets of DNS only.
     pub fn is_of_dns(&self) -> bool {
-        let is_of_dns = |ask: &Ask| ask.field.starts_with("dns") && !ask.text.ends_with(" missing");
+        let is_of_dns = |ask: &Ask| ask.field.starts_with("dns") && !ask.is_of_no_dns();
         self.all().any(is_of_dns)
+    }
+
+    /// It asks for the absence of a question only, which is certain for packets of other ports than 53.
+    pub fn is_of_no_dns(&self) -> bool {
+        self.lookup.is_none() && self.asks.iter().all(Ask::is_of_no_dns)
+    }
+
+    /// Position of its first test. Only the matches before it decide whether the test is evaluated.
+    pub fn first_test(&self) -> usize {
+        let tested = self
+            .lookup
+            .iter()
+            .filter(|lookup| lookup.of != Use::NotMember);
+        let places = self.asks.iter().map(|ask| ask.place);
+        let all = places.chain(tested.map(|lookup| lookup.place));
+        all.min().unwrap_or(0)
     }
 
     /// The first token that asks for a name.

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::matches::{self, Layer, Match};
-use crate::names;
+use crate::names::{self, NameRule};
 use crate::token::Tokens;
 use crate::tree::{self, Base, Rule, Tree};
 
@@ -93,6 +93,24 @@ impl Ways<'_> {
         })
     }
 
+    /// Whether a rule may end its chain with `return` or `goto`, of itself or by a map.
+    pub fn may_end(&self, rule: &Rule) -> bool {
+        let ends = |range: &Range<usize>| {
+            let mut places = range.clone();
+            places.any(|at| ["return", "goto"].contains(&self.tokens.get(at)))
+        };
+        let table = self.tree.chains[rule.chain].table;
+        let mut names = rule
+            .tokens
+            .clone()
+            .filter_map(|at| self.tokens.get(at).strip_prefix('@'));
+        let ends_by = |name: &str| {
+            let mut sets = self.tree.sets.iter();
+            sets.any(|set| set.table == table && set.name == name && ends(&set.inner))
+        };
+        ends(&rule.tokens) || names.any(ends_by)
+    }
+
     /// Whether a rule leads to a chain, of itself or by a map.
     pub fn calls(&self, rule: &Rule, chain: usize) -> bool {
         let (target, from) = (&self.tree.chains[chain], &self.tree.chains[rule.chain]);
@@ -133,6 +151,15 @@ impl Ways<'_> {
             let mut all = self.own(rule);
             all.extend_from_slice(matches);
             self.walk(rule.chain, &all, depth + 1, ways);
+        }
+    }
+
+    /// A rule with names up to its first test.
+    pub fn before_test(&self, named: &NameRule) -> Rule {
+        let rule = &self.tree.rules[named.rule];
+        Rule {
+            chain: rule.chain,
+            tokens: rule.tokens.start..named.first_test(),
         }
     }
 

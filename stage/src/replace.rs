@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::boxes::{self, ELEMENTS_MAX};
 use crate::class::Classes;
-use crate::kernel::DNS_PORTS;
+use crate::kernel::{of_ports, NOT_OF_DNS, OF_DNS, PORTS};
 use crate::key::Use;
 use crate::lookup::{Element, Lookup};
 use crate::marks::Layout;
@@ -54,10 +54,10 @@ pub struct Replacer<'a> {
 impl Replacer<'_> {
     /// The match of packets that may have the names that are asked for.
     fn gate(&self, rule: &NameRule) -> String {
-        let own = &self.ways.tree.rules[rule.rule];
-        let is_transport = self.ways.own(own).iter().any(|found| found.is_transport());
+        let own = self.ways.before_test(rule);
+        let is_transport = self.ways.own(&own).iter().any(|found| found.is_transport());
         match (rule.is_of_dns(), is_transport) {
-            (true, _) => format!("{DNS_PORTS} "),
+            (true, _) => of_ports(&OF_DNS),
             (false, true) => String::new(),
             (false, false) => format!("{GATE} "),
         }
@@ -98,12 +98,43 @@ impl Replacer<'_> {
         }
     }
 
+    /// The test that takes the place of `dns name missing`, which holds for all packets of other ports than that of DNS.
+    /// - uncertain: as `uncertain` returns it
+    /// - known: marks of the classes for which it holds
+    fn test_of_no_dns(
+        &self,
+        rule: &NameRule,
+        uncertain: [(u32, Option<String>); 2],
+        known: impl Iterator<Item = (u32, Option<String>)>,
+    ) -> String {
+        let mut elements = Vec::new();
+        let mut add = |mark: u32, ports: &[&str], verdict: &str| {
+            let element = |ports: &&str| format!("{mark:#010x} . {ports} : {verdict}");
+            elements.extend(ports.iter().map(element));
+        };
+        for (mark, verdict) in uncertain {
+            add(mark, &NOT_OF_DNS, "continue");
+            if let Some(verdict) = verdict {
+                add(mark, &OF_DNS, &verdict);
+            }
+        }
+        for (mark, _) in known {
+            add(mark, &NOT_OF_DNS, "continue");
+            add(mark, &OF_DNS, "continue");
+        }
+        let key = format!("{} . {PORTS}", self.mark());
+        self.vmap(rule, &key, &elements)
+    }
+
     /// The test that takes the place of matches.
     /// - place: its token
     fn test(&self, rule: &NameRule, asks: &[&Ask], place: usize) -> String {
         let [undecided, unreadable] = self.uncertain(rule, place, &[]);
         let known = self.classes.of(asks).into_iter();
         let known = known.map(|number| (self.layout.class(number), Some("continue".to_owned())));
+        if asks.iter().all(|ask| ask.is_of_no_dns()) {
+            return self.test_of_no_dns(rule, [undecided, unreadable], known);
+        }
         let all = [undecided].into_iter().chain(known).chain([unreadable]);
         let elements: Vec<String> = all
             .filter_map(|(mark, verdict)| Some(format!("{mark:#010x} : {}", verdict?)))

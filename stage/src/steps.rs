@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A rule as the ways on that it opens to a packet whose names are unknown, without its effects.
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;
 
-use crate::kernel::DNS_PORTS;
+use crate::kernel::{of_ports, NOT_OF_DNS, OF_DNS};
 use crate::key::Use;
 use crate::lookup::{self, Lookup};
 use crate::matches;
@@ -12,7 +13,7 @@ use crate::names::NameRule;
 use crate::reach::Ways;
 use crate::reject;
 use crate::token::Kind;
-use crate::tree;
+use crate::tree::{self, Rule};
 
 /// Target of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,10 @@ const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "lim
 struct Reader<'a> {
     ways: &'a Ways<'a>,
     named: Option<&'a NameRule>,
+    /// As `read` takes them.
+    changed: &'a BTreeSet<String>,
+    /// The names in the rule hold for the packets in question.
+    is_certain: bool,
     table: usize,
     end: usize,
     matches: String,
@@ -68,6 +73,13 @@ impl Reader<'_> {
     fn say(&mut self, range: &Range<usize>) {
         let text = tree::expand(self.ways.tokens, self.ways.tree, range);
         self.matches += &format!("{text} ");
+    }
+
+    /// Whether tokens read what an effect may have changed that was left out.
+    fn is_changed(&self, range: &Range<usize>) -> bool {
+        let text = tree::expand(self.ways.tokens, self.ways.tree, range);
+        let mut words = text.split(' ');
+        words.any(|word| self.changed.contains(word))
     }
 
     fn lead(&mut self, matches: &str, lead: Lead) {
@@ -145,6 +157,7 @@ impl Reader<'_> {
         let tokens = self.ways.tokens;
         let map = tokens.get(range.end + 1);
         let ranges = match map.strip_prefix('@') {
+            _ if self.is_changed(range) => return None,
             Some(_) if self.ways.changes(map) => return None,
             Some(name) => lookup::named(tokens, self.ways.tree, self.table, name),
             None => iter::once(range.end + 1..tokens.behind_braces(range.end + 1)).collect(),
@@ -184,7 +197,7 @@ impl Reader<'_> {
             .iter()
             .find(|ask| ask.tokens.start == at && !ask.tokens.is_empty())
         {
-            self.step.may = true;
+            self.step.may |= !self.is_certain;
             return Some(Some(ask.tokens.end));
         }
         let lookup = named.lookup.as_ref();
@@ -208,6 +221,10 @@ impl Reader<'_> {
         }
         let tokens = self.ways.tokens;
         if let Some(next) = matches::behind(tokens, at, self.end) {
+            if self.is_changed(&(at..next)) {
+                self.give_up();
+                return None;
+            }
             self.say(&(at..next));
             return Some(next);
         }
@@ -252,6 +269,18 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the rule from a token on.
+    fn read(mut self, from: usize) -> Step {
+        let mut at = from;
+        while at < self.end {
+            match self.statement(at) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        self.step
+    }
+
     /// Passes over a statement with an effect, which may take a value by name. Returns the token behind it.
     fn effect(&mut self, at: usize) -> usize {
         let behind = self.behind(at);
@@ -266,9 +295,25 @@ impl Reader<'_> {
     }
 }
 
+/// Words of the fields and sets that a rule changes: `mark`, `@s`.
+pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
+    let tokens = ways.tokens;
+    let changed = |at: usize| match tokens.get(at) {
+        "set" if at > rule.tokens.start => Some(tokens.get(at - 1).to_owned()),
+        "add" | "update" | "delete" => Some(tokens.get(at + 1).to_owned()),
+        _ => None,
+    };
+    let words = rule.tokens.clone();
+    words
+        .filter(|at| tokens.kind(*at) == Kind::Word)
+        .filter_map(changed)
+        .collect()
+}
+
 /// The ways of a rule's lookup by some of its elements' targets.
 pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
-    let mut reader = reader(ways, number, None);
+    let none = BTreeSet::new();
+    let mut reader = reader(ways, number, None, &none);
     reader.step.may = true;
     for lead in leads {
         let words: Vec<&str> = lead.split(' ').collect();
@@ -279,11 +324,18 @@ pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
     reader.step
 }
 
-fn reader<'a>(ways: &'a Ways<'a>, number: usize, named: Option<&'a NameRule>) -> Reader<'a> {
+fn reader<'a>(
+    ways: &'a Ways<'a>,
+    number: usize,
+    named: Option<&'a NameRule>,
+    changed: &'a BTreeSet<String>,
+) -> Reader<'a> {
     let rule = &ways.tree.rules[number];
     Reader {
         ways,
         named,
+        changed,
+        is_certain: false,
         table: ways.tree.chains[rule.chain].table,
         end: rule.tokens.end,
         matches: String::new(),
@@ -293,19 +345,37 @@ fn reader<'a>(ways: &'a Ways<'a>, number: usize, named: Option<&'a NameRule>) ->
 
 /// Reads a rule from a token on.
 /// - named: the names that it asks for, if any
-pub fn read(ways: &Ways, number: usize, from: usize, named: Option<&NameRule>) -> Step {
-    let mut reader = reader(ways, number, named);
-    // Behind its first match the rule has been tested.
-    let is_whole = from == ways.tree.rules[number].tokens.start;
-    if is_whole && named.is_some_and(NameRule::is_of_dns) {
-        reader.matches += &format!("{DNS_PORTS} ");
-    }
-    let mut at = from;
-    while at < reader.end {
-        match reader.statement(at) {
-            Some(next) => at = next,
-            None => break,
+/// - changed: words of the fields and sets that effects change which are left out
+pub fn read(
+    ways: &Ways,
+    number: usize,
+    from: usize,
+    named: Option<&NameRule>,
+    changed: &BTreeSet<String>,
+) -> Step {
+    reader(ways, number, named, changed).read(from)
+}
+
+/// Reads a whole rule. One that asks for the absence of a question of DNS has two steps: for packets of other ports, of which it is certain,
+/// and for the others.
+pub fn read_whole(
+    ways: &Ways,
+    number: usize,
+    named: Option<&NameRule>,
+    changed: &BTreeSet<String>,
+) -> Vec<Step> {
+    let start = ways.tree.rules[number].tokens.start;
+    let read = |is_certain: bool, ports: &[&str]| {
+        let mut reader = reader(ways, number, named, changed);
+        reader.is_certain = is_certain;
+        if !ports.is_empty() {
+            reader.matches = of_ports(ports);
         }
+        reader.read(start)
+    };
+    match named {
+        Some(named) if named.is_of_no_dns() => vec![read(true, &NOT_OF_DNS), read(false, &OF_DNS)],
+        Some(named) if named.is_of_dns() => vec![read(false, &OF_DNS)],
+        _ => vec![read(false, &[])],
     }
-    reader.step
 }

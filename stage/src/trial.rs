@@ -33,6 +33,8 @@ pub struct Trials<'a> {
     ways: &'a Ways<'a>,
     names: &'a [NameRule],
     layout: Layout,
+    /// Words of the fields and sets that rules change whose effects the trials leave out.
+    changed: BTreeSet<String>,
     numbers: RefCell<BTreeMap<Trial, usize>>,
     /// In their order: table and rules.
     chains: RefCell<Vec<(usize, Vec<String>)>>,
@@ -44,12 +46,39 @@ pub struct Trials<'a> {
 const ENDED: &str = "stage-ended";
 const LEFT: &str = "stage-left";
 
+/// Words of the fields and sets that are changed by the rules that ask for names, and by those that these lead to.
+fn changed(ways: &Ways, names: &[NameRule]) -> BTreeSet<String> {
+    let tree = ways.tree;
+    let of_chain = |chain: usize, first: usize| {
+        let rules = first..tree.rules.len();
+        rules.filter(move |number| tree.rules[*number].chain == chain)
+    };
+    let mut waiting: Vec<usize> = Vec::new();
+    for named in names {
+        waiting.push(named.rule);
+        if ways.may_end(&tree.rules[named.rule]) {
+            waiting.extend(of_chain(tree.rules[named.rule].chain, named.rule));
+        }
+    }
+    let (mut seen, mut words) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(number) = waiting.pop() {
+        if seen.insert(number) {
+            let rule = &tree.rules[number];
+            words.extend(steps::changes(ways, rule));
+            let called = (0..tree.chains.len()).filter(|chain| ways.calls(rule, *chain));
+            waiting.extend(called.flat_map(|chain| of_chain(chain, 0)));
+        }
+    }
+    words
+}
+
 impl<'a> Trials<'a> {
     pub fn new(ways: &'a Ways<'a>, names: &'a [NameRule], layout: Layout) -> Trials<'a> {
         Trials {
             ways,
             names,
             layout,
+            changed: changed(ways, names),
             numbers: RefCell::default(),
             chains: RefCell::default(),
             leaving: RefCell::default(),
@@ -59,6 +88,10 @@ impl<'a> Trials<'a> {
     fn named(&self, rule: usize) -> Option<&'a NameRule> {
         let found = self.names.binary_search_by_key(&rule, |named| named.rule);
         found.ok().map(|place| &self.names[place])
+    }
+
+    fn steps(&self, rule: usize) -> Vec<Step> {
+        steps::read_whole(self.ways, rule, self.named(rule), &self.changed)
     }
 
     /// The match of a mark of the stage within a packet's mark.
@@ -87,9 +120,10 @@ impl<'a> Trials<'a> {
         }
         let rules = self.ways.tree.rules.iter().enumerate();
         let mut own = rules.filter(|(_, rule)| rule.chain == chain);
-        own.any(|(number, rule)| {
-            let step = steps::read(self.ways, number, rule.tokens.start, self.named(number));
-            step.ways.iter().any(|way| match way.lead {
+        own.any(|(number, _)| {
+            let steps = self.steps(number);
+            let mut ways = steps.iter().flat_map(|step| &step.ways);
+            ways.any(|way| match way.lead {
                 Lead::Accept => true,
                 Lead::Jump(to) | Lead::Goto(to) => self.accepts(to, seen),
                 Lead::Drop | Lead::Return => false,
@@ -133,9 +167,10 @@ impl<'a> Trials<'a> {
     fn rules(&self, chain: usize, first: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let own = self.ways.tree.rules.iter().enumerate().skip(first);
-        for (number, rule) in own.filter(|(_, rule)| rule.chain == chain) {
-            let step = steps::read(self.ways, number, rule.tokens.start, self.named(number));
-            lines.extend(self.copied(chain, number, &step));
+        for (number, _) in own.filter(|(_, rule)| rule.chain == chain) {
+            for step in self.steps(number) {
+                lines.extend(self.copied(chain, number, &step));
+            }
         }
         lines
     }
@@ -220,7 +255,7 @@ impl<'a> Trials<'a> {
     pub fn verdict(&self, number: usize, from: usize, leads: &[&str]) -> Option<String> {
         let chain = self.ways.tree.rules[number].chain;
         let step = match leads {
-            [] => steps::read(self.ways, number, from, self.named(number)),
+            [] => steps::read(self.ways, number, from, self.named(number), &self.changed),
             leads => steps::of_leads(self.ways, number, leads),
         };
         let accepts = |way: &Way| way.lead == Lead::Accept && way.matches.is_empty();
@@ -261,6 +296,12 @@ impl<'a> Trials<'a> {
         Some((at..at, format!("\n\t\t{command}{left} goto {LEFT}")))
     }
 
+    /// The tables with trials. Among them may be one in which no packet comes to a rule with names.
+    pub fn tables(&self) -> BTreeSet<usize> {
+        let chains = self.chains.borrow();
+        chains.iter().map(|(table, _)| *table).collect()
+    }
+
     /// The chains of a table, with their rules.
     pub fn of_table(&self, table: usize) -> Vec<(String, Vec<String>)> {
         let chains = self.chains.borrow();
@@ -286,7 +327,7 @@ mod tests {
     /// The chains of the kernel's text, by their names: the rules of each.
     fn chains(rules: &str) -> Vec<(String, Vec<String>)> {
         let policy = format!(
-            "table inet f {{\n chain yes {{ tcp dport 80 counter accept; counter drop; }}\n chain no {{ ip daddr 10.0.0.1 drop; }}\n \
+            "table inet f {{\n set s {{ type ipv4_addr; }}\n chain yes {{ tcp dport 80 counter accept; counter drop; }}\n chain no {{ ip daddr 10.0.0.1 drop; }}\n \
              chain in {{\n {rules}\n }}\n chain base {{\n type filter hook input priority 0; policy drop;\n jump in\n }}\n}}\n"
         );
         let made = split(&text("p.nft", &policy).unwrap(), &Options::default()).unwrap();
@@ -387,6 +428,72 @@ mod tests {
             tried.contains(&"ip daddr 10.0.0.2 accept".to_owned()),
             "{tried:?}"
         );
+    }
+
+    #[test]
+    fn a_table_that_no_packet_comes_to_has_its_trials() {
+        let policy = "table inet f {\n chain in {\n tls sni \"a.example\" ip ttl 3 counter ip daddr 10.0.0.1 return\n }\n}\n\
+            table inet g {\n chain base {\n type filter hook input priority 0\n tls sni \"a.example\" drop\n }\n}\n";
+        let made = split(&text("p.nft", policy).unwrap(), &Options::default()).unwrap();
+        let places: Vec<usize> = [
+            "chain stage-trial-1 ",
+            "jump stage-trial-",
+            "chain stage-trial-1 ",
+        ]
+        .iter()
+        .scan(0, |from, words| {
+            *from += made.kernel[*from..].find(words)? + 1;
+            Some(*from)
+        })
+        .collect();
+        assert_eq!(places.len(), 3, "{}", made.kernel);
+    }
+
+    /// For packets of other ports than 53 it is certain that there is no question.
+    #[test]
+    fn no_question_at_other_ports() {
+        let others = "udp . 0-52 . 0-65535";
+        let made = of("dns name missing accept");
+        assert!(
+            made.contains(&format!("{{ 0x00000000 . {others} : continue")),
+            "{made}"
+        );
+        assert!(
+            made.contains("0x00000000 . udp . 53 . 0-65535 : accept"),
+            "{made}"
+        );
+        let tried = trials(&format!(
+            "{NAME} jump other\n }}\n chain other {{\n dns name missing drop\n accept"
+        ));
+        let line = tried.iter().find(|line| line.ends_with("goto stage-ended"));
+        assert!(line.is_some_and(|line| line.contains(others)), "{tried:?}");
+        assert!(tried.contains(&"accept".to_owned()), "{tried:?}");
+    }
+
+    #[test]
+    fn what_a_left_out_effect_changes_is_not_compared() {
+        for (effect, read) in [
+            ("meta mark set 0x1", "meta mark != 0x1"),
+            ("mark set 0x1", "meta mark & 0xff != 0x1"),
+            ("ct mark set ct mark | 0x1", "ct mark & 0x1 == 0"),
+            ("add @s { ip saddr }", "ip saddr != @s"),
+        ] {
+            for rules in [
+                format!("{NAME} jump other\n }}\n chain other {{\n {effect}\n {read} accept"),
+                format!("{NAME} {effect} jump other\n }}\n chain other {{\n {read} accept"),
+                format!("{NAME} return\n {effect}\n {read} accept"),
+            ] {
+                let tried = trials(&rules);
+                assert!(
+                    tried.iter().all(|line| line != &format!("{read} accept")),
+                    "{tried:?}"
+                );
+            }
+            let before =
+                format!("{effect}\n {NAME} jump other\n }}\n chain other {{\n {read} accept");
+            let tried = trials(&before);
+            assert!(tried.contains(&format!("{read} accept")), "{tried:?}");
+        }
     }
 
     #[test]
