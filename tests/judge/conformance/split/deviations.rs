@@ -9,6 +9,7 @@ use anyhow::{ensure, Context};
 use testbed::twin::root;
 use twinwall_judge::field::TCP;
 
+use crate::cell::Way;
 use crate::compare::Fate;
 use crate::deviations::{self, Case};
 use crate::expected;
@@ -51,12 +52,18 @@ pub const DENIED: &str = "denied-connection";
 /// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 5] = [
+const RECOGNISERS: [Recogniser; 7] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
+    ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
     ("own-errors", own_errors, After::Same),
+    (
+        "no-route-from-loopback",
+        no_route_from_loopback,
+        After::LeftOut,
+    ),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {
@@ -105,6 +112,14 @@ fn denied_connection(case: &Differing) -> bool {
     case.is_denied && (is_dropped || is_empty_segment(&case.act.shot.bytes))
 }
 
+fn unseen_beginning(case: &Differing) -> bool {
+    let is_within = |hook| case.whole.passed.contains(hook);
+    case.is_denied
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
+}
+
 fn no_connection(case: &Differing) -> bool {
     let is_within = |hook| case.whole.passed.contains(hook);
     case.is_lost
@@ -118,6 +133,16 @@ fn answers_in_own_chains(case: &Differing) -> bool {
         .iter()
         .any(|hook| case.policy.contains(hook));
     sees_own && case.policy.contains("reject") && case.whole.passed == case.split.passed
+}
+
+fn no_route_from_loopback(case: &Differing) -> bool {
+    let bytes = &case.act.shot.bytes;
+    let is_ipv4 = bytes.first().is_some_and(|first| first >> 4 == 4);
+    case.act.shot.way == Way::Out
+        && is_ipv4
+        && bytes.get(12) == Some(&127)
+        && case.split.passed.is_empty()
+        && case.split.answers.is_empty()
 }
 
 /// Reads the list.
