@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::class::Classes;
-use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
+use crate::hooks::{self, Hook, Tables, AUTHENTICATED, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
 use crate::learn::Learns;
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
 use crate::reach::Ways;
-use crate::reject::outermost;
+use crate::reject::{outermost, resets_of};
 use crate::replace::{bytes, Edit};
 use crate::tree::Rule;
 use crate::trial::Trials;
@@ -20,11 +20,12 @@ use crate::{Options, Queue};
 const KEEP_BEFORE: i32 = 2;
 
 /// Match of packets that have no names whatever a rule says of them, such as those that find neighbours: conntrack leaves these out.
-const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp }";
+const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp, ah }";
 
 /// Packets that may belong to a question of DNS, or to the connection of one: protocol, ports of destination and source. An answer over
 /// UDP says nothing of names.
-pub const OF_DNS: [&str; 4] = [
+pub const OF_DNS: [&str; 5] = [
+    "ah . 0-65535 . 0-65535",
     "tcp . 53 . 0-65535",
     "udp . 53 . 0-65535",
     "tcp . 0-52 . 53",
@@ -121,6 +122,10 @@ impl Kernel<'_> {
         if name == "output" && self.has_rejects() {
             let _ = writeln!(text, "\t\t{}", self.resets(family));
         }
+        // The kernel's RST for a rejected packet: a queue drops it if the packet's connection is not confirmed, and it has no name.
+        if name == "output" {
+            let _ = writeln!(text, "\t\t{} ct state related accept", resets_of(family));
+        }
         let lines: Vec<&str> = match hook.lines.contains(TRANSPORT) {
             true => vec![TRANSPORT],
             false => hook.lines.iter().map(String::as_str).collect(),
@@ -145,7 +150,7 @@ impl Kernel<'_> {
         let _ = write!(
             text,
             "\n\t# What may begin another connection between the same ends is always asked about; else what is not settled.\n\
-             \tchain stage-ask {{\n{dns}\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
+             \tchain stage-ask {{\n{dns}\t\t{AUTHENTICATED} goto stage-queue\n\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
              \t\t{CLIENTS_DATAGRAM} goto stage-queue\n\
              \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
              \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\

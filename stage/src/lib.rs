@@ -423,7 +423,7 @@ mod tests {
         assert!(
             split
                 .kernel
-                .contains("jump {\n meta l4proto != { 0-5, 7-16, 18-255 } ct mark &"),
+                .contains("jump {\n meta l4proto != { 0-5, 7-16, 18-50, 52-255 } ct mark &"),
             "{}",
             split.kernel
         );
@@ -442,7 +442,14 @@ mod tests {
             &split,
             "oifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
         );
+        // Rules see the server's packets, too, and each hook those of both ends.
+        line(&split, "oifname \"e\" tcp sport 53 goto stage-ask");
         line(&split, "iifname \"e\" tcp sport 53 goto stage-ask");
+        line(
+            &split,
+            "iifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
+        );
+        line(&split, "oifname \"e\" meta l4proto ah goto stage-ask");
         line(&split, "hook input priority 7;");
         line(&split, "hook output priority 8;");
     }
@@ -460,7 +467,7 @@ mod tests {
         let split = in_forward("meta l4proto { icmp, ipv6-icmp } jump d\n\t}\n\tchain d {\n\t\ttls sni @b icmpv6 type echo-reply accept").unwrap();
         let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
         let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
-        assert!(at("meta l4proto != { tcp, udp } accept") < at("goto stage-ask"));
+        assert!(at("meta l4proto != { tcp, udp, ah } accept") < at("goto stage-ask"));
     }
 
     #[test]

@@ -34,6 +34,11 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// It asks for a question of DNS.
+    pub fn is_of_dns(&self) -> bool {
+        self.field.starts_with("dns") && !self.is_of_no_dns()
+    }
+
     /// It asks for the absence of a question.
     pub fn is_of_no_dns(&self) -> bool {
         self.field.starts_with("dns") && self.text.ends_with(" missing")
@@ -58,10 +63,18 @@ impl NameRule {
             .chain(elements.flat_map(|element| &element.asks))
     }
 
-    /// It holds for packets of DNS only.
+    /// Its test at a place holds for packets of DNS only.
+    pub fn is_of_dns_at(&self, place: usize) -> bool {
+        let lookup = self.lookup.iter().filter(|lookup| lookup.place == place);
+        let elements = lookup.flat_map(|lookup| &lookup.elements);
+        let asks = self.asks.iter().filter(|ask| ask.place == place);
+        let mut all = asks.chain(elements.flat_map(|element| &element.asks));
+        all.any(Ask::is_of_dns)
+    }
+
+    /// Only packets of DNS pass its first test.
     pub fn is_of_dns(&self) -> bool {
-        let is_of_dns = |ask: &Ask| ask.field.starts_with("dns") && !ask.is_of_no_dns();
-        self.all().any(is_of_dns)
+        self.is_of_dns_at(self.first_test())
     }
 
     /// It asks for the absence of a question only, which is certain for packets of other ports than 53.

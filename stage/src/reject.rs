@@ -12,7 +12,7 @@ use crate::replace::Edit;
 use crate::token::{Kind, Tokens};
 
 /// Match of RSTs without data, as kernel and firewalls make them, in a table of a family.
-fn resets_of(family: &str) -> &'static str {
+pub fn resets_of(family: &str) -> &'static str {
     match family {
         "ip" => "tcp flags & rst == rst meta length 40",
         "ip6" => "tcp flags & rst == rst meta length 60",

@@ -18,7 +18,7 @@ use crate::trial::Trials;
 use crate::{Options, Refusal, Undecided};
 
 /// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
-const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
+const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-50, 52-255 }";
 
 /// Bytes of the policy's text, and what stands there instead.
 pub type Edit = (Range<usize>, String);
@@ -53,10 +53,11 @@ pub struct Replacer<'a> {
 
 impl Replacer<'_> {
     /// The match of packets that may have the names that are asked for.
-    fn gate(&self, rule: &NameRule) -> String {
+    /// - place: token of the test
+    fn gate(&self, rule: &NameRule, place: usize) -> String {
         let own = self.ways.before_test(rule);
         let is_transport = self.ways.own(&own).iter().any(|found| found.is_transport());
-        match (rule.is_of_dns(), is_transport) {
+        match (rule.is_of_dns_at(place), is_transport) {
             (true, _) => of_ports(&OF_DNS),
             (false, true) => String::new(),
             (false, false) => format!("{GATE} "),
@@ -86,8 +87,9 @@ impl Replacer<'_> {
     }
 
     /// A test by which the rule goes on or ends.
-    fn vmap(&self, rule: &NameRule, key: &str, elements: &[String]) -> String {
-        let (gate, mark) = (self.gate(rule), self.mark());
+    /// - place: token of the test
+    fn vmap(&self, rule: &NameRule, place: usize, key: &str, elements: &[String]) -> String {
+        let (gate, mark) = (self.gate(rule, place), self.mark());
         match elements {
             // nft takes no empty map: two matches that exclude each other.
             [] => format!(
@@ -104,6 +106,7 @@ impl Replacer<'_> {
     fn test_of_no_dns(
         &self,
         rule: &NameRule,
+        place: usize,
         uncertain: [(u32, Option<String>); 2],
         known: impl Iterator<Item = (u32, Option<String>)>,
     ) -> String {
@@ -123,7 +126,7 @@ impl Replacer<'_> {
             add(mark, &OF_DNS, "continue");
         }
         let key = format!("{} . {PORTS}", self.mark());
-        self.vmap(rule, &key, &elements)
+        self.vmap(rule, place, &key, &elements)
     }
 
     /// The test that takes the place of matches.
@@ -133,13 +136,13 @@ impl Replacer<'_> {
         let known = self.classes.of(asks).into_iter();
         let known = known.map(|number| (self.layout.class(number), Some("continue".to_owned())));
         if asks.iter().all(|ask| ask.is_of_no_dns()) {
-            return self.test_of_no_dns(rule, [undecided, unreadable], known);
+            return self.test_of_no_dns(rule, place, [undecided, unreadable], known);
         }
         let all = [undecided].into_iter().chain(known).chain([unreadable]);
         let elements: Vec<String> = all
             .filter_map(|(mark, verdict)| Some(format!("{mark:#010x} : {}", verdict?)))
             .collect();
-        self.vmap(rule, &self.mark(), &elements)
+        self.vmap(rule, place, &self.mark(), &elements)
     }
 
     /// Elements in the kernel, of which no two are for one packet. None: they are too many.
@@ -227,7 +230,7 @@ impl Replacer<'_> {
         let mut rows = self.unknown(rule, lookup)?;
         rows.extend(self.known(lookup, asks, leads)?);
         let elements = Self::elements(lookup, &rows);
-        Some(self.vmap(rule, &self.key(lookup), &elements))
+        Some(self.vmap(rule, lookup.place, &self.key(lookup), &elements))
     }
 
     /// The text in place of a lookup itself. None: it has too many elements.

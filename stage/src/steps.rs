@@ -9,7 +9,7 @@ use crate::kernel::{of_ports, NOT_OF_DNS, OF_DNS};
 use crate::key::Use;
 use crate::lookup::{self, Lookup};
 use crate::matches;
-use crate::names::NameRule;
+use crate::names::{Ask, NameRule};
 use crate::reach::Ways;
 use crate::reject;
 use crate::token::Kind;
@@ -198,11 +198,18 @@ impl Reader<'_> {
             .find(|ask| ask.tokens.start == at && !ask.tokens.is_empty())
         {
             self.step.may |= !self.is_certain;
+            if ask.is_of_dns() {
+                self.matches += &of_ports(&OF_DNS);
+            }
             return Some(Some(ask.tokens.end));
         }
         let lookup = named.lookup.as_ref();
         let lookup = lookup.filter(|lookup| lookup.tokens.start == at)?;
         self.step.may = true;
+        let mut asks = lookup.elements.iter().flat_map(|element| &element.asks);
+        if asks.any(Ask::is_of_dns) && lookup.of != Use::NotMember {
+            self.matches += &of_ports(&OF_DNS);
+        }
         match lookup.of {
             Use::Verdict => {
                 self.looked_up(lookup);
@@ -375,7 +382,6 @@ pub fn read_whole(
     };
     match named {
         Some(named) if named.is_of_no_dns() => vec![read(true, &NOT_OF_DNS), read(false, &OF_DNS)],
-        Some(named) if named.is_of_dns() => vec![read(false, &OF_DNS)],
         _ => vec![read(false, &[])],
     }
 }

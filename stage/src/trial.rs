@@ -470,6 +470,21 @@ mod tests {
         assert!(tried.contains(&"accept".to_owned()), "{tried:?}");
     }
 
+    /// A rule that asks for names of two protocols behind each other holds for no packet, but the first may be unreadable.
+    #[test]
+    fn only_a_first_test_of_dns_is_for_port_53() {
+        let made = of("tls alpn \"h2\" counter dns type a accept");
+        let first = made.find("ct mark").unwrap();
+        assert!(!made[..first].contains("th dport"), "{made}");
+        assert!(made[first..].contains("udp . 53 . 0-65535"), "{made}");
+        let tried = trials("tls alpn \"h2\" counter dns type a accept");
+        assert!(
+            tried.iter().all(|line| line.contains("udp . 53 . 0-65535")),
+            "{tried:?}"
+        );
+        assert!(!tried.is_empty());
+    }
+
     #[test]
     fn what_a_left_out_effect_changes_is_not_compared() {
         for (effect, read) in [
