@@ -52,7 +52,7 @@ pub const DENIED: &str = "denied-connection";
 /// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 7] = [
+const RECOGNISERS: [Recogniser; 9] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
@@ -64,6 +64,8 @@ const RECOGNISERS: [Recogniser; 7] = [
         no_route_from_loopback,
         After::LeftOut,
     ),
+    ("no-ports", no_ports, After::LeftOut),
+    ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {
@@ -143,6 +145,25 @@ fn no_route_from_loopback(case: &Differing) -> bool {
         && bytes.get(12) == Some(&127)
         && case.split.passed.is_empty()
         && case.split.answers.is_empty()
+}
+
+fn no_ports(case: &Differing) -> bool {
+    let is_within = |hook| case.split.passed.contains(hook);
+    case.policy.contains("dns ")
+        && deviations::has_no_ports(&case.act.shot.bytes)
+        && case.whole.is_stopped()
+        && case.whole.passed.iter().all(is_within)
+}
+
+fn reads_what_it_sets(case: &Differing) -> bool {
+    let words: Vec<&str> = case.policy.split_whitespace().collect();
+    let is_set = |pair: &&[&str]| pair[0] == "mark" && pair[1] == "set";
+    let is_read = |pair: &&[&str]| pair[0] == "mark" && pair[1] != "set";
+    let is_within = |hook| case.whole.passed.contains(hook);
+    words.windows(2).any(|pair| is_set(&pair))
+        && words.windows(2).any(|pair| is_read(&pair))
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
 }
 
 /// Reads the list.
