@@ -48,11 +48,13 @@ pub struct Deviation {
 /// Those that may be met by counters alone.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
+/// That which is met by counters only.
+pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
 /// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 9] = [
+const RECOGNISERS: [Recogniser; 10] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
@@ -66,6 +68,7 @@ const RECOGNISERS: [Recogniser; 9] = [
     ),
     ("no-ports", no_ports, After::LeftOut),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
+    (BOTH_WAYS, |_| false, After::LeftOut),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {

@@ -403,6 +403,7 @@ impl Sitting {
         for (name, uncounted) in [
             (deviations::NO_CONNECTION, lost(acts, reports)),
             (deviations::DENIED, denied(acts, reports)),
+            (deviations::BOTH_WAYS, stopped(acts, reports)),
         ] {
             if !uncounted.is_empty() {
                 deviations::count(&mut self.own, name, uncounted.len());
@@ -480,6 +481,16 @@ fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         }
     }
     later
+}
+
+/// Packets that were stopped on both sides.
+fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_stopped = |number: &u32| {
+        let mut sides = [0, 2].into_iter();
+        sides.all(|side| fate(&reports[side].outcome, *number).is_stopped())
+    };
+    let numbers = acts.iter().map(|act| act.shot.number);
+    numbers.filter(is_stopped).collect()
 }
 
 fn sequence(random: &mut Random, scanned: &Scanned, options: &Options) -> Vec<Act> {
