@@ -13,6 +13,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{faccessat, AccessFlags};
+use sd_notify::NotifyState;
 
 use crate::afxdp::Afxdp;
 use crate::arguments::{Arguments, OnFull, Sandbox};
@@ -63,6 +64,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.quiet {
         tell(arguments, &openings, &out);
     }
+    // From here on each packet is recorded. Ignored: systemd may be gone.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
     if rights.sandbox {
         sandbox::enter(Needs {
             backend: openings[0].backend,
