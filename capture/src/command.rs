@@ -23,11 +23,11 @@ use crate::counts::{read, Counts};
 use crate::failure::{Failure, Result};
 use crate::file::Out;
 use crate::filter;
+use crate::frame;
 use crate::link::{self, Interface, Link};
 use crate::look;
 use crate::name;
 use crate::pages::Pages;
-use crate::pcapng;
 use crate::privilege::{self, Who};
 use crate::reader::{End, Opening, Reader, Shared};
 use crate::recvmmsg::Recvmmsg;
@@ -392,7 +392,7 @@ fn record(
         asked: &asked,
         follow: job.follow,
     };
-    let longest = Shape::BLOCK_BYTES + pcapng::OVERHEAD;
+    let longest = Shape::BLOCK_BYTES + frame::OVERHEAD;
     let pools = Pools::new(rings.len(), job.queue_bytes, longest);
     let (outboxes, inbox) = pools.boxes();
     let writer = Writer::new(plan, counts, &stop, out, chunk::capacity(longest))?;
