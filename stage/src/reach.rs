@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which packets reach a rule: its base chains, and what its own matches and those of the jumps to it say of them.
 //!
-//! What is said is only ever too little: a match that is not known, or of which nothing is known for the answer, is left
-//! out. So all packets of a connection that can reach a name are asked about, and perhaps others.
+//! The conditions can only be too weak: a match that is unknown, or has no known mirror for the answer, is left out. So
+//! all packets of a connection that can reach a name are asked about, and perhaps others.
 
 use std::ops::Range;
 

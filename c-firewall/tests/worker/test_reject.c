@@ -164,7 +164,7 @@ static void icmpx_has_a_code_of_each_family(void **state) {
     assert_int_equal(reject_code(&host, 4), 1);
 }
 
-/// Puts a byte into a packet that is replied else, and asserts that it isn't now.
+/// Changes a byte of a packet that otherwise gets a reply, and asserts that it gets none.
 static void assert_not_due(const struct policy_reject *how, const uint8_t *bytes, uint32_t length,
                            size_t at, uint8_t byte) {
     uint8_t reply[REJECT_IPV6_MAX], changed[64];
