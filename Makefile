@@ -81,7 +81,7 @@ test: ## deps, build, and every test of tests/parts except the long ones: half a
 	@$(MAKE) --no-print-directory build tools harness
 	@tests/run
 
-test-long: ## the longer tests: whole fuzzing, soak, the lab's debug kernel, clang-tidy, valgrind, instructions: an hour
+test-long: ## the longer tests: whole fuzzing, soak, the kernel lab, clang-tidy, valgrind, instructions: an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory build tools harness

@@ -61,7 +61,8 @@ static void fuzz_line(const uint8_t *data, size_t size) {
     free(line);
 }
 
-/// Totals are those of all rules, and sizes such as limits have. Who has them knows himself again.
+/// Totals are those of all rules, and sizes those of limits. A written state is read back as it
+/// was.
 static void fuzz_rules(const uint8_t *data, size_t size) {
     uint32_t totals[MIGRATION_KIND_COUNT] = {0};
     struct migration_side side;

@@ -60,7 +60,7 @@ static void write_print(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
-/// What is asked stands first, as its place in names_asks.
+/// The fields asked for stand first, as their place in names_asks.
 static void write_names(const char *folder, const struct vector *vector) {
     FILE *file = create(folder, "names", vector->name);
 

@@ -8,7 +8,7 @@
 
 #include "connection/types.h"
 
-/// What is written of a worker's connections, to be freed.
+/// The written state of a worker's connections, to be freed.
 /// - room: bytes that may be written.
 /// - length: of it.
 uint8_t *connections_written(struct connections *connections, uint64_t room, uint64_t now_ns,

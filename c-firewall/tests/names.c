@@ -214,7 +214,7 @@ static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
             (unsigned long long)chunk.bytes);
 }
 
-/// What is asked of messages that names are read out of at once.
+/// The fields asked for, for messages whose names are read at once.
 static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];

@@ -15,7 +15,7 @@ static const char *const names_asks[NAMES_ASKS] = {
     "quic", "frames", "answer", "request",      "chunk",
 };
 
-/// What the parsers say of bytes: a text that the caller frees.
+/// The parsers' results for some bytes: a text that the caller frees.
 /// - what: one of names_asks.
 /// - bytes: may be NULL if length is 0.
 char *names_ask(const char *what, const uint8_t *bytes, uint32_t length);

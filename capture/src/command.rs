@@ -13,6 +13,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{faccessat, AccessFlags};
+use sd_notify::NotifyState;
 
 use crate::afxdp::Afxdp;
 use crate::arguments::{Arguments, OnFull, Sandbox};
@@ -22,11 +23,11 @@ use crate::counts::{read, Counts};
 use crate::failure::{Failure, Result};
 use crate::file::Out;
 use crate::filter;
+use crate::frame;
 use crate::link::{self, Interface, Link};
 use crate::look;
 use crate::name;
 use crate::pages::Pages;
-use crate::pcapng;
 use crate::privilege::{self, Who};
 use crate::reader::{End, Opening, Reader, Shared};
 use crate::recvmmsg::Recvmmsg;
@@ -63,6 +64,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.quiet {
         tell(arguments, &openings, &out);
     }
+    // From here on each packet is recorded. Ignored: systemd may be gone.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
     if rights.sandbox {
         sandbox::enter(Needs {
             backend: openings[0].backend,
@@ -389,7 +392,7 @@ fn record(
         asked: &asked,
         follow: job.follow,
     };
-    let longest = Shape::BLOCK_BYTES + pcapng::OVERHEAD;
+    let longest = Shape::BLOCK_BYTES + frame::OVERHEAD;
     let pools = Pools::new(rings.len(), job.queue_bytes, longest);
     let (outboxes, inbox) = pools.boxes();
     let writer = Writer::new(plan, counts, &stop, out, chunk::capacity(longest))?;

@@ -9,9 +9,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::frame::COMMENT_MOST;
 use crate::look::checked;
 use crate::packet::{Origin, Packet};
-use crate::pcapng::COMMENT_MOST;
 use crate::socket::{self, Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 

@@ -14,11 +14,11 @@ use crate::afxdp::Afxdp;
 use crate::backend::{Backend, Kind};
 use crate::chunk::Outbox;
 use crate::counts::{add, read, RingCounts};
+use crate::frame;
 use crate::link::{Interface, Link};
 use crate::look::Seen;
 use crate::nflog::Nflog;
 use crate::pages::Pages;
-use crate::pcapng;
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::{Ring, Shape};
 use crate::socket::Socket;
@@ -219,7 +219,7 @@ impl Reader<'_> {
         let mut packets = 0;
         ring.take(|packet| {
             let chunk = outbox.chunk();
-            pcapng::packet(
+            frame::block(
                 &mut chunk.bytes,
                 interface,
                 link,

@@ -8,15 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pcapng::{Interface, Totals};
 use zstd::bulk::Compressor;
 
 use crate::chunk::{Chunk, Inbox};
 use crate::counts::{add, read, Counts};
 use crate::failure::{Failure, Result};
 use crate::file::Out;
+use crate::frame;
 use crate::link::Link;
 use crate::name;
-use crate::pcapng::{self, Totals};
 use crate::size::Rotation;
 
 /// Interval at which the time limit of a file is checked.
@@ -130,7 +131,7 @@ impl<'a> Writer<'a> {
             out,
             packer,
             packed: Vec::with_capacity(packed),
-            scratch: Vec::with_capacity(longest + pcapng::OVERHEAD),
+            scratch: Vec::with_capacity(longest + frame::OVERHEAD),
             start_ns: now_ns(),
             trouble: Trouble::None,
             gap: 0,
@@ -167,10 +168,16 @@ impl<'a> Writer<'a> {
     /// Writes the start of a file: section and interfaces.
     fn begin(&mut self) -> io::Result<()> {
         self.scratch.clear();
-        pcapng::section(&mut self.scratch);
+        let application = concat!("Twinwall capture ", env!("CARGO_PKG_VERSION"));
+        pcapng::section(&mut self.scratch, application);
         for one in &self.plan.interfaces {
-            let (snap, filter) = (self.plan.snap_bytes, &self.plan.filter);
-            pcapng::interface(&mut self.scratch, &one.name, one.link, snap, filter);
+            let interface = Interface {
+                name: &one.name,
+                link: one.link.number(),
+                snap_bytes: self.plan.snap_bytes,
+                filter: &self.plan.filter,
+            };
+            pcapng::interface(&mut self.scratch, &interface);
         }
         add(&self.counts.writer.files, 1);
         self.put_scratch()

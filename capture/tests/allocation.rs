@@ -13,7 +13,7 @@ use capture::counts::{read, Counts};
 use capture::pages::Pages;
 use capture::reader::{End, Opening, Reader, Shared};
 use capture::ring::Shape;
-use capture::{filter, link, pcapng};
+use capture::{filter, frame, link};
 use testbed::allocation::{counted, Counting};
 use testbed::netns::Namespace;
 
@@ -46,7 +46,7 @@ fn a_reader_allocates_nothing_once_started() {
             asked: &asked,
             follow: false,
         };
-        let pools = Pools::new(1, 16 << 20, Shape::BLOCK_BYTES + pcapng::OVERHEAD);
+        let pools = Pools::new(1, 16 << 20, Shape::BLOCK_BYTES + frame::OVERHEAD);
         let (mut outboxes, inbox) = pools.boxes();
         let reader = Reader {
             ring: opening.open(opening.interface.index).unwrap(),

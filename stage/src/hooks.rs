@@ -15,10 +15,15 @@ const CONNTRACK: i32 = -200;
 pub const MANGLE: i32 = -150;
 /// How far in front of the policy packets are asked about.
 pub const NAMES_BEFORE: i32 = 3;
-/// Packets that may belong to connections with names.
-pub const TRANSPORT: &str = "meta l4proto { tcp, udp }";
+/// Packets that may belong to connections with names. Of an IPv6 packet with an authentication header the kernel's rules see only that
+/// header, and the names can't be read.
+pub const TRANSPORT: &str = "meta l4proto { tcp, udp, ah }";
 /// Questions of DNS, of which each is asked about.
 pub const DNS: &str = "meta l4proto { tcp, udp } th dport 53";
+/// Packets of a server of DNS; over UDP they say nothing of names.
+const DNS_SERVER: &str = "tcp sport 53";
+/// Packets whose ports the kernel's rules don't see.
+pub const AUTHENTICATED: &str = "meta l4proto ah";
 
 /// A hook in which a table's packets are asked about: how they are recognised, and the policy's first priority there.
 #[derive(Clone, Debug, Default)]
@@ -51,18 +56,33 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 }
 
 impl Finder<'_> {
-    fn asks_dns_only(rule: &NameRule) -> bool {
-        rule.all().all(|ask| ask.field.starts_with("dns"))
+    /// The lines by which packets of a way are recognised, or their answers.
+    fn lines(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> Vec<String> {
+        let ports: &[&str] = match (rule.is_of_dns(), Self::is_udp(way)) {
+            (false, _) => &[""],
+            (true, true) if is_answer => &[],
+            (true, true) => &[DNS],
+            (true, false) => &[DNS, DNS_SERVER, AUTHENTICATED],
+        };
+        let line = |ports: &&str| self.line(way, rule, (hook, is_answer), ports);
+        ports.iter().map(line).collect()
     }
 
     /// The matches by which packets of a way are recognised, or their answers.
-    fn line(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> String {
+    /// - ports: match of ports, for rules of DNS
+    fn line(
+        &self,
+        way: &Way,
+        rule: &NameRule,
+        (hook, is_answer): (&str, bool),
+        ports: &str,
+    ) -> String {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         // Addresses are translated between this hook and that of answers, and interfaces not known.
         let is_kept = |found: &&Match| {
             hook != "prerouting" || !is_answer || !(found.is_of_end() || found.is_interface())
         };
-        let is_dns = Self::asks_dns_only(rule);
+        let is_dns = rule.is_of_dns();
         let is_transport = !is_dns && way.matches.iter().filter(is_kept).any(Match::is_transport);
         // nft would refuse a match that implies less of a packet than a port does beside it.
         let is_said = |found: &&Match| {
@@ -74,22 +94,20 @@ impl Finder<'_> {
             .map(|found| found.text(tokens, tree, is_answer))
             .collect();
         let is_protocol = is_transport || kept.into_iter().any(Match::is_protocol);
-        match (is_dns, is_answer) {
-            (true, false) => words.push(DNS.to_owned()),
-            // Over UDP an answer says nothing of names.
-            (true, true) => words.push("tcp sport 53".to_owned()),
-            (false, _) if !is_protocol => words.push(TRANSPORT.to_owned()),
-            _ => {}
+        match is_dns {
+            true => words.push(ports.to_owned()),
+            false if !is_protocol => words.push(TRANSPORT.to_owned()),
+            false => {}
         }
         let mut seen = BTreeSet::new();
         words.retain(|word| seen.insert(word.clone()));
         words.join(" ")
     }
 
-    /// Whether a way's answers can be recognised at all: those of DNS over UDP need not.
-    fn has_answers(way: &Way, rule: &NameRule) -> bool {
+    /// Whether all packets of a way are of UDP.
+    fn is_udp(way: &Way) -> bool {
         let is_udp = |found: &Match| found.field.starts_with("udp");
-        !(Self::asks_dns_only(rule) && way.matches.iter().any(is_udp))
+        way.matches.iter().any(is_udp)
     }
 
     /// Refuses a base chain in which names can't be asked for.
@@ -142,23 +160,21 @@ impl Finder<'_> {
         let tree = self.ways.tree;
         let mut tables = Tables::new();
         for rule in &names.rules {
-            for way in self.ways.to(&tree.rules[rule.rule]) {
+            for way in self.ways.to(&self.ways.before_test(rule)) {
                 let priority = self.check(rule, &way)?;
                 let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {
                     continue;
                 };
                 let hooks = tables.entry(tree.chains[way.base].table).or_default();
-                let mut add = |name, line: Option<String>| {
+                let mut add = |name, lines: Vec<String>| {
                     let hook: &mut Hook = hooks.entry(name).or_default();
                     let first = hook.priority.map_or(priority, |known| known.min(priority));
                     hook.priority = Some(first);
-                    hook.lines.extend(line);
+                    hook.lines.extend(lines);
                 };
-                add(own, Some(self.line(&way, rule, own, false)));
+                add(own, self.lines(&way, rule, own, false));
                 for other in others {
-                    let line =
-                        Self::has_answers(&way, rule).then(|| self.line(&way, rule, own, true));
-                    add(other, line);
+                    add(other, self.lines(&way, rule, own, true));
                 }
             }
         }
@@ -189,6 +205,15 @@ impl Finder<'_> {
 /// Finds the hooks of all tables that ask for names. Refuses those where names can't be asked for.
 pub fn find(ways: &Ways, names: &Names, options: &Options) -> Result<Tables, Refusal> {
     Finder { ways, options }.hooks(names)
+}
+
+/// Adds the hook in which the kernel's own RSTs are queued, for tables that reject.
+pub fn add_resets(tables: &mut Tables, rejects: impl Fn(usize) -> bool) {
+    for (_, hooks) in tables.iter_mut().filter(|(table, _)| rejects(**table)) {
+        let first = hooks.values().filter_map(|hook| hook.priority).min();
+        let output = hooks.entry("output").or_default();
+        output.priority = output.priority.or(first);
+    }
 }
 
 /// The hooks in which packets are queued.

@@ -5,19 +5,48 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::class::Classes;
-use crate::hooks::{self, Hook, Tables, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
+use crate::hooks::{self, Hook, Tables, AUTHENTICATED, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
 use crate::learn::Learns;
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
 use crate::reach::Ways;
+use crate::reject::{outermost, resets_of};
 use crate::replace::{bytes, Edit};
+use crate::tree::Rule;
+use crate::trial::Trials;
 use crate::{Options, Queue};
 
 /// How far in front of the policy classes are kept.
 const KEEP_BEFORE: i32 = 2;
 
 /// Match of packets that have no names whatever a rule says of them, such as those that find neighbours: conntrack leaves these out.
-const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp }";
+const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp, ah }";
+
+/// Packets that may belong to a question of DNS, or to the connection of one: protocol, ports of destination and source. An answer over
+/// UDP says nothing of names.
+pub const OF_DNS: [&str; 5] = [
+    "ah . 0-65535 . 0-65535",
+    "tcp . 53 . 0-65535",
+    "udp . 53 . 0-65535",
+    "tcp . 0-52 . 53",
+    "tcp . 54-65535 . 53",
+];
+/// All others of TCP and UDP. They have no question, whether the names of their connection are known or not.
+pub const NOT_OF_DNS: [&str; 6] = [
+    "udp . 0-52 . 0-65535",
+    "udp . 54-65535 . 0-65535",
+    "tcp . 0-52 . 0-52",
+    "tcp . 0-52 . 54-65535",
+    "tcp . 54-65535 . 0-52",
+    "tcp . 54-65535 . 54-65535",
+];
+/// Key of both.
+pub const PORTS: &str = "meta l4proto . th dport . th sport";
+
+/// Match of packets of some ports.
+pub fn of_ports(ports: &[&str]) -> String {
+    format!("{PORTS} {{ {} }} ", ports.join(", "))
+}
 
 /// Match of all packets but datagrams, for the front of other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
@@ -36,6 +65,7 @@ pub struct Kernel<'a> {
     pub options: &'a Options,
     /// Edits for each rule with names.
     pub replaced: &'a [Vec<Edit>],
+    pub trials: &'a Trials<'a>,
 }
 
 impl Kernel<'_> {
@@ -67,6 +97,10 @@ impl Kernel<'_> {
                 class | layout.settled()
             ));
         }
+        // No firewall had the queue.
+        if hook == "output" && self.has_rejects() {
+            elements.push(format!("{:#010x} : goto stage-passed", layout.refused()));
+        }
         let _ = writeln!(
             text,
             "\n\tchain stage-keep-{hook} {{\n\t\ttype filter hook {hook} priority {priority}; policy accept;\n\t\t\
@@ -77,7 +111,7 @@ impl Kernel<'_> {
     }
 
     /// The chain that finds the packets of a hook that are asked about.
-    fn names(&self, text: &mut String, name: &str, hook: &Hook, priority: i32) {
+    fn names(&self, text: &mut String, family: &str, (name, hook): (&str, &Hook), priority: i32) {
         let mask = self.layout.mask();
         let _ = writeln!(
             text,
@@ -85,6 +119,13 @@ impl Kernel<'_> {
              meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t{NOT_TRANSPORT} accept",
             !mask
         );
+        if name == "output" && self.has_rejects() {
+            let _ = writeln!(text, "\t\t{}", self.resets(family));
+        }
+        // The kernel's RST for a rejected packet: a queue drops it if the packet's connection is not confirmed, and it has no name.
+        if name == "output" {
+            let _ = writeln!(text, "\t\t{} ct state related accept", resets_of(family));
+        }
         let lines: Vec<&str> = match hook.lines.contains(TRANSPORT) {
             true => vec![TRANSPORT],
             false => hook.lines.iter().map(String::as_str).collect(),
@@ -93,27 +134,6 @@ impl Kernel<'_> {
             let _ = writeln!(text, "\t\t{line} goto stage-ask");
         }
         text.push_str("\t}\n");
-    }
-
-    /// The statements that queue a packet with a mark in the mask's bits.
-    fn queue(&self, mark: u32) -> String {
-        let mark = format!(
-            "meta mark set meta mark & {:#010x} | {mark:#010x}",
-            !self.layout.mask()
-        );
-        match self.options.queue {
-            Queue::Nft => {
-                let (first, last) = self.options.queues;
-                let numbers = if first == last {
-                    first.to_string()
-                } else {
-                    format!("{first}-{last}")
-                };
-                let bypass = if self.options.bypass { " bypass" } else { "" };
-                format!("{mark} queue num {numbers}{bypass}")
-            }
-            Queue::Iptables => format!("{mark} accept"),
-        }
     }
 
     /// The chains that all hooks of a table share.
@@ -125,18 +145,26 @@ impl Kernel<'_> {
             false => String::new(),
         };
         let (is_settled, now) = layout.final_in(self.options.generation);
-        let queue = self.queue(layout.asked());
+        let queue = self.queue(layout.asked(), self.options.bypass);
         let clear = format!("meta mark set meta mark & {:#010x}", !mask);
         let _ = write!(
             text,
             "\n\t# What may begin another connection between the same ends is always asked about; else what is not settled.\n\
-             \tchain stage-ask {{\n{dns}\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
+             \tchain stage-ask {{\n{dns}\t\t{AUTHENTICATED} goto stage-queue\n\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
              \t\t{CLIENTS_DATAGRAM} goto stage-queue\n\
              \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
              \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\
              \tchain stage-lost {{\n\t\t{clear}\n\t\t{} comment \"--fail unknown\"\n\t}}\n",
             self.lost()
         );
+        if self.has_rejects() {
+            // Without a firewall the RST still comes to the packet's sender.
+            let refuse = self.queue(layout.refused(), true);
+            let _ = write!(
+                text,
+                "\n\tchain stage-refuse {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
+            );
+        }
         let mut keep = |name: String, first: &str, mark: u32| {
             let set = match mark {
                 0 => format!("ct mark set ct mark & {:#010x}", !mask),
@@ -161,28 +189,104 @@ impl Kernel<'_> {
         }
     }
 
+    /// The statements that send a packet to the queue with a mark.
+    fn queue(&self, mark: u32, bypass: bool) -> String {
+        let mark = format!(
+            "meta mark set meta mark & {:#010x} | {mark:#010x}",
+            !self.layout.mask()
+        );
+        let (first, last) = self.options.queues;
+        let numbers = match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        let bypass = if bypass { " bypass" } else { "" };
+        match self.options.queue {
+            Queue::Nft => format!("{mark} queue num {numbers}{bypass}"),
+            Queue::Iptables => format!("{mark} accept"),
+        }
+    }
+
+    /// Tables with rules with names that no packet comes to.
+    fn unasked(&self) -> impl Iterator<Item = usize> + '_ {
+        let all = self.trials.tables().into_iter();
+        all.filter(|table| !self.tables.contains_key(table))
+    }
+
+    /// The rules of chains that are there before the policy's rules.
+    fn trial_rules(&self, table: usize) -> String {
+        let chains = self.trials.of_table(table).into_iter();
+        let text = |(name, lines): (String, Vec<String>)| {
+            let lines: String = lines.iter().map(|line| format!("\t\t{line}\n")).collect();
+            format!("\n\tchain {name} {{\n{lines}\t}}\n")
+        };
+        chains.map(text).collect()
+    }
+
+    /// The edits that declare chains before the first rule that may jump to one.
+    fn early_edits(&self) -> Vec<Edit> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let mut edits = Vec::new();
+        let asked = self.tables.keys().copied();
+        for table in asked.chain(self.unasked()) {
+            let trials = self.trials.of_table(table).into_iter();
+            let declared = trials.map(|(name, _)| format!("\n\tchain {name} {{\n\t}}\n"));
+            let chains = declared.collect::<String>() + &self.reject_chains(table);
+            let is_own = |rule: &&Rule| tree.chains[rule.chain].table == table;
+            let Some(first) = tree
+                .rules
+                .iter()
+                .find(is_own)
+                .filter(|_| !chains.is_empty())
+            else {
+                continue;
+            };
+            let statement = outermost(tokens, first.tokens.start);
+            let open = statement.clone().find(|at| tokens.get(*at) == "{");
+            let (at, text) = match (tokens.get(statement.start), open) {
+                ("table", Some(open)) => (tokens.end_before(open + 1), chains),
+                _ => {
+                    let table = &tree.tables[table];
+                    let text = format!("table {} {} {{{chains}}}\n", table.family, table.name);
+                    (tokens.start(statement.start), text)
+                }
+            };
+            edits.push((at..at, text));
+        }
+        edits
+    }
+
     /// The chains of all tables that ask about names.
     fn chains(&self) -> String {
         let generation = self.layout.generation(self.options.generation);
         let mut text = String::new();
-        for (table, hooks) in self.tables {
-            let table = &self.ways.tree.tables[*table];
+        for (&number, hooks) in self.tables {
+            let table = &self.ways.tree.tables[number];
             let _ = write!(text, "\ntable {} {} {{", table.family, table.name);
-            let mut chains = String::new();
+            let mut chains = self.trial_rules(number);
             for (name, hook) in hooks {
                 let priority = hook.priority.unwrap_or_default();
                 let (names, keep) = match self.options.queue {
                     Queue::Nft => (priority - NAMES_BEFORE, priority - KEEP_BEFORE),
                     Queue::Iptables => (MANGLE - 1, MANGLE + 1),
                 };
-                self.names(&mut chains, name, hook, names);
+                self.names(&mut chains, &table.family, (name, hook), names);
                 self.keep(&mut chains, name, keep, generation);
             }
             self.shared(&mut chains, generation);
             text += &chains;
             text += "}\n";
         }
-        let queue = self.queue(self.layout.learns());
+        for number in self.unasked() {
+            let table = &self.ways.tree.tables[number];
+            let trials = self.trial_rules(number);
+            let _ = write!(
+                text,
+                "\ntable {} {} {{{trials}}}\n",
+                table.family, table.name
+            );
+        }
+        let queue = self.queue(self.layout.learns(), self.options.bypass);
         text + &self
             .learns
             .chains(self.ways.tree, &self.layout, self.options.queue, &queue)
@@ -244,6 +348,7 @@ impl Kernel<'_> {
         let rules = self.replaced.iter().flatten().cloned();
         let mut edits: Vec<Edit> = sets.chain(rules).chain(self.flow_edits()).collect();
         edits.extend(self.reject_edits());
+        edits.extend(self.early_edits());
         edits.extend(self.learns.edits(tokens));
         edits.sort_by_key(|(range, _)| (range.start, range.end));
         edits
@@ -280,20 +385,23 @@ impl Kernel<'_> {
         } else {
             ""
         };
-        let rules = |table: &str, hooks: &[&str], mark: u32| {
+        let rule = |hook: &str, mark: u32, bypass: &str| {
+            let chain = hook.to_uppercase();
             let mark = format!("{mark:#010x}/{:#010x}", self.layout.mask());
-            let rule = |hook: &&str| {
-                let chain = hook.to_uppercase();
-                format!("-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}\n")
-            };
-            let rules: String = hooks.iter().map(rule).collect();
-            match hooks.is_empty() {
-                true => rules,
-                false => format!("*{table}\n{rules}COMMIT\n"),
-            }
+            format!("-A {chain} -m mark --mark {mark} -j NFQUEUE {queue}{bypass}\n")
         };
+        let table = |name: &str, rules: String| match rules.is_empty() {
+            true => rules,
+            false => format!("*{name}\n{rules}COMMIT\n"),
+        };
+        let rules = |hooks: &[&str], mark: u32| -> String {
+            hooks.iter().map(|hook| rule(hook, mark, bypass)).collect()
+        };
+        let mut named = rules(&hooks::queued(self.tables), self.layout.asked());
+        if self.has_rejects() {
+            named += &rule("output", self.layout.refused(), " --queue-bypass");
+        }
         let learned: Vec<&str> = self.learns.hooks().collect();
-        rules("mangle", &hooks::queued(self.tables), self.layout.asked())
-            + &rules("security", &learned, self.layout.learns())
+        table("mangle", named) + &table("security", rules(&learned, self.layout.learns()))
     }
 }

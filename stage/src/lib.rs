@@ -24,14 +24,16 @@ mod reach;
 mod reject;
 mod replace;
 mod source;
+mod steps;
 mod token;
 mod tree;
-mod unknown;
+mod trial;
 mod warning;
 
 use std::fmt;
 
 use class::Classes;
+use daemon::Daemon;
 use kernel::Kernel;
 use learn::Learns;
 use marks::Layout;
@@ -40,6 +42,7 @@ use reach::Ways;
 use replace::{Edit, Replacer};
 pub use source::{file, text, Place, Source};
 use token::Tokens;
+use trial::Trials;
 
 /// Kind of queue rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,13 +275,16 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         tokens,
         tree: &tree,
     };
-    let tables = hooks::find(&ways, &names, options)?;
+    let mut tables = hooks::find(&ways, &names, options)?;
+    hooks::add_resets(&mut tables, |table| reject::rejects(&ways, table));
     let learns: Learns = learn::find(&ways, &names.learns, options)?;
+    let trials = Trials::new(&ways, &names.rules, layout);
     let replacer = Replacer {
         ways: &ways,
         classes: &classes,
         layout,
         options,
+        trials: &trials,
     };
     let replaced = replace::edits(&replacer, &names.rules)?;
     let kernel = Kernel {
@@ -290,13 +296,20 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         layout,
         options,
         replaced: &replaced,
+        trials: &trials,
     };
     let queued = hooks::queued(&tables);
     Ok(Split {
         kernel: kernel.text(),
         iptables: (options.queue == Queue::Iptables).then(|| kernel.iptables()),
-        daemon: daemon::policy(&classes, &sets, &queued, &layout, options.generation)
-            + &learns.daemon(tokens, &tree),
+        daemon: daemon::policy(&Daemon {
+            classes: &classes,
+            sets: &sets,
+            hooks: &queued,
+            layout,
+            generation: options.generation,
+            rejects: kernel.has_rejects(),
+        }) + &learns.daemon(tokens, &tree),
         stage: format!("{:#010x}", layout.mask()),
         classes: class_list(&classes, &layout),
         rules: explain(source, &kernel),
@@ -410,7 +423,7 @@ mod tests {
         assert!(
             split
                 .kernel
-                .contains("jump {\n meta l4proto != { 0-5, 7-16, 18-255 } ct mark &"),
+                .contains("jump {\n meta l4proto != { 0-5, 7-16, 18-50, 52-255 } ct mark &"),
             "{}",
             split.kernel
         );
@@ -429,7 +442,14 @@ mod tests {
             &split,
             "oifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
         );
+        // Rules see the server's packets, too, and each hook those of both ends.
+        line(&split, "oifname \"e\" tcp sport 53 goto stage-ask");
         line(&split, "iifname \"e\" tcp sport 53 goto stage-ask");
+        line(
+            &split,
+            "iifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
+        );
+        line(&split, "oifname \"e\" meta l4proto ah goto stage-ask");
         line(&split, "hook input priority 7;");
         line(&split, "hook output priority 8;");
     }
@@ -447,7 +467,7 @@ mod tests {
         let split = in_forward("meta l4proto { icmp, ipv6-icmp } jump d\n\t}\n\tchain d {\n\t\ttls sni @b icmpv6 type echo-reply accept").unwrap();
         let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
         let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
-        assert!(at("meta l4proto != { tcp, udp } accept") < at("goto stage-ask"));
+        assert!(at("meta l4proto != { tcp, udp, ah } accept") < at("goto stage-ask"));
     }
 
     #[test]
@@ -460,19 +480,23 @@ mod tests {
             .lines()
             .filter(|line| line.contains("jump stage-reject"))
             .collect();
-        assert_eq!(jumps.len(), 2, "{}", split.kernel);
-        assert!(jumps[1].ends_with(" comment \"r\""), "{jumps:?}");
+        assert_eq!(jumps.len(), 3, "{}", split.kernel);
+        assert!(jumps[1].trim().starts_with("meta l4proto != "), "{jumps:?}");
+        assert!(jumps[2].ends_with(" comment \"r\""), "{jumps:?}");
         // The match that the error implies stands in front of the counter, as nft has it.
         let family = jumps[0].trim().starts_with("meta nfproto ipv4 ");
         assert!(family && !jumps[0].contains("type"), "{jumps:?}");
         let mut lines = split.kernel.lines().map(str::trim);
         let reset = lines.find(|line| line.starts_with("meta l4proto tcp ct mark"));
-        assert!(
-            reset.unwrap().ends_with("reject with tcp reset"),
-            "{reset:?}"
-        );
+        assert!(reset.unwrap().ends_with("goto stage-refused"), "{reset:?}");
         assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
         line(&split, "jump reject");
+        // The kernel's RST goes to the queue, where the firewall resets the other end.
+        assert!(line(&split, "ct state related").starts_with("tcp flags & rst == rst"));
+        line(&split, "hook output priority -3;");
+        assert!(line(&split, "queue num 0 bypass").contains("| 0x80020000"));
+        let refused = "meta mark & 0xffff0000 == 0x80020000 reject with tcp reset";
+        assert!(split.daemon.contains(refused), "{}", split.daemon);
         let at = |words: &str| split.kernel.find(words).unwrap();
         assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
     }
@@ -482,8 +506,9 @@ mod tests {
         let policy = "add table inet f\nadd chain inet f c { type filter hook input priority 0; }\nadd rule inet f c tls sni \"a.example\" reject\n";
         let split = split(&text("p.nft", policy).unwrap(), &Options::default()).unwrap();
         let at = |words: &str| split.kernel.find(words).unwrap();
-        assert!(at("table inet f {\n\tchain stage-reject-1") < at("jump stage-reject-1"));
-        assert!(at("add table inet f") < at("chain stage-reject-1"));
+        assert!(at("add table inet f") < at("table inet f {\n\tchain stage-refused"));
+        assert!(at("chain stage-refused") < at("chain stage-reject-1"));
+        assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
     }
 
     #[test]

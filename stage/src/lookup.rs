@@ -180,7 +180,7 @@ impl Reader<'_> {
 }
 
 /// The elements of a named set or map, from its block and what is added to it.
-fn named(tokens: &Tokens, tree: &Tree, table: usize, name: &str) -> Vec<Range<usize>> {
+pub fn named(tokens: &Tokens, tree: &Tree, table: usize, name: &str) -> Vec<Range<usize>> {
     let parts = tree
         .sets
         .iter()

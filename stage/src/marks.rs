@@ -70,6 +70,21 @@ impl Layout {
         self.settled() | self.class(1)
     }
 
+    /// The mark of the RST to the sender of a packet that rules have refused: of a class without a generation.
+    pub fn refused(&self) -> u32 {
+        self.settled() | self.class(2)
+    }
+
+    /// The mark of packets of which a trial has found that one way drops them.
+    pub fn ended(&self) -> u32 {
+        self.class(1)
+    }
+
+    /// The mark of packets that leave the chain of the rule that began a trial.
+    pub fn left(&self) -> u32 {
+        self.class(2)
+    }
+
     /// The highest bit.
     pub fn settled(&self) -> u32 {
         1 << (self.class_bits + self.generation_bits + self.shift)

@@ -182,6 +182,8 @@ const EFFECTS: [&str; 30] = [
 const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
 /// Tokens before a value, which may be a word that begins something elsewhere: `ct status dnat`.
 const BEFORE_VALUES: [&str; 9] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status"];
+/// Words before the rest of a field, which is a field elsewhere: `meta iifname`, `ct original ip saddr`.
+const BEFORE_FIELDS: [&str; 3] = ["meta", "original", "reply"];
 /// Words that begin a match.
 const BEGINNINGS: [&str; 21] = [
     "meta", "ct", "ip", "ip6", "tcp", "udp", "udplite", "th", "icmp", "icmpv6", "igmp", "sctp",
@@ -205,22 +207,25 @@ pub fn is_operator(word: &str) -> bool {
     OPERATORS.contains(&word)
 }
 
+/// Whether a match or a statement with an effect begins at a token that isn't the first.
+pub fn begins_next(tokens: &Tokens, at: usize) -> bool {
+    let word = tokens.get(at);
+    let is_first =
+        EFFECTS.contains(&word) || begins(word) || names::is_field(word, tokens.get(at + 1));
+    let before = tokens.get(at - 1);
+    is_first && !BEFORE_VALUES.contains(&before) && !BEFORE_FIELDS.contains(&before)
+}
+
 /// The token behind the match that begins at one, be it known or not; it has no effect. None if something else begins there.
 pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     if let Some(found) = read(tokens, start, end) {
         return Some(found.tokens.end);
     }
-    let begins_next = |at: usize| {
-        let word = tokens.get(at);
-        let is_first =
-            EFFECTS.contains(&word) || begins(word) || names::is_field(word, tokens.get(at + 1));
-        is_first && !BEFORE_VALUES.contains(&tokens.get(at - 1))
-    };
     if start >= end || EFFECTS.contains(&tokens.get(start)) {
         return None;
     }
     let mut at = start;
-    while at < end && (at == start || !begins_next(at)) {
+    while at < end && (at == start || !begins_next(tokens, at)) {
         at = match tokens.get(at) {
             "{" => tokens.behind_braces(at),
             word if INSIDE_EFFECTS.contains(&word) => return None,
@@ -330,6 +335,8 @@ mod tests {
             ("fib saddr . iif oif missing drop", 6),
             ("tcp flags & (fin | syn) == syn accept", 10),
             ("tcp dport 1 ip saddr . tcp dport vmap @x", 3),
+            ("tcp dport 1 meta iifname . tcp dport vmap @x", 3),
+            ("tcp dport 1 ct original ip saddr 10.0.0.1 accept", 3 + 5),
             ("tcp dport 1 tcp option maxseg size set rt mtu accept", 3),
             ("tcp dport 1 meta mark set ip saddr map @x accept", 3),
             ("tcp dport 1 mark set 1", 3),

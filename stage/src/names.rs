@@ -33,6 +33,18 @@ pub struct Ask {
     pub place: usize,
 }
 
+impl Ask {
+    /// It asks for a question of DNS.
+    pub fn is_of_dns(&self) -> bool {
+        self.field.starts_with("dns") && !self.is_of_no_dns()
+    }
+
+    /// It asks for the absence of a question.
+    pub fn is_of_no_dns(&self) -> bool {
+        self.field.starts_with("dns") && self.text.ends_with(" missing")
+    }
+}
+
 /// A rule that asks for names.
 #[derive(Clone, Debug)]
 pub struct NameRule {
@@ -49,6 +61,36 @@ impl NameRule {
         self.asks
             .iter()
             .chain(elements.flat_map(|element| &element.asks))
+    }
+
+    /// Its test at a place holds for packets of DNS only.
+    pub fn is_of_dns_at(&self, place: usize) -> bool {
+        let lookup = self.lookup.iter().filter(|lookup| lookup.place == place);
+        let elements = lookup.flat_map(|lookup| &lookup.elements);
+        let asks = self.asks.iter().filter(|ask| ask.place == place);
+        let mut all = asks.chain(elements.flat_map(|element| &element.asks));
+        all.any(Ask::is_of_dns)
+    }
+
+    /// Only packets of DNS pass its first test.
+    pub fn is_of_dns(&self) -> bool {
+        self.is_of_dns_at(self.first_test())
+    }
+
+    /// It asks for the absence of a question only, which is certain for packets of other ports than 53.
+    pub fn is_of_no_dns(&self) -> bool {
+        self.lookup.is_none() && self.asks.iter().all(Ask::is_of_no_dns)
+    }
+
+    /// Position of its first test. Only the matches before it decide whether the test is evaluated.
+    pub fn first_test(&self) -> usize {
+        let tested = self
+            .lookup
+            .iter()
+            .filter(|lookup| lookup.of != Use::NotMember);
+        let places = self.asks.iter().map(|ask| ask.place);
+        let all = places.chain(tested.map(|lookup| lookup.place));
+        all.min().unwrap_or(0)
     }
 
     /// The first token that asks for a name.

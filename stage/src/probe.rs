@@ -22,7 +22,7 @@ pub type Vector = Vec<bool>;
 /// Error of a text in the firewalls' language: line and cause.
 pub type Wrong = (usize, String);
 
-/// Protocols of ALPN of which all combinations are tried.
+/// Most protocols of ALPN in a policy: all combinations of them are tried.
 const PROTOCOLS_MAX: usize = 8;
 const NFPROTO_IPV4: u8 = 2;
 /// The name of the text in messages.
@@ -35,8 +35,10 @@ pub struct Probe {
     flow: Flow,
     counters: FlowCounters,
     fields: Vec<String>,
-    /// Strings of the matches' texts.
-    words: Vec<String>,
+    /// Strings of the texts of matches of ALPN, each once.
+    protocols: Vec<String>,
+    /// The same of HTTP's methods.
+    methods: Vec<String>,
 }
 
 /// Notes which rules hold.
@@ -74,6 +76,24 @@ fn strings(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').skip(1).step_by(2)
 }
 
+/// Strings of the matches of a field, each once.
+fn words(asks: &[(String, String)], field: &str) -> Vec<String> {
+    let own = asks.iter().filter(|(known, _)| known == field);
+    let all: BTreeSet<&str> = own.flat_map(|(_, text)| strings(text)).collect();
+    all.into_iter().map(str::to_owned).collect()
+}
+
+/// Fails at the first match of ALPN if there are more protocols than can be combined.
+/// - line: that of the first match
+fn check_protocols(asks: &[(String, String)], line: usize) -> Result<(), Wrong> {
+    if words(asks, "tls alpn").len() <= PROTOCOLS_MAX {
+        return Ok(());
+    }
+    let first = asks.iter().position(|(field, _)| field == "tls alpn");
+    let cause = format!("more than {PROTOCOLS_MAX} protocols of tls alpn in a policy");
+    Err((line + first.unwrap_or(0), cause))
+}
+
 /// Compiles matches.
 /// - sets: the sets that they name, in the firewalls' language, whole lines.
 /// - asks: field and text of each.
@@ -96,12 +116,10 @@ pub fn make(sets: &str, asks: &[(String, String)]) -> Result<Probe, Wrong> {
     };
     let compiled =
         compile::policy(&policy, &settings).map_err(|failure| split_message(&failure.text))?;
-    let words = asks
-        .iter()
-        .flat_map(|(_, text)| strings(text))
-        .map(str::to_owned);
+    check_protocols(asks, sets.lines().count() + 4)?;
     Ok(Probe {
-        words: words.collect(),
+        protocols: words(asks, "tls alpn"),
+        methods: words(asks, "http method"),
         fields: asks.iter().map(|(field, _)| field.clone()).collect(),
         flow: flow::make(&compiled),
         counters: flow::counters_make(&compiled),
@@ -204,11 +222,10 @@ impl Probe {
 
     /// Each combination of the protocols that matches name.
     fn protocols(&self) -> impl Iterator<Item = Names> + '_ {
-        let short: BTreeSet<&String> = self.words.iter().filter(|word| word.len() <= 16).collect();
-        let short: Vec<&String> = short.into_iter().take(PROTOCOLS_MAX).collect();
-        (0..1_u32 << short.len()).map(move |bits| {
+        (0..1_u32 << self.protocols.len()).map(move |bits| {
             let mut names = blank(NamesProtocol::Tls);
-            let chosen = short
+            let chosen = self
+                .protocols
                 .iter()
                 .enumerate()
                 .filter(|(bit, _)| bits >> bit & 1 != 0);
@@ -224,7 +241,7 @@ impl Probe {
     }
 
     fn methods(&self) -> impl Iterator<Item = Names> + '_ {
-        let words = self.words.iter().map(String::as_str);
+        let words = self.methods.iter().map(String::as_str);
         words
             .chain(["X-OTHER"])
             .filter(|word| word.len() <= 16)
@@ -372,6 +389,42 @@ mod tests {
         let probe = make(SETS, &asks(&texts)).unwrap();
         // 2 x 2 x 2 of TLS, with none among them, and one each of DNS and HTTP.
         assert_eq!(probe.vectors().len(), 10);
+    }
+
+    /// Names of hosts, too, are strings, and as short.
+    #[test]
+    fn each_combination_of_protocols() {
+        let hosts = (0..9).map(|number| format!("tls sni \"{number}.example\""));
+        let alpn = [
+            "tls alpn \"h2\"",
+            "tls alpn \"http/1.1\"",
+            "tls alpn != \"http/1.1\"",
+        ];
+        let texts: Vec<String> = hosts.chain(alpn.map(str::to_owned)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let vectors = make(SETS, &asks(&texts)).unwrap().vectors();
+        for held in [
+            [false, false, true],
+            [true, false, true],
+            [false, true, false],
+            [true, true, false],
+        ] {
+            let found = vectors
+                .iter()
+                .filter(|vector| vector[0] && vector[9..] == held);
+            assert_eq!(found.count(), 1, "{held:?}");
+        }
+    }
+
+    #[test]
+    fn more_protocols_than_can_be_combined_are_refused() {
+        let list = |count: usize| {
+            let all: Vec<String> = (0..count).map(|number| format!("\"p{number}\"")).collect();
+            format!("tls alpn {{ {} }}", all.join(", "))
+        };
+        assert!(make(SETS, &asks(&["tls sni @s", &list(8)])).is_ok());
+        let (line, cause) = make(SETS, &asks(&["tls sni @s", &list(9)])).err().unwrap();
+        assert_eq!(line, SETS.lines().count() + 5, "{cause}");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which packets reach a rule: its base chains, and what its own matches and those of the jumps to it say of them.
 //!
-//! What is said is only ever too little: a match that is not known, or of which nothing is known for the answer, is left
-//! out. So all packets of a connection that can reach a name are asked about, and perhaps others.
+//! The conditions can only be too weak: a match that is unknown, or has no known mirror for the answer, is left out. So
+//! all packets of a connection that can reach a name are asked about, and perhaps others.
 
 use std::ops::Range;
 
 use crate::matches::{self, Layer, Match};
-use crate::names;
+use crate::names::{self, NameRule};
 use crate::token::Tokens;
 use crate::tree::{self, Base, Rule, Tree};
 
@@ -50,7 +50,7 @@ fn passed_over(tokens: &Tokens, at: usize, end: usize) -> Option<usize> {
 
 impl Ways<'_> {
     /// Whether a set or map changes while packets run: by a rule, by time, or by those who learn.
-    fn changes(&self, name: &str) -> bool {
+    pub fn changes(&self, name: &str) -> bool {
         let verbs = ["add", "update", "delete"];
         let is_changed = |rule: &Rule| {
             let mut places = rule.tokens.clone();
@@ -84,23 +84,6 @@ impl Ways<'_> {
         found
     }
 
-    /// All words of a rule, with those of the named sets and maps in it.
-    pub fn words(&self, rule: &Rule) -> Vec<String> {
-        let table = self.tree.chains[rule.chain].table;
-        let own = tree::expand(self.tokens, self.tree, &rule.tokens);
-        let mut words: Vec<String> = own.split(' ').map(str::to_owned).collect();
-        for set in self.tree.sets.iter().filter(|set| set.table == table) {
-            let is_used = words
-                .iter()
-                .any(|word| word.strip_prefix('@') == Some(&set.name));
-            if is_used {
-                let inner = tree::expand(self.tokens, self.tree, &set.inner);
-                words.extend(inner.split(' ').map(str::to_owned));
-            }
-        }
-        words
-    }
-
     /// Whether tokens have a jump or goto to a chain.
     fn leads(&self, range: &Range<usize>, chain: &str) -> bool {
         let mut places = range.clone();
@@ -108,6 +91,24 @@ impl Ways<'_> {
             let is_called = self.tokens.get(at + 1) == chain || tree::unnamed(at + 1) == chain;
             ["jump", "goto"].contains(&self.tokens.get(at)) && is_called
         })
+    }
+
+    /// Whether a rule may end its chain with `return` or `goto`, of itself or by a map.
+    pub fn may_end(&self, rule: &Rule) -> bool {
+        let ends = |range: &Range<usize>| {
+            let mut places = range.clone();
+            places.any(|at| ["return", "goto"].contains(&self.tokens.get(at)))
+        };
+        let table = self.tree.chains[rule.chain].table;
+        let mut names = rule
+            .tokens
+            .clone()
+            .filter_map(|at| self.tokens.get(at).strip_prefix('@'));
+        let ends_by = |name: &str| {
+            let mut sets = self.tree.sets.iter();
+            sets.any(|set| set.table == table && set.name == name && ends(&set.inner))
+        };
+        ends(&rule.tokens) || names.any(ends_by)
     }
 
     /// Whether a rule leads to a chain, of itself or by a map.
@@ -150,6 +151,15 @@ impl Ways<'_> {
             let mut all = self.own(rule);
             all.extend_from_slice(matches);
             self.walk(rule.chain, &all, depth + 1, ways);
+        }
+    }
+
+    /// A rule with names up to its first test.
+    pub fn before_test(&self, named: &NameRule) -> Rule {
+        let rule = &self.tree.rules[named.rule];
+        Rule {
+            chain: rule.chain,
+            tokens: rule.tokens.start..named.first_test(),
         }
     }
 

@@ -1,35 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rejections by an ICMP error: it ends no connection of TCP that stands (RFC 5461, section 3), so one whose names are known gets a RST.
+//! Rejections. An ICMP error ends no connection of TCP that stands (RFC 5461, section 3), so one whose names are known gets a RST. The
+//! kernel sends it to the packet's sender only. That RST goes to the queue, and the firewall resets the other end.
 
 use std::fmt::Write;
 use std::ops::Range;
 
+use crate::hooks::Tables;
 use crate::kernel::Kernel;
+use crate::reach::Ways;
+use crate::replace::Edit;
 use crate::token::{Kind, Tokens};
 
-/// A statement that rejects by an ICMP error.
+/// Match of RSTs without data, as kernel and firewalls make them, in a table of a family.
+pub fn resets_of(family: &str) -> &'static str {
+    match family {
+        "ip" => "tcp flags & rst == rst meta length 40",
+        "ip6" => "tcp flags & rst == rst meta length 60",
+        _ => "tcp flags & rst == rst meta nfproto . meta length { ipv4 . 40, ipv6 . 60 }",
+    }
+}
+
+/// A statement that rejects.
 struct Reject {
     /// Into `Tree::rules`.
     rule: usize,
     tokens: Range<usize>,
 }
 
-/// End of the statement at a token, if it rejects by an ICMP error.
+/// End of the statement at a token, if it rejects.
 fn end(tokens: &Tokens, at: usize) -> Option<usize> {
     let is_name = at > 0 && ["jump", "goto", "name"].contains(&tokens.get(at - 1));
     if tokens.get(at) != "reject" || tokens.kind(at) != Kind::Word || is_name {
         return None;
     }
-    match (tokens.get(at + 1), tokens.get(at + 2), tokens.get(at + 3)) {
-        ("with", "tcp", _) => None,
-        ("with", _, "type") => Some(at + 5),
-        ("with", ..) => Some(at + 4),
-        _ => Some(at + 1),
+    Some(
+        match (tokens.get(at + 1), tokens.get(at + 2), tokens.get(at + 3)) {
+            ("with", "tcp", _) => at + 4,
+            ("with", _, "type") => at + 5,
+            ("with", ..) => at + 4,
+            _ => at + 1,
+        },
+    )
+}
+
+/// Match that the answer of a rejection at a token implies, as nft puts it in front of its rule.
+pub fn implied(family: &str, tokens: &Tokens, at: usize) -> &'static str {
+    match (family, tokens.get(at + 1), tokens.get(at + 2)) {
+        // After an equation nft takes no match of other protocols.
+        (_, "with", "tcp") => "meta l4proto != { 0-5, 7-255 } ",
+        ("inet", "with", "icmp") => "meta nfproto ipv4 ",
+        ("inet", "with", "icmpv6") => "meta nfproto ipv6 ",
+        _ => "",
     }
 }
 
 /// Outermost statement around a token.
-fn outermost(tokens: &Tokens, at: usize) -> Range<usize> {
+pub fn outermost(tokens: &Tokens, at: usize) -> Range<usize> {
     let mut start = 0;
     loop {
         let end = tokens.statement_end(start);
@@ -40,36 +66,38 @@ fn outermost(tokens: &Tokens, at: usize) -> Range<usize> {
     }
 }
 
-impl Kernel<'_> {
-    /// The rejections in tables that ask for names, in their order.
-    fn rejects(&self) -> Vec<Reject> {
-        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
-        let mut found = Vec::new();
-        for (number, rule) in tree.rules.iter().enumerate() {
-            if !self.tables.contains_key(&tree.chains[rule.chain].table) {
-                continue;
-            }
-            let ends = rule
-                .tokens
-                .clone()
-                .filter_map(|at| Some((at, end(tokens, at)?)));
-            found.extend(ends.map(|(at, end)| Reject {
-                rule: number,
-                tokens: at..end,
-            }));
+/// The rejections in tables that ask for names, in their order.
+fn find(ways: &Ways, is_asked: impl Fn(usize) -> bool) -> Vec<Reject> {
+    let (tokens, tree) = (ways.tokens, ways.tree);
+    let mut found = Vec::new();
+    for (number, rule) in tree.rules.iter().enumerate() {
+        if !is_asked(tree.chains[rule.chain].table) {
+            continue;
         }
-        found
+        let places = rule.tokens.clone();
+        let ends = places.filter_map(|at| Some((at, end(tokens, at)?)));
+        found.extend(ends.map(|(at, end)| Reject {
+            rule: number,
+            tokens: at..end,
+        }));
+    }
+    found
+}
+
+/// Whether a table rejects.
+pub fn rejects(ways: &Ways, table: usize) -> bool {
+    !find(ways, |own| own == table).is_empty()
+}
+
+impl Kernel<'_> {
+    fn rejects(&self) -> Vec<Reject> {
+        let tables: &Tables = self.tables;
+        find(self.ways, |table| tables.contains_key(&table))
     }
 
-    /// Match that an error's family implies in a table of both, as nft puts it in front of its rule.
-    fn family_of(&self, reject: &Reject) -> &'static str {
-        let table = &self.ways.tree.tables[self.table_of(reject)];
-        let kind = self.ways.tokens.get(reject.tokens.start + 2);
-        match (table.family.as_str(), kind) {
-            ("inet", "icmp") => "meta nfproto ipv4 ",
-            ("inet", "icmpv6") => "meta nfproto ipv6 ",
-            _ => "",
-        }
+    /// Whether a table that asks for names rejects.
+    pub fn has_rejects(&self) -> bool {
+        !self.rejects().is_empty()
     }
 
     fn table_of(&self, reject: &Reject) -> usize {
@@ -77,8 +105,23 @@ impl Kernel<'_> {
         tree.chains[tree.rules[reject.rule].chain].table
     }
 
-    /// The edits that have rejections jump to their chains, and those that insert the chains.
-    pub fn reject_edits(&self) -> Vec<(Range<usize>, String)> {
+    /// Match of connections whose names are known.
+    fn known(&self) -> String {
+        format!(
+            "meta l4proto tcp ct mark & {:#010x} != {{ 0, {:#010x} }}",
+            self.layout.class_mask(),
+            self.layout.unreadable()
+        )
+    }
+
+    /// The rule by which RSTs of rejections go to the queue: no other RST is related to its connection, rather than of it.
+    pub fn resets(&self, family: &str) -> String {
+        let (reset, known) = (resets_of(family), self.known());
+        format!("{reset} ct state related {known} goto stage-refuse")
+    }
+
+    /// The edits that have rejections jump to their chains.
+    pub fn reject_edits(&self) -> Vec<Edit> {
         let (tokens, rejects) = (self.ways.tokens, self.rejects());
         let mut edits = Vec::new();
         for (number, reject) in (1..).zip(&rejects) {
@@ -86,53 +129,33 @@ impl Kernel<'_> {
             let bytes = tokens.start(range.start)..tokens.end_before(range.end);
             edits.push((bytes, format!("jump stage-reject-{number}")));
             let start = tokens.start(self.ways.tree.rules[reject.rule].tokens.start);
-            edits.push((start..start, self.family_of(reject).to_owned()));
-        }
-        for table in self.tables.keys() {
-            let mut own = rejects
-                .iter()
-                .filter(|reject| self.table_of(reject) == *table);
-            let Some(first) = own.next() else { continue };
-            let chains = self.reject_chains(&rejects, *table);
-            let statement = outermost(tokens, first.tokens.start);
-            let mut words = statement.clone().map(|at| tokens.get(at));
-            // A chain must be there when a rule jumps to it.
-            let (at, text) = match words.next() {
-                Some("table") => {
-                    let open = statement.clone().find(|at| tokens.get(*at) == "{");
-                    (
-                        tokens.end_before(open.unwrap_or(statement.start) + 1),
-                        chains,
-                    )
-                }
-                _ => {
-                    let table = &self.ways.tree.tables[*table];
-                    let (family, name) = (&table.family, &table.name);
-                    let text = format!("table {family} {name} {{{chains}}}\n");
-                    (tokens.start(statement.start), text)
-                }
-            };
-            edits.push((at..at, text));
+            let family = &self.ways.tree.tables[self.table_of(reject)].family;
+            edits.push((
+                start..start,
+                implied(family, tokens, range.start).to_owned(),
+            ));
         }
         edits
     }
 
-    /// The chains of a table's rejections.
-    fn reject_chains(&self, rejects: &[Reject], table: usize) -> String {
-        let (tokens, layout) = (self.ways.tokens, &self.layout);
-        let known = format!(
-            "meta l4proto tcp ct mark & {:#010x} != {{ 0, {:#010x} }} reject with tcp reset",
-            layout.class_mask(),
-            layout.unreadable()
-        );
+    /// The chains of a table's rejections. RSTs of a connection that is refused pass.
+    pub fn reject_chains(&self, table: usize) -> String {
+        let (tokens, known) = (self.ways.tokens, self.known());
+        let reset = resets_of(&self.ways.tree.tables[table].family);
         let mut text = String::new();
-        for (number, reject) in (1..).zip(rejects) {
+        for (number, reject) in (1..).zip(&self.rejects()) {
             if self.table_of(reject) != table {
                 continue;
             }
+            if text.is_empty() {
+                let _ = writeln!(
+                    text,
+                    "\n\tchain stage-refused {{\n\t\t{reset} accept\n\t\treject with tcp reset\n\t}}"
+                );
+            }
             let _ = writeln!(
                 text,
-                "\n\tchain stage-reject-{number} {{\n\t\t{known}\n\t\t{}\n\t}}",
+                "\n\tchain stage-reject-{number} {{\n\t\t{known} goto stage-refused\n\t\t{}\n\t}}",
                 tokens.text_of(&reject.tokens)
             );
         }

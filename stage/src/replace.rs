@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What takes the place of a rule's names: tests of the connection's class, alone or beside the other fields of a lookup.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::boxes::{self, ELEMENTS_MAX};
 use crate::class::Classes;
+use crate::kernel::{of_ports, NOT_OF_DNS, OF_DNS, PORTS};
 use crate::key::Use;
 use crate::lookup::{Element, Lookup};
 use crate::marks::Layout;
@@ -13,30 +14,25 @@ use crate::names::{Ask, NameRule};
 use crate::others::Others;
 use crate::reach::Ways;
 use crate::token::{Kind, Tokens};
-use crate::{unknown, Options, Refusal, Undecided};
+use crate::trial::Trials;
+use crate::{Options, Refusal, Undecided};
 
 /// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
-const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-255 }";
+const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-50, 52-255 }";
 
 /// Bytes of the policy's text, and what stands there instead.
 pub type Edit = (Range<usize>, String);
 
 /// An element in the kernel: mark, other fields, verdict or value.
-struct Row<'a> {
+struct Row {
     mark: u32,
     others: Others,
-    leads: &'a str,
+    leads: String,
 }
 
 /// The bytes of tokens.
 pub fn bytes(tokens: &Tokens, range: &Range<usize>) -> Range<usize> {
     tokens.start(range.start)..tokens.end_before(range.end)
-}
-
-/// Order in which elements count where the name is not known: what may be accepted comes first.
-fn order(verdict: Option<&str>) -> usize {
-    let all = [Some("accept"), Some("return"), None];
-    all.iter().position(|known| *known == verdict).unwrap_or(0)
 }
 
 /// The words of a key, or of one of its elements. nft takes a mask in a statement's key in front only.
@@ -52,18 +48,20 @@ pub struct Replacer<'a> {
     pub classes: &'a Classes,
     pub layout: Layout,
     pub options: &'a Options,
+    pub trials: &'a Trials<'a>,
 }
 
 impl Replacer<'_> {
     /// The match of packets that may have the names that are asked for.
-    fn gate(&self, rule: &NameRule) -> String {
-        let own = &self.ways.tree.rules[rule.rule];
-        let is_transport = self.ways.own(own).iter().any(|found| found.is_transport());
-        let is_dns = rule.all().any(|ask| ask.field.starts_with("dns"));
-        let gate = if is_transport { "" } else { GATE };
-        let words = [gate, if is_dns { "th dport 53" } else { "" }];
-        let words = words.iter().filter(|word| !word.is_empty());
-        words.map(|word| format!("{word} ")).collect()
+    /// - place: token of the test
+    fn gate(&self, rule: &NameRule, place: usize) -> String {
+        let own = self.ways.before_test(rule);
+        let is_transport = self.ways.own(&own).iter().any(|found| found.is_transport());
+        match (rule.is_of_dns_at(place), is_transport) {
+            (true, _) => of_ports(&OF_DNS),
+            (false, true) => String::new(),
+            (false, false) => format!("{GATE} "),
+        }
     }
 
     fn mark(&self) -> String {
@@ -71,24 +69,27 @@ impl Replacer<'_> {
     }
 
     /// Verdicts for names that are not known yet and for ones that can't be read, with their marks.
-    /// - leads: verdict of the lookup's element
-    fn uncertain(&self, rule: &NameRule, leads: &str) -> [(u32, Option<&'static str>); 2] {
-        let lookup = rule.lookup.as_ref().map(|lookup| (&lookup.tokens, leads));
-        let open = unknown::verdict(self.ways, rule.rule, lookup);
-        let undecided = match self.options.undecided {
-            Undecided::Accept => open,
-            Undecided::Drop => Some("drop"),
+    /// - place: token of the test
+    /// - leads: verdicts of the lookup's elements
+    fn uncertain(
+        &self,
+        rule: &NameRule,
+        place: usize,
+        leads: &[&str],
+    ) -> [(u32, Option<String>); 2] {
+        let verdict = |is_open: bool| match is_open {
+            true => self.trials.verdict(rule.rule, place, leads),
+            false => Some("drop".to_owned()),
         };
-        let unreadable = match self.options.unknown_open {
-            true => open,
-            false => Some("drop"),
-        };
+        let undecided = verdict(self.options.undecided == Undecided::Accept);
+        let unreadable = verdict(self.options.unknown_open);
         [(0, undecided), (self.layout.unreadable(), unreadable)]
     }
 
     /// A test by which the rule goes on or ends.
-    fn vmap(&self, rule: &NameRule, key: &str, elements: &[String]) -> String {
-        let (gate, mark) = (self.gate(rule), self.mark());
+    /// - place: token of the test
+    fn vmap(&self, rule: &NameRule, place: usize, key: &str, elements: &[String]) -> String {
+        let (gate, mark) = (self.gate(rule, place), self.mark());
         match elements {
             // nft takes no empty map: two matches that exclude each other.
             [] => format!(
@@ -99,20 +100,53 @@ impl Replacer<'_> {
         }
     }
 
+    /// The test that takes the place of `dns name missing`, which holds for all packets of other ports than that of DNS.
+    /// - uncertain: as `uncertain` returns it
+    /// - known: marks of the classes for which it holds
+    fn test_of_no_dns(
+        &self,
+        rule: &NameRule,
+        place: usize,
+        uncertain: [(u32, Option<String>); 2],
+        known: impl Iterator<Item = (u32, Option<String>)>,
+    ) -> String {
+        let mut elements = Vec::new();
+        let mut add = |mark: u32, ports: &[&str], verdict: &str| {
+            let element = |ports: &&str| format!("{mark:#010x} . {ports} : {verdict}");
+            elements.extend(ports.iter().map(element));
+        };
+        for (mark, verdict) in uncertain {
+            add(mark, &NOT_OF_DNS, "continue");
+            if let Some(verdict) = verdict {
+                add(mark, &OF_DNS, &verdict);
+            }
+        }
+        for (mark, _) in known {
+            add(mark, &NOT_OF_DNS, "continue");
+            add(mark, &OF_DNS, "continue");
+        }
+        let key = format!("{} . {PORTS}", self.mark());
+        self.vmap(rule, place, &key, &elements)
+    }
+
     /// The test that takes the place of matches.
-    fn test(&self, rule: &NameRule, asks: &[&Ask]) -> String {
-        let [undecided, unreadable] = self.uncertain(rule, "");
+    /// - place: its token
+    fn test(&self, rule: &NameRule, asks: &[&Ask], place: usize) -> String {
+        let [undecided, unreadable] = self.uncertain(rule, place, &[]);
         let known = self.classes.of(asks).into_iter();
-        let known = known.map(|number| (self.layout.class(number), Some("continue")));
+        let known = known.map(|number| (self.layout.class(number), Some("continue".to_owned())));
+        if asks.iter().all(|ask| ask.is_of_no_dns()) {
+            return self.test_of_no_dns(rule, place, [undecided, unreadable], known);
+        }
         let all = [undecided].into_iter().chain(known).chain([unreadable]);
         let elements: Vec<String> = all
             .filter_map(|(mark, verdict)| Some(format!("{mark:#010x} : {}", verdict?)))
             .collect();
-        self.vmap(rule, &self.mark(), &elements)
+        self.vmap(rule, place, &self.mark(), &elements)
     }
 
     /// Elements in the kernel, of which no two are for one packet. None: they are too many.
-    fn rows<'a>(mark: u32, elements: Vec<(Others, &'a str)>) -> Option<Vec<Row<'a>>> {
+    fn rows(mark: u32, elements: Vec<(Others, String)>) -> Option<Vec<Row>> {
         let rows = boxes::first_counts(elements)?.into_iter();
         let row = |(others, leads)| Row {
             mark,
@@ -124,18 +158,13 @@ impl Replacer<'_> {
 
     /// The elements for classes of which some matches hold.
     /// - leads: instead of what elements lead to
-    fn known<'a>(
-        &self,
-        lookup: &'a Lookup,
-        asks: &[&Ask],
-        leads: Option<&'a str>,
-    ) -> Option<Vec<Row<'a>>> {
+    fn known(&self, lookup: &Lookup, asks: &[&Ask], leads: Option<&str>) -> Option<Vec<Row>> {
         let mut all = Vec::new();
         for number in self.classes.of(asks) {
             let elements = self.classes.elements(lookup, number);
             let elements = elements.map(|element| {
                 let own = leads.unwrap_or(&element.leads);
-                (element.others.clone(), own)
+                (element.others.clone(), own.to_owned())
             });
             all.extend(Self::rows(self.layout.class(number), elements.collect())?);
             if all.len() > ELEMENTS_MAX {
@@ -146,24 +175,26 @@ impl Replacer<'_> {
     }
 
     /// The elements for names that are not known yet or can't be read.
-    fn unknown(&self, rule: &NameRule, lookup: &Lookup) -> Option<Vec<Row<'static>>> {
-        let mut seen = HashMap::new();
-        let mut verdicts = |element: &Element| {
-            let leads = match lookup.of {
-                Use::Verdict => element.leads.clone(),
-                _ => String::new(),
-            };
-            let made = || self.uncertain(rule, &leads);
-            *seen.entry(leads.clone()).or_insert_with(made)
+    fn unknown(&self, rule: &NameRule, lookup: &Lookup) -> Option<Vec<Row>> {
+        let all: Vec<&str> = lookup
+            .elements
+            .iter()
+            .map(|one| one.leads.as_str())
+            .collect();
+        let verdicts = |element: &Element| match (lookup.of, lookup.fields.texts.is_empty()) {
+            (Use::Verdict, true) => self.uncertain(rule, lookup.place, &all),
+            (Use::Verdict, false) => self.uncertain(rule, lookup.place, &[element.leads.as_str()]),
+            _ => self.uncertain(rule, lookup.place, &[]),
         };
-        let verdicts: Vec<_> = lookup.elements.iter().map(&mut verdicts).collect();
+        let verdicts: Vec<_> = lookup.elements.iter().map(verdicts).collect();
         let mut all = Vec::new();
         for at in 0..2 {
             let pairs = lookup.elements.iter().zip(&verdicts);
-            let mut elements: Vec<(Others, &'static str)> = pairs
-                .filter_map(|(element, both)| Some((element.others.clone(), both[at].1?)))
+            let mut elements: Vec<(Others, String)> = pairs
+                .filter_map(|(element, both)| Some((element.others.clone(), both[at].1.clone()?)))
                 .collect();
-            elements.sort_by_key(|(_, verdict)| order(Some(verdict)));
+            // An element that accepts counts before one that overlaps it.
+            elements.sort_by_key(|(_, verdict)| verdict != "accept");
             let mark = verdicts.first().map_or(0, |both| both[at].0);
             all.extend(Self::rows(mark, elements)?);
         }
@@ -179,7 +210,7 @@ impl Replacer<'_> {
         let text = |row: &Row| {
             let others = lookup.fields.print(&row.others);
             let key = joined(&format!("{:#010x}", row.mark), &others);
-            match row.leads {
+            match row.leads.as_str() {
                 "" => key,
                 leads => format!("{key} : {leads}"),
             }
@@ -189,17 +220,17 @@ impl Replacer<'_> {
 
     /// The test of a lookup, and of the matches of names beside it.
     /// - leads: where the rule goes on behind it
-    fn looked_up<'a>(
+    fn looked_up(
         &self,
         rule: &NameRule,
-        lookup: &'a Lookup,
+        lookup: &Lookup,
         asks: &[&Ask],
-        leads: Option<&'a str>,
+        leads: Option<&str>,
     ) -> Option<String> {
         let mut rows = self.unknown(rule, lookup)?;
         rows.extend(self.known(lookup, asks, leads)?);
         let elements = Self::elements(lookup, &rows);
-        Some(self.vmap(rule, &self.key(lookup), &elements))
+        Some(self.vmap(rule, lookup.place, &self.key(lookup), &elements))
     }
 
     /// The text in place of a lookup itself. None: it has too many elements.
@@ -222,7 +253,7 @@ impl Replacer<'_> {
                 if rows.is_empty() {
                     // No packet comes here, and nft takes no empty map.
                     let first = lookup.elements.first()?;
-                    let (others, leads) = (first.others.clone(), first.leads.as_str());
+                    let (others, leads) = (first.others.clone(), first.leads.clone());
                     rows = Self::rows(self.layout.unreadable(), vec![(others, leads)])?;
                 }
                 format!(
@@ -261,7 +292,7 @@ impl Replacer<'_> {
             let asks: Vec<&Ask> = at(place).collect();
             let test = match tested.filter(|lookup| lookup.place == place) {
                 Some(lookup) => self.looked_up(rule, lookup, &asks, Some("continue"))?,
-                None => self.test(rule, &asks),
+                None => self.test(rule, &asks, place),
             };
             // The test replaces a name there.
             let before = removed.iter().position(|range| range.end == place);
@@ -279,6 +310,7 @@ impl Replacer<'_> {
                 .iter()
                 .map(|range| (bytes(tokens, range), String::new())),
         );
+        edits.extend(self.trials.behind(rule.rule));
         Some(edits)
     }
 }

@@ -133,6 +133,22 @@ bool connection_expected(const struct connections *connections, const struct fol
     return true;
 }
 
+bool connection_refuse(struct connections *connections, const struct packet *packet,
+                       uint64_t generation, uint32_t *expected) {
+    struct connection_key key;
+    const bool is_low = connection_table_key(packet, &key);
+    const uint32_t slot = connection_table_find(&connections->table, &key);
+    const struct connection *connection = connection_table_at(&connections->table, slot);
+
+    if (slot == CONNECTION_SLOT_NONE || connection->is_udp)
+        return false;
+    lifetime_deny(connections, slot, generation, true);
+    *expected = is_low == connection->client_low
+                    ? connection->server_end
+                    : connection->stream.base + connection->stream.acked;
+    return connection->confirmed;
+}
+
 bool connection_is_settled(const struct connections *connections, const struct followed *followed) {
     const struct connection_table *table = &connections->table;
     const struct connection *connection =

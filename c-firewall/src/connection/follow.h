@@ -49,6 +49,13 @@ bool connection_is_reset(const struct connections *connections, const struct fol
 bool connection_expected(const struct connections *connections, const struct followed *followed,
                          const struct packet *packet, uint32_t *expected);
 
+/// Records that the kernel refused the TCP connection of a RST, which it sent to one of the ends:
+/// the connection is denied like one that a policy refused. Returns the sequence number that the
+/// other end, the RST's source, expects next, in *expected. For the client it is the number behind
+/// the server's latest byte. Returns false if it is unknown.
+bool connection_refuse(struct connections *connections, const struct packet *packet,
+                       uint64_t generation, uint32_t *expected);
+
 /// Returns true if the names of a packet's connection are final, and the server has acknowledged
 /// the bytes that they were read from.
 bool connection_is_settled(const struct connections *connections, const struct followed *followed);

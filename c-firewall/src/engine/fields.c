@@ -8,6 +8,7 @@
 #include "policy/value.h"
 
 enum {
+    DNS_PORT = 53,         // port of DNS servers
     TCP_FLAGS_OFFSET = 13, // offset of the flags in the TCP header
     // Offset of the TCP header's length, in words of 4 bytes, in the high half of a byte.
     TCP_LENGTH_OFFSET = 12,
@@ -25,6 +26,9 @@ static const uint64_t icmp_fields =
 
 static const uint64_t icmpv6_fields =
     FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD);
+
+static const uint64_t dns_fields = FIELDS_BIT(POLICY_DNS_NAME_EXISTS) |
+                                   FIELDS_BIT(POLICY_DNS_NAME) | FIELDS_BIT(POLICY_DNS_TYPE_FIELD);
 
 static_assert(POLICY_FIELD_COUNT <= 64, "a bit for each field");
 
@@ -324,6 +328,22 @@ static void read_dns(struct fields *fields, const struct decide_input *input,
         set(fields, POLICY_DNS_TYPE_FIELD, names->dns_type);
 }
 
+/// Returns true if a packet may belong to a DNS query, or to the TCP connection of one. An answer
+/// over UDP says nothing of the query.
+static bool may_be_dns(const struct packet *packet) {
+    return !packet->has_ports || packet->destination_port == DNS_PORT ||
+           (packet->source_port == DNS_PORT && packet->protocol == IPPROTO_TCP);
+}
+
+/// Marks the names as unknown. Packets of other ports than that of DNS have no query.
+static void note_unknown(struct fields *fields, const struct packet *packet) {
+    fields->unknown = POLICY_FIELDS_OF_NAMES;
+    if (may_be_dns(packet))
+        return;
+    fields->unknown &= ~dns_fields;
+    set(fields, POLICY_DNS_NAME_EXISTS, 0);
+}
+
 /// Reads the names that the client has sent.
 static void read_names(struct fields *fields, const struct decide_input *input) {
     const struct names *names = input->names;
@@ -335,7 +355,7 @@ static void read_names(struct fields *fields, const struct decide_input *input) 
         break;
     case NAMES_UNDECIDED:
     case NAMES_UNREADABLE:
-        fields->unknown = POLICY_FIELDS_OF_NAMES;
+        note_unknown(fields, input->packet);
         break;
     case NAMES_KNOWN:
         read_tls(fields, input, names);

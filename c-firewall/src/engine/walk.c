@@ -48,7 +48,7 @@ __attribute__((cold, noinline)) static void
 note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
     const struct compile_op *ops = statement_ops(walk, rule);
 
-    if (!(walk->fields.present & POLICY_FIELDS_OF_NAMES))
+    if (!walk->input->names || walk->input->names->state != NAMES_KNOWN)
         return;
     for (uint32_t i = 0; i <= statement && i < rule->count; i++)
         if (matches_looks_at(walk->compiled, &ops[i]) & POLICY_FIELDS_OF_NAMES)

@@ -355,6 +355,21 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
              named_next(connections, loaded->compiled, loaded->generation, named));
 }
 
+/// Resets the other end of a connection that the kernel's rules have refused, and lets the RST to
+/// its sender pass.
+static void refuse(struct evaluation *evaluation, struct stats *stats,
+                   const struct queue_packet *packet, const struct decide_input *input,
+                   struct decide_outcome *outcome) {
+    uint32_t expected;
+
+    if (evaluation->connections &&
+        connection_refuse(evaluation->connections, input->packet,
+                          evaluation->source->loaded->generation, &expected))
+        count_reply(stats, reject_reset_sender(evaluation->reject, input->packet, expected,
+                                               either(packet->indev, packet->outdev)));
+    stage_pass(evaluation->stage, input, outcome);
+}
+
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome) {
@@ -372,6 +387,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
     input = input_of(evaluation, packet, parsed, status);
     has_names = follow_names(evaluation, packet, parsed, input.now_ns, &named);
     ask_policy(evaluation, &input, has_names ? &named : NULL, outcome);
+    if (stage_is_refused(evaluation->stage, outcome))
+        refuse(evaluation, stats, packet, &input, outcome);
     count(stats, source, &input, outcome);
     if (has_names)
         is_expected = named_reset(evaluation->connections, &named, parsed, outcome, &expected);

@@ -136,7 +136,7 @@ static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     size_t header;
 
     if (packet->protocol != IPPROTO_TCP || packet->l4_offset == 0 ||
-        packet->captured < packet->l4_offset + PACKET_TCP_HEADER_BYTES || (tcp[13] & TCP_RST))
+        packet->captured < packet->l4_offset + PACKET_TCP_HEADER_BYTES)
         return 0;
     header = put_ip(packet, IPPROTO_TCP, 0, IPV4_DF, PACKET_TCP_HEADER_BYTES, reply);
     at = reply + header;
@@ -204,15 +204,26 @@ uint8_t reject_code(const struct policy_reject *how, uint8_t version) {
     return version == 4 ? icmpx_codes[how->code] : icmpx6_codes[how->code];
 }
 
-size_t reject_build(const struct policy_reject *how, const struct packet *packet,
-                    uint8_t reply[static REJECT_IPV6_MAX]) {
+/// Returns true if a packet has addresses that may be answered.
+static bool has_ends(const struct packet *packet) {
     const uint8_t *addresses = packet_addresses(packet);
 
-    if (!addresses || packet->later_fragment || !is_unicast(packet->version, addresses) ||
-        !is_unicast(packet->version, addresses + packet_address_bytes(packet)))
+    return addresses && !packet->later_fragment && is_unicast(packet->version, addresses) &&
+           is_unicast(packet->version, addresses + packet_address_bytes(packet));
+}
+
+/// Returns true if a packet is a RST, which gets no reply.
+static bool is_reset(const struct packet *packet) {
+    return packet->protocol == IPPROTO_TCP && packet->captured > packet->l4_offset + 13 &&
+           (packet->bytes[packet->l4_offset + 13] & TCP_RST);
+}
+
+size_t reject_build(const struct policy_reject *how, const struct packet *packet,
+                    uint8_t reply[static REJECT_IPV6_MAX]) {
+    if (!has_ends(packet))
         return 0;
     if (how->kind == POLICY_REJECT_TCP_RESET)
-        return build_reset(packet, reply);
+        return is_reset(packet) ? 0 : build_reset(packet, reply);
     if ((how->kind == POLICY_REJECT_ICMP && packet->version != 4) ||
         (how->kind == POLICY_REJECT_ICMPV6 && packet->version != 6))
         return 0;
@@ -229,14 +240,17 @@ static void swap(uint8_t *at, size_t bytes) {
     }
 }
 
-/// Turns a RST to the packet's source into one to its destination.
-/// - sequence: sequence number that the destination expects next.
-static void turn_around(uint8_t *reset, size_t length, uint32_t sequence) {
+/// Sets the sequence number of a RST. It acknowledges nothing, and so depends only on the
+/// packet's addresses and ports (RFC 9293 section 3.10.7.4).
+/// - onward: swaps its ends.
+static void renumber(uint8_t *reset, size_t length, uint32_t sequence, bool onward) {
     const size_t bytes = length == RESET4_BYTES ? 4 : 16;
     uint8_t *tcp = reset + length - PACKET_TCP_HEADER_BYTES;
 
-    swap(tcp - 2 * bytes, bytes);
-    swap(tcp, 2);
+    if (onward) {
+        swap(tcp - 2 * bytes, bytes);
+        swap(tcp, 2);
+    }
     put32(tcp + 4, sequence);
     put32(tcp + 8, 0);
     tcp[13] = TCP_RST;
@@ -251,7 +265,16 @@ size_t reject_build_onward(const struct packet *packet, uint32_t sequence,
     const size_t length = reject_build(&named_rst, packet, reply);
 
     if (length > 0)
-        turn_around(reply, length, sequence);
+        renumber(reply, length, sequence, true);
+    return length;
+}
+
+size_t reject_build_back(const struct packet *packet, uint32_t sequence,
+                         uint8_t reply[static REJECT_IPV6_MAX]) {
+    const size_t length = has_ends(packet) ? build_reset(packet, reply) : 0;
+
+    if (length > 0)
+        renumber(reply, length, sequence, false);
     return length;
 }
 
@@ -348,6 +371,14 @@ enum reject_result reject_reset_receiver(const struct reject *reject, const stru
                                          uint32_t sequence, uint32_t interface) {
     uint8_t reset[REJECT_IPV6_MAX];
     const size_t length = reject_build_onward(packet, sequence, reset);
+
+    return send_built(reject, packet, reset, length, interface);
+}
+
+enum reject_result reject_reset_sender(const struct reject *reject, const struct packet *packet,
+                                       uint32_t sequence, uint32_t interface) {
+    uint8_t reset[REJECT_IPV6_MAX];
+    const size_t length = reject_build_back(packet, sequence, reset);
 
     return send_built(reject, packet, reset, length, interface);
 }

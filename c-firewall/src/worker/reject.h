@@ -56,6 +56,12 @@ enum reject_result reject_reply(const struct reject *reject, const struct policy
 enum reject_result reject_reset_receiver(const struct reject *reject, const struct packet *packet,
                                          uint32_t sequence, uint32_t interface);
 
+/// Sends a RST to the source of a RST, without blocking.
+/// - sequence: sequence number that the source expects next.
+/// - interface: index of the interface that the source is behind.
+enum reject_result reject_reset_sender(const struct reject *reject, const struct packet *packet,
+                                       uint32_t sequence, uint32_t interface);
+
 /// Returns the code of the ICMP or ICMPv6 error that replies to a packet of this IP version; 0 for
 /// a RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
@@ -65,12 +71,16 @@ uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t reply[static REJECT_IPV6_MAX]);
 
-/// Builds a RST to a packet's destination, which appears to come from its source. Pure. It
-/// acknowledges nothing, and so depends only on the packet's addresses and ports (RFC 9293 section
-/// 3.10.7.4).
+/// Builds a RST to a packet's destination, which appears to come from its source. Pure.
 /// - sequence: sequence number that the destination expects next.
 /// - Returns the reply's length; 0 = none is due.
 size_t reject_build_onward(const struct packet *packet, uint32_t sequence,
                            uint8_t reply[static REJECT_IPV6_MAX]);
+
+/// Builds a RST to the source of a RST, which appears to come from its destination. Pure.
+/// - sequence: sequence number that the source expects next.
+/// - Returns the RST's length; 0 = none is due.
+size_t reject_build_back(const struct packet *packet, uint32_t sequence,
+                         uint8_t reply[static REJECT_IPV6_MAX]);
 
 #endif

@@ -39,6 +39,14 @@ void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
         mark(mask, input, stage_unreadable(mask), outcome);
 }
 
+bool stage_is_refused(uint32_t mask, const struct decide_outcome *outcome) {
+    return mask != 0 && outcome->verdict == VERDICT_REJECT;
+}
+
+void stage_pass(uint32_t mask, const struct decide_input *input, struct decide_outcome *outcome) {
+    mark(mask, input, 0, outcome);
+}
+
 void stage_withhold(uint32_t mask, bool is_settled, struct decide_outcome *outcome) {
     if (!is_settled)
         outcome->mark &= ~mask;

@@ -32,6 +32,13 @@ bool stage_teaches(uint32_t mask, uint32_t packet_mark);
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome);
 
+/// Returns true if the kernel's rules have refused the connection of a packet: the packet is the
+/// RST to its sender, and the policy rejects what is marked so.
+bool stage_is_refused(uint32_t mask, const struct decide_outcome *outcome);
+
+/// Accepts a packet without the mask's bits of its mark.
+void stage_pass(uint32_t mask, const struct decide_input *input, struct decide_outcome *outcome);
+
 /// Clears the mask's bits of the mark that a policy sets, unless the names of the packet's
 /// connection are final.
 /// - mask: bits of --settled; 0 = none

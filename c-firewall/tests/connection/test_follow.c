@@ -99,7 +99,7 @@ static void append(struct data *data, unsigned int byte) {
     data->bytes[data->length++] = (uint8_t)byte;
 }
 
-/// Takes NAME VALUE: hex digits, or text with \r, \n and \xNN.
+/// Defines data by NAME VALUE: hex digits, or text with \r, \n and \xNN.
 static void take_data(struct play *play, const char *text, bool is_hex) {
     const char *at = strchr(text, ' ');
     struct data *data = data_of(play, text, (size_t)(at - text));
@@ -120,7 +120,7 @@ static void take_data(struct play *play, const char *text, bool is_hex) {
     }
 }
 
-/// Takes the data that a step names: `-`, NAME, or NAME[FROM:TO].
+/// Returns the data that a step names: `-`, NAME, or NAME[FROM:TO].
 static void name_data(struct play *play, const char *text, struct step *step) {
     const char *part = strchr(text, '[');
     const size_t length = part ? (size_t)(part - text) : strlen(text);
@@ -297,7 +297,7 @@ static void begin(struct play *play) {
 static struct connections *made(struct play *play) {
     if (!play->is_made) {
         assert_int_equal(connection_make(&play->connections, &play->settings), 0);
-        // Whose clients fall into one place is not left to chance.
+        // Chance does not decide which clients fall into one place.
         play->connections.table.key = (struct siphash_key){{0}};
     }
     play->is_made = true;

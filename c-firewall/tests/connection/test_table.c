@@ -105,7 +105,7 @@ static uint32_t count_buried(const struct connection_table *table, uint32_t low,
     return count;
 }
 
-/// Where many were forgotten, each may have been.
+/// If many connections were forgotten, each may have been one of them.
 static void what_was_forgotten_is_remembered_for_a_while(void **state) {
     const uint64_t now_ns = 5 * SECOND_NS;
     struct connection_key key = key_of(1);

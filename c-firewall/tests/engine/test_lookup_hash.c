@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Hash tables: what they find, and how many slots a search can look at whoever chose the values.
+// Hash tables: what they find, and how many slots a search can look at, also for values that an
+// attacker chose.
 #include "engine/lookup_hash.h"
 
 #include <stdbool.h>

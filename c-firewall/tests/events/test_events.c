@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Events from rings to sinks: generations of policies, the rate, what is told of what was missed,
+// Events from rings to sinks: generations of policies, the rate, the report of missed events,
 // and clients that follow.
 #include "events/events.h"
 
@@ -115,7 +115,8 @@ static void await(const char *part) {
     assert_int_not_equal(count(text_of_file(), part), 0);
 }
 
-/// What was noted under a policy is told by it, also when it is freed right after the drain.
+/// An event noted under a policy is reported with it, also when the policy is freed right after the
+/// drain.
 static void records_are_told_by_the_policy_that_decided(void **state) {
     struct rules one = rules_of("drop comment \"one\""), two = rules_of("drop comment \"two\"");
     const char *text;

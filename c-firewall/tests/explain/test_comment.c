@@ -19,7 +19,7 @@ static void put_number(FILE *out, const char *key, bool has, uint32_t number) {
         fprintf(out, " %s=-", key);
 }
 
-/// What a comment says, as the vectors have it; to be freed.
+/// The fields of a comment in the form of the vectors; to be freed.
 static char *printed(const struct comment *comment) {
     const struct options_facts *facts = &comment->facts;
     char *text = NULL;

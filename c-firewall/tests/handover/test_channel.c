@@ -170,7 +170,7 @@ static void a_line_without_end_is_strange(void **state) {
     free_ends(&ends);
 }
 
-/// What who does not wait hears; NULL = nothing.
+/// The message that a reader without waiting receives; NULL = none.
 static void assert_heard(struct ends *ends, const char *expected) {
     struct failure failure;
     char *line;

@@ -42,7 +42,7 @@ static uint8_t *unhex(const char *hex, size_t *length) {
 
         bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
-    // Room of exactly this size, so that the sanitizer sees who reads beyond.
+    // Room of exactly this size, so that the sanitizer sees reads beyond it.
     return realloc(bytes, *length > 0 ? *length : 1);
 }
 
@@ -95,7 +95,7 @@ static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     free(again);
 }
 
-/// What is written of what sets have learnt, to be freed.
+/// The written elements that sets have learnt, to be freed.
 static uint8_t *learned_written(const struct compiled *compiled, size_t *length) {
     static struct handover_memory memory;
     struct handover_sealed sealed;

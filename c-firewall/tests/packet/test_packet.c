@@ -50,7 +50,7 @@ static void vectors_parse_as_expected(void **state) {
     assert_true(vectors > 100);
 }
 
-/// What nf_tables sees of the packet, in the words of "expect".
+/// The packet's fields as nf_tables sees them, in the words of "expect".
 static void describe_transport(const struct packet *packet, char text[static VECTOR_EXPECT_BYTES]) {
     static const char *const names[] = {"hbh", "rt", "frag", "dst", "mh"};
     char protocol[8] = "-", extensions[32] = "";

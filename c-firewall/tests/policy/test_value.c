@@ -29,7 +29,7 @@ static enum policy_type type_of(const char *name) {
     return 0;
 }
 
-/// What is printed by value_print_range or value_print_mask; to be freed.
+/// The output of value_print_range or value_print_mask; to be freed.
 static char *printed(enum policy_type type, const struct policy_range *range, bool as_mask) {
     char *text = NULL;
     size_t bytes;

@@ -38,7 +38,7 @@ static void need_root(void) {
         skip();
 }
 
-/// Which copy mode and range the kernel has for the queue; "" if it has none.
+/// The copy mode and range that the kernel has for the queue; "" if it has none.
 static void read_mode(char text[static 32]) {
     FILE *file = fopen(QUEUE_PROC_QUEUES, "r");
     unsigned int number, mode, range;

@@ -52,7 +52,7 @@ static struct loaded *load_rules(const char *rules) {
     return load_text(text);
 }
 
-/// What came of an exchange.
+/// The result of an exchange.
 struct figures {
     uint32_t kept, added, removed;
 };

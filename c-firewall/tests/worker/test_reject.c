@@ -99,6 +99,24 @@ static void a_reset_to_the_receiver(void **state) {
     assert_int_equal(reject_build_onward(&packet, 0, resets[0]), 0);
 }
 
+static void a_reset_to_the_sender_of_one_is_sent_back(void **state) {
+    static const uint8_t expected[] = {0, 80, 4, 0, 10, 11, 12, 13, 0, 0, 0, 0, 0x50, 4, 0, 0};
+    uint8_t bytes[sizeof syn], reset[REJECT_IPV6_MAX];
+    struct packet packet;
+
+    (void)state;
+    memcpy(bytes, syn, sizeof bytes);
+    bytes[33] = 4;
+    packet_parse(bytes, sizeof bytes, sizeof bytes, &packet);
+    assert_int_equal(reject_build_back(&packet, 0x0a0b0c0d, reset), 40);
+    assert_memory_equal(reset + 12, syn + 16, 4);
+    assert_memory_equal(reset + 16, syn + 12, 4);
+    assert_memory_equal(reset + 20, expected, sizeof expected);
+    assert_int_equal(sum(reset + 12, 28, 6 + 20), 0xffff);
+    packet_parse(datagram6, sizeof datagram6, sizeof datagram6, &packet);
+    assert_int_equal(reject_build_back(&packet, 0, reset), 0);
+}
+
 static void checksums_are_right(void **state) {
     uint8_t reply[REJECT_IPV6_MAX];
     size_t length;
@@ -146,7 +164,7 @@ static void icmpx_has_a_code_of_each_family(void **state) {
     assert_int_equal(reject_code(&host, 4), 1);
 }
 
-/// Puts a byte into a packet that is replied else, and asserts that it isn't now.
+/// Changes a byte of a packet that otherwise gets a reply, and asserts that it gets none.
 static void assert_not_due(const struct policy_reject *how, const uint8_t *bytes, uint32_t length,
                            size_t at, uint8_t byte) {
     uint8_t reply[REJECT_IPV6_MAX], changed[64];
@@ -195,6 +213,7 @@ int main(void) {
         cmocka_unit_test(a_reset_acknowledges_a_syn),
         cmocka_unit_test(a_reset_of_an_acknowledging_segment),
         cmocka_unit_test(a_reset_to_the_receiver),
+        cmocka_unit_test(a_reset_to_the_sender_of_one_is_sent_back),
         cmocka_unit_test(checksums_are_right),
         cmocka_unit_test(an_error_quotes_the_packet),
         cmocka_unit_test(icmpx_has_a_code_of_each_family),

@@ -52,6 +52,19 @@ static void what_rules_did_not_decide_stays(void **state) {
     assert_false(outcome.mark_set);
 }
 
+static void the_reset_of_a_refused_connection_passes(void **state) {
+    const struct decide_input input = {.mark = FOREIGN | 0x820};
+    struct decide_outcome outcome = {.verdict = VERDICT_REJECT, .by = DECIDE_BY_RULE};
+
+    (void)state;
+    assert_true(stage_is_refused(MASK, &outcome));
+    assert_false(stage_is_refused(0, &outcome));
+    stage_pass(MASK, &input, &outcome);
+    assert_int_equal(outcome.verdict, VERDICT_ACCEPT);
+    assert_true(outcome.mark_set);
+    assert_int_equal(outcome.mark, FOREIGN);
+}
+
 static void the_highest_and_the_lowest_bit_teach(void **state) {
     static const uint32_t others[] = {0, FOREIGN, 0x800, 0x010, 0x820, 0x830, 0x7f0, 0xff0};
 
@@ -80,6 +93,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_known_is_accepted),
         cmocka_unit_test(queries_of_different_classes_have_none),
         cmocka_unit_test(what_rules_did_not_decide_stays),
+        cmocka_unit_test(the_reset_of_a_refused_connection_passes),
         cmocka_unit_test(the_highest_and_the_lowest_bit_teach),
         cmocka_unit_test(a_mark_waits_until_names_are_final),
     };

@@ -15,7 +15,7 @@ static struct wait make_wait(void) {
     return wait;
 }
 
-/// Lets so many full batches come, an interval apart. Returns the time after them.
+/// Delivers a number of full batches, an interval apart. Returns the time after them.
 static uint64_t run_batches(struct wait *wait, uint64_t now_ns, int count, uint64_t interval_ns) {
     for (int i = 0; i < count; i++) {
         now_ns += interval_ns;
@@ -51,7 +51,7 @@ static void a_message_starts_the_budget_anew(void **state) {
     assert_int_equal(wait_next(&wait, START + 199 * US, 0), WAIT_POLL);
 }
 
-/// Lets one message come, spins in vain, polls for so long. Returns the time of waking.
+/// Delivers one message, spins in vain, polls for the given time. Returns the time of waking.
 static uint64_t poll_for(struct wait *wait, uint64_t now_ns, uint64_t slept_ns) {
     enum wait_action action = wait_next(wait, now_ns, 1);
 

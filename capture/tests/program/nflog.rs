@@ -2,6 +2,7 @@
 //! Packets that rules log to a group (`--nflog`).
 
 use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Instant;
 
@@ -51,6 +52,24 @@ fn each_packet_is_recorded_once_with_the_rules_prefix() {
             assert_eq!(numbers, (0..1000).collect::<Vec<u32>>());
         }
     }
+}
+
+#[test]
+fn each_packet_is_recorded_from_the_notification_on() {
+    let place = place();
+    let (file, socket) = (place.file("x.pcapng"), place.file("notify"));
+    let systemd = UnixDatagram::bind(&socket).unwrap();
+    systemd.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut command = place.here.command(program());
+    // Another user can't reach the socket in the test's folder.
+    let words = ["--quiet", "--user", "root", "--nflog", "5", "-w", &file];
+    let run = Run::spawn(command.env("NOTIFY_SOCKET", &socket), &words);
+    let mut state = [0; 100];
+    let length = systemd.recv(&mut state).unwrap();
+    assert_eq!(&state[..length], b"READY=1\n");
+    send(&place, 1000, 100);
+    let ledger = run.end();
+    assert_eq!((ledger.kernel, ledger.written), (1000, 1000), "{ledger}");
 }
 
 #[test]

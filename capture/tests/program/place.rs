@@ -97,8 +97,15 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts the program and waits until it captures.
+    /// Starts the program and waits for its start line: it captures.
     pub fn start(command: &mut Command, words: &[&str]) -> Run {
+        let mut run = Run::spawn(command, words);
+        run.hears("capture: ");
+        run
+    }
+
+    /// Starts the program.
+    pub fn spawn(command: &mut Command, words: &[&str]) -> Run {
         let child = command
             .args(words)
             .stdin(Stdio::null())
@@ -111,13 +118,11 @@ impl Run {
             let heard = BufReader::new(stderr).lines().map_while(Result::ok);
             heard.for_each(|line| drop(told.send(line)));
         });
-        let mut run = Run {
+        Run {
             child,
             lines,
             said: String::new(),
-        };
-        run.hears("capture: ");
-        run
+        }
     }
 
     /// Starts the program in `here`, on `veth`.

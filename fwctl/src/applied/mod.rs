@@ -42,7 +42,7 @@ fn name_of(uid: u32) -> String {
     user.map_or(uid.to_string(), |user| user.name)
 }
 
-/// User who runs the command: of the login if the kernel knows one, otherwise of the process.
+/// User of the command: of the login if the kernel knows one, otherwise of the process.
 fn who() -> String {
     let login = std::fs::read_to_string("/proc/self/loginuid").ok();
     let login = login.and_then(|text| text.trim().parse().ok());

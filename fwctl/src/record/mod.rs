@@ -3,7 +3,6 @@
 //! policy.
 
 mod comment;
-mod pcapng;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,10 +11,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;
+use pcapng::{Interface, Packet, Totals};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::{self, Arguments, Record};
@@ -27,10 +27,16 @@ use crate::tail;
 /// Maximum wait for events between checks for a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Link type of packets that begin with their IP header.
+const LINKTYPE_RAW: u16 = 101;
+
 /// The file, written in whole blocks.
 struct Out {
     name: String,
     file: File,
+    /// The block that is being made.
+    block: Vec<u8>,
+    start_ns: u64,
     recorded: u64,
     missed: u64,
     /// Packets missed since the last recorded packet.
@@ -59,6 +65,11 @@ fn create(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(0o600).open(path)
 }
 
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
 impl Out {
     fn new(path: &Path) -> Result<Out, Failure> {
         let name = path.display().to_string();
@@ -66,16 +77,28 @@ impl Out {
         let mut out = Out {
             name,
             file,
+            block: Vec::new(),
+            start_ns: now_ns(),
             recorded: 0,
             missed: 0,
             gap: 0,
         };
-        out.write(&pcapng::head())?;
+        pcapng::section(&mut out.block, concat!("fwctl ", env!("CARGO_PKG_VERSION")));
+        let interface = Interface {
+            name: "",
+            link: LINKTYPE_RAW,
+            snap_bytes: 0,
+            filter: "",
+        };
+        pcapng::interface(&mut out.block, &interface);
+        out.write()?;
         Ok(out)
     }
 
-    fn write(&mut self, block: &[u8]) -> Result<(), Failure> {
-        let written = self.file.write_all(block);
+    /// Writes the blocks made since the last call.
+    fn write(&mut self) -> Result<(), Failure> {
+        let written = self.file.write_all(&self.block);
+        self.block.clear();
         written.map_err(|error| refused(&self.name, &error))
     }
 
@@ -90,15 +113,32 @@ impl Out {
         let Ok(bytes) = STANDARD.decode(packet) else {
             return Ok(());
         };
-        let block = pcapng::packet(&pcapng::Packet {
+        let packet = Packet {
+            interface: 0,
             time_ns: event.time_ns().unwrap_or(0),
-            original: input.length,
-            bytes: &bytes,
+            // A GSO packet may be longer than its header says, never shorter than the bytes present.
+            cut: input.length.saturating_sub(bytes.len() as u32),
             drops: std::mem::take(&mut self.gap),
             comment: &comment::of(event, input),
+        };
+        pcapng::packet(&mut self.block, &packet, |out| {
+            out.extend_from_slice(&bytes);
         });
         self.recorded += 1;
-        self.write(&block)
+        self.write()
+    }
+
+    /// Writes the final block: the numbers of all packets and of the missed ones.
+    fn end(&mut self) -> Result<(), Failure> {
+        let totals = Totals {
+            start_ns: self.start_ns,
+            now_ns: now_ns(),
+            received: self.recorded + self.missed,
+            dropped: self.missed,
+            delivered: self.recorded,
+        };
+        pcapng::statistics(&mut self.block, 0, &totals);
+        self.write()
     }
 }
 
@@ -122,11 +162,10 @@ pub fn run(arguments: &Arguments, record: &Record) -> Result<Exit, Failure> {
         };
         out.take(&Event::parse(&line)?)?;
     }
-    let (recorded, missed) = (out.recorded, out.missed);
-    out.write(&pcapng::statistics(recorded + missed, missed))?;
+    out.end()?;
     tell(
         "note",
-        format_args!("{recorded} packets recorded, {missed} missed"),
+        format_args!("{} packets recorded, {} missed", out.recorded, out.missed),
     );
     Ok(Exit::Fine)
 }

@@ -171,7 +171,7 @@ impl<'a> Sending<'a> {
     }
 }
 
-/// Keeps the program running until drop; then the program rests.
+/// Holds the program in its running state until drop; then the program rests.
 struct Running<'a>(Option<&'a Guest>);
 
 impl Drop for Running<'_> {

@@ -34,7 +34,7 @@ fn listed(index: u32) -> (String, bool) {
     }
 }
 
-/// What is asked for: a quarter is in the policy, a quarter below a wildcard of it, half not.
+/// The names looked up: a quarter is in the policy, a quarter below a wildcard of it, half not.
 fn asked(count: u32) -> String {
     let index = count.wrapping_mul(STRIDE) % NAMES;
     match count % 4 {

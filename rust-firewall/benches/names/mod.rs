@@ -38,7 +38,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// What the first byte of a client has for a number, and of its server.
+/// The sequence numbers of the first byte of a client and of its server.
 const CLIENT_FIRST: u32 = 1000;
 const SERVER_FIRST: u32 = 5000;
 /// A number behind a client's hello.

@@ -131,6 +131,25 @@ pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet)
     Some(stream.base.wrapping_add(stream.acked))
 }
 
+/// Records that the kernel refused the TCP connection of a RST, which it sent to one of the ends: the connection is denied
+/// like one that a policy refused. Returns the sequence number that the other end, the RST's source, expects next; None if
+/// unknown. For the client it is the number behind the server's latest byte.
+pub fn refuse(connections: &mut Connections, packet: &Packet, generation: u64) -> Option<u32> {
+    let (key, is_low) = table::key(packet);
+    let slot = table::find(&connections.table, &key);
+    if slot == SLOT_NONE || table::at(&mut connections.table, slot).is_udp {
+        return None;
+    }
+    lifetime::deny(connections, slot, generation, true);
+    let connection = table::at(&mut connections.table, slot);
+    let stream = &connection.stream;
+    let expected = match is_low == connection.client_low {
+        true => connection.server_end,
+        false => stream.base.wrapping_add(stream.acked),
+    };
+    connection.confirmed.then_some(expected)
+}
+
 /// Returns true if the names of a packet's connection are final, and the server has acknowledged the bytes that they
 /// were read from.
 pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {

@@ -23,6 +23,8 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
+/// Port of DNS servers.
+const DNS_PORT: u16 = 53;
 /// Offset of the flags in the TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
 /// Offset of the TCP header's length, in words of 4 bytes, in the high half of a byte.
@@ -73,6 +75,8 @@ const TRANSPORT_FIELDS: u64 = FIELDS_OF_TRANSPORT | FIELDS_OF_PROTOCOL;
 const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
 
 const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
+
+const DNS_FIELDS: u64 = bit(Field::DnsNameExists) | bit(Field::DnsName) | bit(Field::DnsType);
 
 /// Bits of the fields after the IP header, of all protocols.
 pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | FIELDS_OF_EXTENSION | FIELDS_OF_TCP_OPTION;
@@ -404,6 +408,23 @@ fn read_dns(fields: &mut Fields, input: &DecideInput, names: &Names) {
     }
 }
 
+/// Returns true if a packet may belong to a DNS query, or to the TCP connection of one. An answer over UDP says nothing of
+/// the query.
+fn may_be_dns(packet: &Packet) -> bool {
+    !packet.has_ports
+        || packet.destination_port == DNS_PORT
+        || packet.source_port == DNS_PORT && packet.protocol == TCP
+}
+
+/// Marks the names as unknown. Packets of other ports than that of DNS have no query.
+fn note_unknown(fields: &mut Fields, packet: &Packet) {
+    fields.unknown = FIELDS_OF_NAMES;
+    if !may_be_dns(packet) {
+        fields.unknown &= !DNS_FIELDS;
+        set(fields, Field::DnsNameExists, 0);
+    }
+}
+
 /// Reads the names that the client has sent.
 fn read_names(fields: &mut Fields, input: &DecideInput) {
     let Some(names) = input.names else {
@@ -411,7 +432,7 @@ fn read_names(fields: &mut Fields, input: &DecideInput) {
     };
     match names.state {
         NamesState::None => {}
-        NamesState::Undecided | NamesState::Unreadable => fields.unknown = FIELDS_OF_NAMES,
+        NamesState::Undecided | NamesState::Unreadable => note_unknown(fields, input.packet),
         NamesState::Known => {
             read_tls(fields, input, names);
             read_http(fields, input, names);

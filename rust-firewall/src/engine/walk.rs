@@ -14,6 +14,7 @@ use crate::engine::set::SetTarget;
 use crate::engine::statement;
 use crate::engine::types::{DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideWhy};
 use crate::engine::ways;
+use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 use crate::policy::{Verdict as Leads, FIELDS_OF_NAMES};
 
@@ -65,9 +66,9 @@ fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
     let mut walked = statement::ops(walk, rule)
         .iter()
         .take(statement as usize + 1);
-    let is_known = walk.fields.present & FIELDS_OF_NAMES != 0;
-    walk.outcome.read_names =
-        is_known && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
+    let state = walk.input.names.map(|names| names.state);
+    walk.outcome.read_names = state == Some(NamesState::Known)
+        && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
 }
 
 /// Evaluates a rule. Returns its target: `Continue` if it has none; `Drop` if the result is unknown, with

@@ -498,6 +498,26 @@ fn ask_policy(
     }
 }
 
+/// Resets the other end of a connection that the kernel's rules have refused, and lets the RST to its sender pass.
+fn refuse(
+    evaluation: &mut Evaluation,
+    stats: &LiveStats,
+    packet: &QueuePacket,
+    input: &DecideInput,
+    outcome: &mut DecideOutcome,
+) {
+    let source = evaluation.source.as_deref();
+    let generation = source.map_or(0, |source| source.loaded.generation);
+    let connections = evaluation.connections.as_mut();
+    let expected = connections.and_then(|all| follow::refuse(all, input.packet, generation.into()));
+    if let (Some(reject), Some(expected)) = (&evaluation.reject, expected) {
+        let interface = either(packet.indev, packet.outdev);
+        let result = reject::reset_sender(reject, input.packet, expected, interface);
+        count_reply(stats, result);
+    }
+    stage::pass(evaluation.stage, input, outcome);
+}
+
 /// Decides a packet, sends the replies of a reject, counts the outcome, and stores an event if one
 /// is wanted.
 pub fn packet(
@@ -515,6 +535,9 @@ pub fn packet(
     let connections = evaluation.connections.as_mut();
     let mut named = follow_names(connections, source, packet, parsed, input.now_ns);
     let mut outcome = ask_policy(evaluation, &input, &mut named);
+    if stage::is_refused(evaluation.stage, &outcome) {
+        refuse(evaluation, stats, packet, &input, &mut outcome);
+    }
     let source = evaluation.source.as_deref();
     let connections = evaluation.connections.as_deref();
     let input = told(&input, named.as_ref(), connections);

@@ -190,7 +190,7 @@ fn acknowledged(packet: &Packet, tcp: &[u8; TCP_HEADER_BYTES]) -> u32 {
 fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), reply: &mut Reply) -> Option<()> {
     let tcp = packet.bytes.get(packet.l4_offset as usize..)?;
     let tcp = tcp.first_chunk::<TCP_HEADER_BYTES>()?;
-    if packet.protocol != PROTOCOL_TCP || packet.l4_offset == 0 || tcp[13] & TCP_RST != 0 {
+    if packet.protocol != PROTOCOL_TCP || packet.l4_offset == 0 {
         return None;
     }
     put_ip(addresses, PROTOCOL_TCP, 0, IPV4_DF, TCP_HEADER_BYTES, reply);
@@ -288,17 +288,20 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
     }
 }
 
-/// Turns a RST to the packet's source into one to its destination.
-/// - sequence: sequence number that the destination expects next.
-fn turn_around(reset: &mut [u8], sequence: u32) {
+/// Sets the sequence number of a RST. It acknowledges nothing, and so depends only on the packet's addresses and ports
+/// (RFC 9293 section 3.10.7.4).
+/// - onward: swaps its ends.
+fn renumber(reset: &mut [u8], sequence: u32, onward: bool) {
     let addresses_at = match reset.len() {
         RESET4_BYTES => IPV4_HEADER_BYTES - 8,
         _ => IPV6_HEADER_BYTES - 32,
     };
     let (ip, tcp) = reset.split_at_mut(reset.len() - TCP_HEADER_BYTES);
     let addresses = ip.get_mut(addresses_at..).unwrap_or_default();
-    addresses.rotate_left(addresses.len() / 2);
-    tcp.get_mut(..4).unwrap_or_default().rotate_left(2);
+    if onward {
+        addresses.rotate_left(addresses.len() / 2);
+        tcp.get_mut(..4).unwrap_or_default().rotate_left(2);
+    }
     put(tcp, 4, &sequence.to_be_bytes());
     put(tcp, 8, &[0; 4]);
     put(tcp, 13, &[TCP_RST]);
@@ -308,24 +311,50 @@ fn turn_around(reset: &mut [u8], sequence: u32) {
     put(tcp, 16, &checksum.to_be_bytes());
 }
 
-/// Builds a RST to a packet's destination, which appears to come from its source. Pure. It
-/// acknowledges nothing, and so depends only on the packet's addresses and ports (RFC 9293 section
-/// 3.10.7.4). Returns the RST's length; 0: none is due.
+/// Builds a RST to a packet's destination, which appears to come from its source. Pure. Returns the RST's length; 0: none
+/// is due.
 /// - sequence: sequence number that the destination expects next.
 pub fn build_onward(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) -> usize {
     let length = build(&named::RST, packet, bytes);
     if let Some(reset @ [_, ..]) = bytes.get_mut(..length) {
-        turn_around(reset, sequence);
+        renumber(reset, sequence, true);
     }
     length
 }
 
-fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {
-    let addresses = packet::addresses(packet)?;
-    if packet.later_fragment || !is_unicast(addresses.0) || !is_unicast(addresses.1) {
-        return None;
+/// Builds a RST to the source of a RST, which appears to come from its destination. Pure. Returns the RST's length; 0: none
+/// is due.
+/// - sequence: sequence number that the source expects next.
+pub fn build_back(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) -> usize {
+    let mut reply = Reply { bytes, length: 0 };
+    let ends = ends_of(packet);
+    let Some(()) = ends.and_then(|ends| build_reset(packet, ends, &mut reply)) else {
+        return 0;
+    };
+    let length = reply.length;
+    if let Some(reset) = bytes.get_mut(..length) {
+        renumber(reset, sequence, false);
     }
+    length
+}
+
+/// Returns the addresses of a packet that may be answered.
+fn ends_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    let addresses = packet::addresses(packet)?;
+    let is_due = !packet.later_fragment && is_unicast(addresses.0) && is_unicast(addresses.1);
+    is_due.then_some(addresses)
+}
+
+/// Returns true if a packet is a RST, which gets no reply.
+fn is_reset(packet: &Packet) -> bool {
+    let flags = packet.bytes.get(packet.l4_offset as usize + 13);
+    packet.protocol == PROTOCOL_TCP && flags.is_some_and(|flags| flags & TCP_RST != 0)
+}
+
+fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {
+    let addresses = ends_of(packet)?;
     match (how.kind, packet.version) {
+        (RejectKind::TcpReset, _) if is_reset(packet) => None,
         (RejectKind::TcpReset, _) => build_reset(packet, addresses, reply),
         (RejectKind::Icmp, 4) | (RejectKind::Icmpv6, 6) | (RejectKind::Icmpx, _) => {
             let code = code(how, packet.version);
@@ -434,6 +463,22 @@ pub fn reset_receiver(
     let mut bytes = [0; IPV6_MAX];
     let length = build_onward(packet, sequence, &mut bytes);
     let to = packet::addresses(packet).unwrap_or_default().1;
+    let reset = bytes.get(..length).unwrap_or_default();
+    send_built(reject, packet, reset, to, interface)
+}
+
+/// Sends a RST to the source of a RST, without blocking.
+/// - sequence: sequence number that the source expects next.
+/// - interface: index of the interface that the source is behind.
+pub fn reset_sender(
+    reject: &Reject,
+    packet: &Packet,
+    sequence: u32,
+    interface: u32,
+) -> RejectResult {
+    let mut bytes = [0; IPV6_MAX];
+    let length = build_back(packet, sequence, &mut bytes);
+    let to = packet::addresses(packet).unwrap_or_default().0;
     let reset = bytes.get(..length).unwrap_or_default();
     send_built(reject, packet, reset, to, interface)
 }

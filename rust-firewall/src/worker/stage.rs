@@ -66,6 +66,18 @@ pub fn tell(
     }
 }
 
+/// Returns true if the kernel's rules have refused the connection of a packet: the packet is the RST to its sender, and the
+/// policy rejects what is marked so.
+pub fn is_refused(mask: u32, outcome: &DecideOutcome) -> bool {
+    mask != 0 && outcome.verdict == Verdict::Reject
+}
+
+/// Accepts a packet without the mask's bits of its mark.
+pub fn pass(mask: u32, input: &DecideInput, outcome: &mut DecideOutcome) {
+    mark(mask, input, 0, outcome);
+    outcome.reject = None;
+}
+
 /// Clears the mask's bits of the mark that a policy sets, unless the names of the packet's
 /// connection are final.
 /// - mask: bits of --settled; 0: none
@@ -103,19 +115,9 @@ mod tests {
         }
     }
 
-    fn tell_of(
-        state: NamesState,
-        is_settled: bool,
-        before: Option<u32>,
-        outcome: &mut DecideOutcome,
-    ) {
-        let packet = Packet::default();
-        let names = Names {
-            state,
-            ..Names::default()
-        };
-        let input = DecideInput {
-            packet: &packet,
+    fn input<'a>(packet: &'a Packet<'a>, names: Option<&'a Names>) -> DecideInput<'a> {
+        DecideInput {
+            packet,
             status: PacketStatus::Ok,
             truncated: false,
             hook: 0,
@@ -130,12 +132,26 @@ mod tests {
             gid: None,
             ct_state: None,
             ct_mark: None,
-            names: Some(&names),
+            names,
             host_number: 0,
             alpn_bits: 0,
             refused: false,
             now_ns: 0,
+        }
+    }
+
+    fn tell_of(
+        state: NamesState,
+        is_settled: bool,
+        before: Option<u32>,
+        outcome: &mut DecideOutcome,
+    ) {
+        let packet = Packet::default();
+        let names = Names {
+            state,
+            ..Names::default()
         };
+        let input = input(&packet, Some(&names));
         tell(MASK, &input, is_settled, before, outcome);
     }
 
@@ -184,6 +200,18 @@ mod tests {
         tell_of(NamesState::Known, true, None, &mut failed);
         assert_eq!((failed.verdict, failed.mark_set), (Verdict::Drop, false));
     }
+
+    #[test]
+    fn the_reset_of_a_refused_connection_passes() {
+        let packet = Packet::default();
+        let input = input(&packet, None);
+        let mut refused = outcome(Verdict::Reject, DecideBy::Rule, None);
+        assert!(is_refused(MASK, &refused));
+        assert!(!is_refused(0, &refused));
+        pass(MASK, &input, &mut refused);
+        assert_eq!((refused.verdict, refused.mark), (Verdict::Accept, FOREIGN));
+    }
+
     #[test]
     fn the_highest_and_the_lowest_bit_teach() {
         assert!(teaches(MASK, FOREIGN | 0x810));

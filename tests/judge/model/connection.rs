@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets of whole connections: TCP with TLS, HTTP, DNS or other data (RFC 9293), and DNS queries over UDP.
+//! Packets of whole connections: TCP with TLS, HTTP, DNS or other data (RFC 9293), QUIC, and DNS queries over UDP.
 
 use super::field::{TCP, UDP};
 use super::hello;
 use super::packet::{Layer4, Packet};
+use super::quic::{self, Ids};
 use super::random::Random;
 
 const FIN: u8 = 1;
@@ -35,6 +36,7 @@ pub struct Ends {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
     Tls,
+    Quic,
     Http,
     DnsOverTcp,
     DnsOverUdp,
@@ -193,6 +195,7 @@ const OFFERS: [&[u8]; 3] = [b"\x08http/1.1", b"\x02h2\x08http/1.1", b"\x02h3"];
 fn opening(random: &mut Random, speech: Speech, host: &str) -> Vec<u8> {
     match speech {
         Speech::Tls => hello::tls_offering(host, random.pick::<&[u8]>(&OFFERS)),
+        Speech::Quic => hello::quic_offering(host, random.pick::<&[u8]>(&OFFERS)),
         Speech::Http => hello::http(host, "\r\n").bytes,
         Speech::DnsOverTcp => {
             let question = question(host, *random.pick(&KINDS));
@@ -203,18 +206,59 @@ fn opening(random: &mut Random, speech: Speech, host: &str) -> Vec<u8> {
     }
 }
 
+fn datagram(ends: &Ends, is_servers: bool, payload: Vec<u8>) -> Step {
+    let mut packet = ends.packet(is_servers, UDP);
+    packet.payload = payload;
+    Step { is_servers, packet }
+}
+
+/// Returns the packets of a connection of QUIC: a hello in one or two Initial packets, the rest of the handshake, and others.
+fn datagrams(random: &mut Random, ends: &Ends, hello: &[u8]) -> Vec<Step> {
+    let ids = Ids::new(ends.ports.0);
+    let cut = match random.percent(40) {
+        true => 1 + random.below(hello.len() - 1),
+        false => hello.len(),
+    };
+    let mut steps = Vec::new();
+    for (number, (from, to)) in (0..).zip([(0, cut), (cut, hello.len())]) {
+        let initial = quic::Packet {
+            version: quic::VERSION_1,
+            number,
+            frames: quic::crypto(hello, from, to),
+            ..quic::Packet::default()
+        };
+        if from < to {
+            let sealed = quic::datagram(&ids, &[initial], &[]).expect("keys of TLS 1.3");
+            steps.push(datagram(ends, false, sealed));
+        }
+    }
+    if random.percent(25) {
+        steps.extend(steps.last().cloned());
+    }
+    for is_servers in [true, false] {
+        steps.push(datagram(
+            ends,
+            is_servers,
+            quic::handshake(&ids, is_servers),
+        ));
+    }
+    for is_servers in [false, true, true, false] {
+        steps.push(datagram(ends, is_servers, quic::short(&ids, is_servers)));
+    }
+    steps
+}
+
 /// Returns the packets of a connection, in order. host: empty for a hello without a name.
 pub fn steps(random: &mut Random, ends: &Ends, speech: Speech, host: &str) -> Vec<Step> {
     let said = opening(random, speech, host);
-    if speech == Speech::DnsOverUdp {
-        let step = |is_servers, payload: Vec<u8>| {
-            let mut packet = ends.packet(is_servers, UDP);
-            packet.payload = payload;
-            Step { is_servers, packet }
-        };
-        let mut answer = said.clone();
-        answer[2] |= 0x80;
-        return vec![step(false, said), step(true, answer)];
+    match speech {
+        Speech::DnsOverUdp => {
+            let mut answer = said.clone();
+            answer[2] |= 0x80;
+            return vec![datagram(ends, false, said), datagram(ends, true, answer)];
+        }
+        Speech::Quic => return datagrams(random, ends, &said),
+        _ => {}
     }
     let next = [random.word() as u32, random.word() as u32];
     let mut tcp = Tcp {

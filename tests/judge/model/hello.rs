@@ -102,6 +102,11 @@ pub fn tls_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
     record(&handshake(host, 0, &share(), alpn))
 }
 
+/// Returns the bytes of a hello in CRYPTO frames of QUIC that offers protocols. host: empty for one without a name.
+pub fn quic_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
+    handshake(host, 0, &share(), alpn)
+}
+
 /// Returns a hello to which the server answers with HelloRetryRequest (RFC 8446, section 4.1.4).
 pub fn tls_retried(host: &str, padding: usize) -> Vec<u8> {
     record(&handshake(host, padding, &[], ALPN))

@@ -13,6 +13,7 @@ pub mod mutate;
 pub mod names;
 pub mod packet;
 pub mod pcap;
+pub mod quic;
 pub mod random;
 pub mod scan;
 pub mod shrink;

@@ -26,7 +26,7 @@ pub mod learn;
 mod others;
 pub mod programs;
 mod queries;
-mod reject;
+pub mod reject;
 mod shipped;
 
 use ends::{Heard, Hello, Identity, HELLOS};

@@ -14,7 +14,8 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use crate::evasion::net::{Net, Sees, SERVER};
+use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
+use crate::evasion::wire::Version;
 
 pub const ROWS: &[Row] = &[
     ("reject-where-it-forwards", 60, forwards),
@@ -24,7 +25,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// In each family `reject` sends an ICMP error, which ends no established connection.
-const POLICY: &str = r#"
+pub const POLICY: &str = r#"
 table inet filter {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
@@ -43,7 +44,7 @@ const PORT: u16 = 8080;
 const DENIED: [&str; 2] = ["denied.example", "reset.example"];
 
 /// Both ends of a connection.
-struct Ends {
+pub struct Ends {
     client: TcpStream,
     server: TcpStream,
 }
@@ -61,8 +62,16 @@ impl Ends {
         Ok(Ends { client, server })
     }
 
-    fn of(net: &Net) -> anyhow::Result<Ends> {
-        Ends::new(&net.client, &net.server, SERVER.into())
+    pub fn of(net: &Net) -> anyhow::Result<Ends> {
+        Ends::over(net, Version::V4)
+    }
+
+    pub fn over(net: &Net, version: Version) -> anyhow::Result<Ends> {
+        let address: IpAddr = match version {
+            Version::V4 => SERVER.into(),
+            Version::V6 => SERVER_6.into(),
+        };
+        Ends::new(&net.client, &net.server, address)
     }
 
     /// Sends bytes from one end to the other, which reads them.
@@ -97,7 +106,7 @@ fn request(host: &str) -> Vec<u8> {
 
 /// Sends requests with denied names: whole, in two parts at once, and in two parts after the server has received the
 /// first.
-fn ask(connect: &dyn Fn() -> anyhow::Result<Ends>) -> anyhow::Result<()> {
+pub fn ask(connect: &dyn Fn() -> anyhow::Result<Ends>) -> anyhow::Result<()> {
     for host in DENIED {
         let bytes = request(host);
         let (head, tail) = bytes.split_at(bytes.len() / 2);

@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
+use stage::Options;
 use testbed::exporter::Exporter;
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
@@ -211,7 +212,7 @@ fn dropped(twin: Twin) -> anyhow::Result<()> {
 /// An answer with an address for which the kernel's set has no room does not reach the client.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let (net, _resolver) = network("300")?;
-    let mut small = split(POLICY, 0)?;
+    let mut small = split(POLICY, Options::default())?;
     small.kernel = small.kernel.replace("size 65536", "size 1");
     let stage = Stage::start_split(&net, twin, small, &[])?;
     let _exporter = exporter(&net, &stage)?;

@@ -24,6 +24,7 @@ mod evasion;
 mod learn;
 mod names_kept;
 mod quic;
+mod reject;
 
 const ROWS: &[Row] = &[
     ("real-ends-in-the-stage", 180, real_ends),
@@ -40,6 +41,7 @@ pub fn cases() -> Vec<Case> {
         quic::ROWS,
         agree::ROWS,
         evasion::ROWS,
+        reject::ROWS,
         learn::ROWS,
     ]
     .concat();
@@ -69,11 +71,10 @@ pub struct Stage {
     mask: String,
 }
 
-fn split(text: &str, generation: u32) -> anyhow::Result<Split> {
+fn split(text: &str, options: Options) -> anyhow::Result<Split> {
     let options = Options {
         queue: Queue::Iptables,
-        generation,
-        ..Options::default()
+        ..options
     };
     let source = stage::text("policy.nft", text)?;
     stage::split(&source, &options).map_err(|refusal| anyhow::anyhow!("{refusal}"))
@@ -94,7 +95,7 @@ impl Stage {
 
     /// The same with other options.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
-        Stage::start_split(net, twin, split(text, 0)?, more)
+        Stage::start_split(net, twin, split(text, Options::default())?, more)
     }
 
     /// The same with a policy that is split.
@@ -132,7 +133,11 @@ impl Stage {
 
     /// Replaces the first policy by another: the firewall's first, which the kernel does not believe before it has its own.
     fn reload(&self, net: &Net, text: &str, generation: u32) -> anyhow::Result<()> {
-        let split = split(text, generation)?;
+        let options = Options {
+            generation,
+            ..Options::default()
+        };
+        let split = split(text, options)?;
         self.folder.replace("names.nft", &split.daemon)?;
         proc::signal(self.firewall.pid, libc::SIGHUP);
         load(net, &self.folder, &split)

@@ -33,7 +33,7 @@ static const char *const kinds[] = {
     [TOKEN_BAD] = "bad",
 };
 
-/// Reads a text from memory as the parser would, and tells of each token as the vectors do.
+/// Reads a text from memory as the parser would, and prints each token in the form of the vectors.
 struct reader {
     struct lexer lexer;
     struct failure failure;
@@ -127,7 +127,8 @@ static void tokens_are_those_of_the_vectors(void **state) {
     assert_in_range(count, 40, 1000);
 }
 
-/// What reading a text to its end came to: NULL, or the text of the failure; and how many tokens.
+/// The result of reading a text to its end: NULL or the text of the failure, and the number of
+/// tokens.
 static const char *read_all(struct lexer *lexer, struct failure *failure, uint32_t *count) {
     for (*count = 0;; ++*count) {
         const struct token token = lexer_take(lexer);

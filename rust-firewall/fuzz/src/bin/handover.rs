@@ -61,7 +61,7 @@ fn fuzz_line(line: &[u8]) {
     }
 }
 
-/// Totals are those of all rules, and sizes such as limits have. Who has them knows himself again.
+/// Totals are those of all rules, and sizes those of limits. A written state is read back as it was.
 fn fuzz_rules(bytes: &[u8]) {
     let Some(side) = handover::rules::parse(bytes) else {
         return;

@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
             let end = usize::from(input[input.len() - 1]) % input.len();
             let shorter = ask(what, memory.copy(&bytes[..end], 1));
             let is_undecided = shorter.contains("\"state\":\"undecided\"");
-            // What was another protocol may show a field Host of HTTP with the bytes that came since.
+            // Another protocol may show a field Host of HTTP once more bytes have come.
             let becomes_unreadable = shorter.contains("\"state\":\"known\",\"protocol\":\"other\"")
                 && line.contains("\"state\":\"unreadable\",\"protocol\":\"other\"");
             assert!(

@@ -19,7 +19,7 @@ const SHORTEST_PACKET_BYTES: usize = MESSAGE_BYTES + 4 + 7;
 /// libmnl reads headers in place.
 const MNL_ALIGNMENT: usize = 4;
 
-/// What a parser made of a message: the packet only where there is one.
+/// A parser's result for a message: the packet only where there is one.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     parsed: QueueParsed,

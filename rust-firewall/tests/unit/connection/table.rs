@@ -68,7 +68,7 @@ fn connections_are_found_and_stand_in_their_order() {
     }
 }
 
-/// Where many were forgotten, each may have been.
+/// If many connections were forgotten, each may have been one of them.
 #[test]
 fn what_was_forgotten_is_remembered_for_a_while() {
     let mut table = table::make(1);

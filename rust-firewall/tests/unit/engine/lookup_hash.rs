@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hash tables: what they find, and how many slots a search can look at whoever chose the values.
+//! Hash tables: what they find, and how many slots a search can look at, also for values that an attacker chose.
 
 use rust_firewall::engine::lookup_hash::{self, LookupSlot, NONE, PROBES_MAX};
 
@@ -48,7 +48,7 @@ fn chosen_words_do_not_meet() {
 
 #[test]
 fn chosen_values_do_not_meet() {
-    // What is multiplied with MULTIPLIER_32 to 1: Newton's way doubles the bits that are right.
+    // The inverse of MULTIPLIER_32: Newton's method doubles the number of correct bits.
     let inverse = (0..5).fold(1_u32, |inverse, _| {
         let rest = 2_u32.wrapping_sub(MULTIPLIER_32.wrapping_mul(inverse));
         inverse.wrapping_mul(rest)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events from rings to sinks: generations of policies, the rate, what is told of what was missed,
+//! Events from rings to sinks: generations of policies, the rate, the report of missed events,
 //! and clients that follow.
 
 use std::ffi::OsString;

@@ -49,8 +49,8 @@ fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     migration
 }
 
-/// What the counters of `new` begin at: the number of the counter of `old` that goes on, or what its
-/// text says.
+/// The first values of the counters of `new`: the number of the counter of `old` that continues, or the value
+/// in its text.
 fn counters(old: &str, new: &str) -> Vec<u64> {
     let mut new = loaded(new);
     exchange(&loaded(old), &mut new);

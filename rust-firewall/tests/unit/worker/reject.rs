@@ -3,7 +3,7 @@
 
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::{Reject, RejectKind};
-use rust_firewall::worker::reject::{build, build_onward, code, IPV4_MAX, IPV6_MAX};
+use rust_firewall::worker::reject::{build, build_back, build_onward, code, IPV4_MAX, IPV6_MAX};
 
 const RESET: Reject = Reject {
     kind: RejectKind::TcpReset,
@@ -78,6 +78,25 @@ fn onward(bytes: &[u8]) -> Vec<u8> {
     let mut reset = [0; IPV6_MAX];
     let length = build_onward(&packet, 0x0a0b_0c0d, &mut reset);
     reset[..length].to_vec()
+}
+
+#[test]
+fn a_reset_to_the_sender_of_one_is_sent_back() {
+    let mut bytes = SYN;
+    bytes[33] = 4;
+    let mut packet = Packet::default();
+    packet::parse(&bytes, bytes.len() as u32, &mut packet);
+    let mut reset = [0; IPV6_MAX];
+    assert_eq!(build_back(&packet, 0x0a0b_0c0d, &mut reset), 40);
+    assert_eq!(reset[12..20], [10, 0, 0, 2, 10, 0, 0, 1]);
+    assert_eq!(
+        reset[20..36],
+        [0, 80, 4, 0, 10, 11, 12, 13, 0, 0, 0, 0, 0x50, 4, 0, 0]
+    );
+    assert_eq!(sum(&reset[12..40], 6 + 20), 0xffff);
+    let bytes = datagram6();
+    packet::parse(&bytes, bytes.len() as u32, &mut packet);
+    assert_eq!(build_back(&packet, 0, &mut reset), 0);
 }
 
 /// A segment of TCP from fd00::1 to fd00::2, with an acknowledgement.

@@ -2,12 +2,14 @@
 //! Intended deviations of a split policy from the whole one: deviations.txt lists them, this file recognises them and checks
 //! what is expected.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{ensure, Context};
 use testbed::twin::root;
 use twinwall_judge::field::TCP;
 
+use crate::cell::Way;
 use crate::compare::Fate;
 use crate::deviations::{self, Case};
 use crate::expected;
@@ -46,27 +48,57 @@ pub struct Deviation {
 /// Those that may be met by counters alone.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
+/// That which is met by counters only.
+pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
 /// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 4] = [
-    ("both-ends-reset", both_ends_reset, After::Same),
+const RECOGNISERS: [Recogniser; 10] = [
+    ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
+    ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
+    ("own-errors", own_errors, After::Same),
+    (
+        "no-route-from-loopback",
+        no_route_from_loopback,
+        After::LeftOut,
+    ),
+    ("no-ports", no_ports, After::LeftOut),
+    ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
+    (BOTH_WAYS, |_| false, After::LeftOut),
 ];
 
-fn both_ends_reset(case: &Differing) -> bool {
-    let more = || {
-        let answers = case.whole.answers.iter();
-        answers.filter(|answer| !case.split.answers.contains(answer))
+fn number_of_the_reset(case: &Differing) -> bool {
+    let ends = |fate: &Fate| -> BTreeSet<String> {
+        let answers = fate.answers.iter();
+        let ends = answers.filter_map(|answer| answer.0.split(" flags").next());
+        ends.map(str::to_owned).collect()
     };
     case.whole.passed == case.split.passed
         && case.act.connection.is_some()
-        && case.whole.answers.len() == case.split.answers.len() + 1
-        && more().count() == 1
-        && more().all(|answer| answer.0.starts_with("tcp reset"))
+        && ends(case.whole) == ends(case.split)
+        && ends(case.whole)
+            .iter()
+            .all(|ends| ends.starts_with("tcp reset"))
+}
+
+fn own_errors(case: &Differing) -> bool {
+    let is_known = |answer| case.whole.answers.contains(answer);
+    case.whole.passed == case.split.passed
+        && !case.policy.contains("reject")
+        && case
+            .whole
+            .answers
+            .iter()
+            .all(|answer| case.split.answers.contains(answer))
+        && case
+            .split
+            .answers
+            .iter()
+            .all(|answer| is_known(answer) || answer.0.starts_with("icmp type"))
 }
 
 /// Whether a segment of TCP has no data.
@@ -85,6 +117,14 @@ fn denied_connection(case: &Differing) -> bool {
     case.is_denied && (is_dropped || is_empty_segment(&case.act.shot.bytes))
 }
 
+fn unseen_beginning(case: &Differing) -> bool {
+    let is_within = |hook| case.whole.passed.contains(hook);
+    case.is_denied
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
+}
+
 fn no_connection(case: &Differing) -> bool {
     let is_within = |hook| case.whole.passed.contains(hook);
     case.is_lost
@@ -98,6 +138,35 @@ fn answers_in_own_chains(case: &Differing) -> bool {
         .iter()
         .any(|hook| case.policy.contains(hook));
     sees_own && case.policy.contains("reject") && case.whole.passed == case.split.passed
+}
+
+fn no_route_from_loopback(case: &Differing) -> bool {
+    let bytes = &case.act.shot.bytes;
+    let is_ipv4 = bytes.first().is_some_and(|first| first >> 4 == 4);
+    case.act.shot.way == Way::Out
+        && is_ipv4
+        && bytes.get(12) == Some(&127)
+        && case.split.passed.is_empty()
+        && case.split.answers.is_empty()
+}
+
+fn no_ports(case: &Differing) -> bool {
+    let is_within = |hook| case.split.passed.contains(hook);
+    case.policy.contains("dns ")
+        && deviations::has_no_ports(&case.act.shot.bytes)
+        && case.whole.is_stopped()
+        && case.whole.passed.iter().all(is_within)
+}
+
+fn reads_what_it_sets(case: &Differing) -> bool {
+    let words: Vec<&str> = case.policy.split_whitespace().collect();
+    let is_set = |pair: &&[&str]| pair[0] == "mark" && pair[1] == "set";
+    let is_read = |pair: &&[&str]| pair[0] == "mark" && pair[1] != "set";
+    let is_within = |hook| case.whole.passed.contains(hook);
+    words.windows(2).any(|pair| is_set(&pair))
+        && words.windows(2).any(|pair| is_read(&pair))
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
 }
 
 /// Reads the list.

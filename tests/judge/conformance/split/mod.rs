@@ -13,7 +13,7 @@ use anyhow::Context;
 use testbed::twin::{root, TWINS};
 use twinwall_judge::random::Random;
 use twinwall_judge::scan::{self, Scanned};
-use twinwall_judge::{keep, shrink};
+use twinwall_judge::{keep, names, shrink};
 
 use crate::bench::{without_refill, SHRINK};
 use crate::cell::Shot;
@@ -95,6 +95,13 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     Ok(sitting.disagreements == 0)
 }
 
+/// Reads a policy. Its text has no comments, which are not to change what is sent and what is expected.
+fn scanned(path: &Path) -> anyhow::Result<Scanned> {
+    let mut scanned = scan::file(path)?;
+    scanned.text = names::without_comments(&scanned.text);
+    Ok(scanned)
+}
+
 /// Returns a reason without the numbers and the end that differ from policy to policy.
 fn without_numbers(reason: &str) -> String {
     reason.chars().filter(|one| !one.is_ascii_digit()).collect()
@@ -138,8 +145,7 @@ impl Sitting {
         let corpus = policies::of_folder(policies::CORPUS)?;
         let picked: Vec<&PathBuf> = (0..FROM_CORPUS).map(|_| random.pick(&corpus)).collect();
         for path in shipped.iter().chain(picked) {
-            let text = scan::file(path)?.text;
-            if let Some(text) = policies::with_names(&text, &mut random) {
+            if let Some(text) = policies::with_names(&scanned(path)?.text, &mut random) {
                 let name = format!("{} with names", path.display());
                 self.text(&name, &text, &mut random, options)?;
             }
@@ -149,7 +155,7 @@ impl Sitting {
 
     fn kept(&mut self) -> anyhow::Result<()> {
         for kept in keep::read_all(&keep::folder(), JUDGE)? {
-            let scanned = scan::file(&kept.path)?;
+            let scanned = scanned(&kept.path)?;
             let asked = kept.asked.iter().zip(&kept.packets);
             let acts: Option<Vec<Act>> = asked.map(|(text, bytes)| parse(text, bytes)).collect();
             let acts = acts.with_context(|| format!("the comments of {}", kept.path.display()))?;
@@ -160,7 +166,7 @@ impl Sitting {
     }
 
     fn file(&mut self, path: &Path, random: &mut Random, options: &Options) -> anyhow::Result<()> {
-        let scanned = scan::file(path)?;
+        let scanned = scanned(path)?;
         if !policies::has_names(&scanned.text) || scanned.hooks.is_empty() {
             return Ok(());
         }
@@ -397,6 +403,7 @@ impl Sitting {
         for (name, uncounted) in [
             (deviations::NO_CONNECTION, lost(acts, reports)),
             (deviations::DENIED, denied(acts, reports)),
+            (deviations::BOTH_WAYS, stopped(acts, reports)),
         ] {
             if !uncounted.is_empty() {
                 deviations::count(&mut self.own, name, uncounted.len());
@@ -474,6 +481,16 @@ fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         }
     }
     later
+}
+
+/// Packets that were stopped on both sides.
+fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_stopped = |number: &u32| {
+        let mut sides = [0, 2].into_iter();
+        sides.all(|side| fate(&reports[side].outcome, *number).is_stopped())
+    };
+    let numbers = acts.iter().map(|act| act.shot.number);
+    numbers.filter(is_stopped).collect()
 }
 
 fn sequence(random: &mut Random, scanned: &Scanned, options: &Options) -> Vec<Act> {

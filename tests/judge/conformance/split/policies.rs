@@ -14,7 +14,7 @@ use twinwall_judge::tree::{Hook, Policy, Statement};
 use crate::cell::INTERFACES;
 
 /// Matches of names that are added to policies.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "tls sni \"denied.example\"",
     "tls sni { \"a.example\", \"*.b.example\" }",
     "tls sni != \"*.b.example\"",
@@ -29,16 +29,15 @@ const NAMES: [&str; 14] = [
     "dns name \"denied.example\"",
     "dns name \"*.b.example\"",
     "dns type a",
+    "dns name missing",
 ];
 
 /// Words of fields of names.
 const FIELDS: [&str; 3] = ["tls ", "http ", "dns "];
 
+/// Returns true if a policy without comments reads names.
 pub fn has_names(text: &str) -> bool {
-    let mut code = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default());
-    code.any(|line| FIELDS.iter().any(|field| line.contains(field)))
+    FIELDS.iter().any(|field| text.contains(field))
 }
 
 /// Returns the policies of a folder: all shipped ones, or those of the parser's corpus that it accepts.
@@ -59,10 +58,11 @@ pub const CORPUS: &str = "tests/corpus/policy";
 
 /// Returns a written policy with names added at random places. None if it has no place for one, or other files.
 pub fn with_names(text: &str, random: &mut Random) -> Option<String> {
-    let has_files = text.contains("include ") || text.contains("file \"");
+    let code = names::without_comments(text);
+    let has_files = code.contains("include ") || code.contains("file \"");
     match has_files {
         true => None,
-        false => names::written(text, &NAMES, random),
+        false => names::written(&code, &NAMES, random),
     }
 }
 

@@ -45,15 +45,16 @@ fn flow(packet: &Packet) -> Option<Flow> {
 
 /// Hosts that clients show beside those of the policy; the empty one is of a client that shows none.
 const HOSTS: [&str; 4] = ["", "other.example", "denied.example", "x.b.example"];
-const SPEECHES: [Speech; 5] = [
+const SPEECHES: [Speech; 6] = [
     Speech::Tls,
+    Speech::Quic,
     Speech::Http,
     Speech::DnsOverTcp,
     Speech::DnsOverUdp,
     Speech::Other,
 ];
 /// Servers' ports of each, which most of its connections have.
-const PORTS: [&[u16]; 5] = [&[443], &[80, 8080], &[53], &[53], &[22, 443, 80]];
+const PORTS: [&[u16]; 6] = [&[443], &[443], &[80, 8080], &[53], &[53], &[22, 443, 80]];
 
 /// Returns the hosts in a text: what stands in quotes and has a dot, and a child of each `*.x`.
 fn hosts(text: &str) -> Vec<String> {

@@ -18,8 +18,8 @@ use crate::netlink::forget_connections;
 use crate::ruleset;
 use crate::subject::{normal, twin_counters, Counter, Outcome, Refused, STATE_BITS};
 
-/// Tables that are not the policy's: this judge's, and that of iptables with the queue rules.
-const FOREIGN_TABLES: [&str; 2] = ["certify_late", "mangle"];
+/// Tables that are not the policy's: this judge's, and those of iptables with the queue rules.
+const FOREIGN_TABLES: [&str; 3] = ["certify_late", "mangle", "security"];
 /// Files of a split policy: the kernel's text, the twin's policy, and the queue rules.
 pub const KERNEL: &str = "kernel.nft";
 pub const NAMES: &str = "names.nft";

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use testbed::frames::Link;
+use twinwall_judge::quic as packet;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 pub mod answered;
 mod over_ipv6;
-mod packet;
 pub mod segments;
 pub mod setting;
 mod versions;

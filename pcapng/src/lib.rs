@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Writes pcapng (draft-ietf-opsawg-pcapng): appends blocks to a buffer, in host order, with times in nanoseconds.
 
-use crate::link::Link;
-use crate::packet::{Origin, Packet, Tag};
-
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
@@ -15,11 +12,10 @@ const PACKET_HEAD: usize = 28;
 const DROPS_BYTES: usize = 16;
 const DROP_COUNT: u16 = 4;
 const COMMENT: u16 = 1;
-/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes; metadata may
-/// follow it.
-pub const COMMENT_MOST: usize = 256;
-/// Maximum by which a block exceeds its packet: head, cooked header, tag, padding, options, length.
-pub const OVERHEAD: usize = PACKET_HEAD + 20 + 4 + 3 + DROPS_BYTES + 4 + COMMENT_MOST + 4;
+/// Maximum bytes of an option's value.
+const LONGEST: usize = u16::MAX as usize;
+/// Maximum by which a block exceeds its packet and comment: head, paddings, options, length.
+pub const OVERHEAD: usize = PACKET_HEAD + 3 + DROPS_BYTES + 4 + 3 + 4;
 
 /// Values of a statistics block, counted from the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +25,32 @@ pub struct Totals {
     pub received: u64,
     pub dropped: u64,
     pub delivered: u64,
+}
+
+/// An interface of a file.
+pub struct Interface<'a> {
+    /// Empty: none.
+    pub name: &'a str,
+    /// LINKTYPE_*.
+    pub link: u16,
+    /// Maximum bytes of a packet that are recorded; 0 = all.
+    pub snap_bytes: u32,
+    /// Filter in libpcap's language; empty: none.
+    pub filter: &'a str,
+}
+
+/// A packet's fields, without its bytes.
+pub struct Packet<'a> {
+    /// Number of its interface.
+    pub interface: u32,
+    /// Time in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Bytes of the packet that are not recorded.
+    pub cut: u32,
+    /// Number of packets missing before it.
+    pub drops: u64,
+    /// Empty: none; of a longer one the first 65,535 bytes are written.
+    pub comment: &'a str,
 }
 
 /// Appends a block: type, length, the output of `body`, and the length again.
@@ -62,34 +84,33 @@ fn time_words(time_ns: u64) -> [u8; 8] {
 }
 
 /// Appends the section header with which a file begins, before its interfaces.
-pub fn section(out: &mut Vec<u8>) {
+/// - application: the program that writes the file.
+pub fn section(out: &mut Vec<u8>, application: &str) {
     block(out, SECTION, |out| {
         out.extend_from_slice(&BYTE_ORDER.to_ne_bytes());
         out.extend_from_slice(&1u16.to_ne_bytes());
         out.extend_from_slice(&0u16.to_ne_bytes());
         // Section length: unknown.
         out.extend_from_slice(&u64::MAX.to_ne_bytes());
-        option(
-            out,
-            4,
-            concat!("Twinwall capture ", env!("CARGO_PKG_VERSION")).as_bytes(),
-        );
+        option(out, 4, application.as_bytes());
         option(out, 0, &[]);
     });
 }
 
-/// Appends an interface block; the first interface has number 0. The filter may be empty.
-pub fn interface(out: &mut Vec<u8>, name: &str, link: Link, snap_bytes: u32, filter: &str) {
+/// Appends an interface block; the first interface has number 0.
+pub fn interface(out: &mut Vec<u8>, interface: &Interface) {
     block(out, INTERFACE, |out| {
-        out.extend_from_slice(&link.number().to_ne_bytes());
+        out.extend_from_slice(&interface.link.to_ne_bytes());
         out.extend_from_slice(&0u16.to_ne_bytes());
-        out.extend_from_slice(&snap_bytes.to_ne_bytes());
-        option(out, 2, name.as_bytes());
+        out.extend_from_slice(&interface.snap_bytes.to_ne_bytes());
+        if !interface.name.is_empty() {
+            option(out, 2, interface.name.as_bytes());
+        }
         // Time resolution: 10^-9 s.
         option(out, 9, &[9]);
-        if !filter.is_empty() {
+        if !interface.filter.is_empty() {
             // Type 0: a filter string of libpcap.
-            let text: Vec<u8> = [&[0], filter.as_bytes()].concat();
+            let text: Vec<u8> = [&[0], interface.filter.as_bytes()].concat();
             option(out, 11, &text);
         }
         option(out, 0, &[]);
@@ -109,72 +130,45 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, totals: &Totals) {
     });
 }
 
+/// Returns as many of a comment's whole characters as fit into some bytes.
+pub fn fitting(comment: &str, bytes: usize) -> &str {
+    let mut ends = (0..=bytes.min(comment.len())).rev();
+    let end = ends.find(|end| comment.is_char_boundary(*end));
+    &comment[..end.unwrap_or(0)]
+}
+
 /// Appends a packet's options: the number of packets missing before it, and a comment.
 fn packet_options(out: &mut Vec<u8>, drops: u64, comment: &str) {
     if drops > 0 {
         option(out, DROP_COUNT, &drops.to_ne_bytes());
     }
     if !comment.is_empty() {
-        let ends = (0..=COMMENT_MOST.min(comment.len())).rev();
-        let most = ends.into_iter().find(|end| comment.is_char_boundary(*end));
-        option(out, COMMENT, &comment.as_bytes()[..most.unwrap_or(0)]);
+        option(out, COMMENT, fitting(comment, LONGEST).as_bytes());
     }
     if drops > 0 || !comment.is_empty() {
         option(out, 0, &[]);
     }
 }
 
-/// Appends the cooked header, version 2; a tag follows it, since the header has no field for it.
-fn cooked(out: &mut Vec<u8>, origin: &Origin, tag: Option<Tag>) {
-    let protocol = tag.map_or(origin.protocol, |tag| tag.tpid);
-    out.extend_from_slice(&protocol.to_be_bytes());
-    out.extend_from_slice(&[0; 2]);
-    out.extend_from_slice(&origin.interface.to_be_bytes());
-    out.extend_from_slice(&origin.hardware.to_be_bytes());
-    out.extend_from_slice(&[origin.kind, origin.address_bytes]);
-    out.extend_from_slice(&origin.address);
-    if let Some(tag) = tag {
-        out.extend_from_slice(&tag.tci.to_be_bytes());
-        out.extend_from_slice(&origin.protocol.to_be_bytes());
-    }
-}
-
-/// Appends the frame as on the wire, with its tag after the two addresses.
-fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
-    let bytes = packet.bytes;
-    match (link, packet.tag) {
-        (Link::Cooked, tag) => {
-            cooked(out, &packet.origin, tag);
-            out.extend_from_slice(bytes);
-        }
-        (Link::Ethernet, Some(tag)) if bytes.len() >= 12 => {
-            out.extend_from_slice(&bytes[..12]);
-            out.extend_from_slice(&tag.tpid.to_be_bytes());
-            out.extend_from_slice(&tag.tci.to_be_bytes());
-            out.extend_from_slice(&bytes[12..]);
-        }
-        _ => out.extend_from_slice(bytes),
-    }
-}
-
-/// Appends a packet block with the number of packets dropped before it. `out` has room for it.
-pub fn packet(out: &mut Vec<u8>, interface: u32, link: Link, packet: &Packet, drops: u64) {
+/// Appends a packet block. Allocates nothing if `out` has room for it.
+/// - frame: appends the packet's bytes.
+pub fn packet(out: &mut Vec<u8>, packet: &Packet, frame: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     // One write of fixed size is cheaper than seven.
     let mut head = [0; PACKET_HEAD];
     head[..4].copy_from_slice(&PACKET.to_ne_bytes());
-    head[8..12].copy_from_slice(&interface.to_ne_bytes());
+    head[8..12].copy_from_slice(&packet.interface.to_ne_bytes());
     head[12..20].copy_from_slice(&time_words(packet.time_ns));
     out.extend_from_slice(&head);
-    frame(out, link, packet);
-    let captured = out.len() - start - PACKET_HEAD;
-    pad(out, captured);
-    packet_options(out, drops, packet.comment);
-    let original = packet.original + (captured - packet.bytes.len()) as u32;
+    frame(out);
+    let captured = (out.len() - start - PACKET_HEAD) as u32;
+    pad(out, captured as usize);
+    packet_options(out, packet.drops, packet.comment);
+    let original = captured + packet.cut;
     let length = (out.len() - start + 4) as u32;
     out.extend_from_slice(&length.to_ne_bytes());
     out[start + 4..start + 8].copy_from_slice(&length.to_ne_bytes());
-    out[start + 20..start + 24].copy_from_slice(&(captured as u32).to_ne_bytes());
+    out[start + 20..start + 24].copy_from_slice(&captured.to_ne_bytes());
     out[start + 24..start + 28].copy_from_slice(&original.to_ne_bytes());
 }
 
@@ -227,52 +221,29 @@ pub fn behind_gap(blocks: &[u8], gap: u64, out: &mut Vec<u8>) -> usize {
 mod tests {
     use super::*;
 
-    fn packet_of(bytes: &[u8], tag: Option<Tag>) -> Packet<'_> {
-        Packet {
-            time_ns: 5_000_000_000,
-            original: bytes.len() as u32 + 100,
-            bytes,
-            tag,
-            origin: Origin {
-                protocol: 0x0800,
-                interface: 3,
-                hardware: 512,
-                kind: 4,
-                ..Origin::default()
-            },
-            comment: "",
-        }
-    }
-
-    fn written(link: Link, bytes: &[u8], tag: Option<Tag>, drops: u64) -> Vec<u8> {
+    fn written(bytes: &[u8], drops: u64, comment: &str) -> Vec<u8> {
         let mut out = Vec::new();
-        packet(&mut out, 0, link, &packet_of(bytes, tag), drops);
+        let fields = Packet {
+            interface: 0,
+            time_ns: 5_000_000_000,
+            cut: 100,
+            drops,
+            comment,
+        };
+        packet(&mut out, &fields, |out| out.extend_from_slice(bytes));
         assert_eq!(word(&out, 4), out.len());
         assert_eq!(word(&out, out.len() - 4), out.len());
+        assert_eq!(word(&out, 20), bytes.len());
+        assert_eq!(word(&out, 24), bytes.len() + 100);
+        assert!(out.len() <= bytes.len() + comment.len() + OVERHEAD);
         out
     }
 
     #[test]
-    fn a_tag_is_put_back_and_counted_in_both_lengths() {
-        let frame: Vec<u8> = (0..30).collect();
-        let tag = Some(Tag {
-            tpid: 0x8100,
-            tci: 0x2005,
-        });
-        let out = written(Link::Ethernet, &frame, tag, 0);
-        assert_eq!((word(&out, 20), word(&out, 24)), (34, 134));
-        assert_eq!(&out[28 + 10..28 + 18], [10, 11, 0x81, 0, 0x20, 5, 12, 13]);
-        let cooked = written(Link::Cooked, &frame, tag, 0);
-        assert_eq!(word(&cooked, 20), 54);
-        assert_eq!(cooked[28..30], [0x81, 0]);
-        assert_eq!(cooked[48..53], [0x20, 5, 8, 0, 0]);
-    }
-
-    #[test]
     fn blocks_are_counted_as_far_as_they_are_whole() {
-        let mut blocks = written(Link::Raw, &[1; 61], None, 0);
+        let mut blocks = written(&[1; 61], 0, "");
         let first = blocks.len();
-        blocks.extend(written(Link::Raw, &[1; 3], None, 7));
+        blocks.extend(written(&[1; 3], 7, ""));
         assert_eq!(whole(&blocks, blocks.len()), (2, blocks.len()));
         assert_eq!(whole(&blocks, blocks.len() - 1), (1, first));
         assert_eq!(whole(&blocks, first - 1), (0, 0));
@@ -281,12 +252,7 @@ mod tests {
 
     #[test]
     fn a_comment_stays_behind_the_drops() {
-        let with = |drops, comment| {
-            let (mut out, mut packet) = (Vec::new(), packet_of(&[9; 10], None));
-            packet.comment = comment;
-            super::packet(&mut out, 0, Link::Raw, &packet, drops);
-            out
-        };
+        let with = |drops, comment| written(&[9; 10], drops, comment);
         let (mut blocks, mut out) = (with(0, "refused: \u{e4}"), Vec::new());
         assert!(blocks
             .windows(11)
@@ -296,21 +262,17 @@ mod tests {
         assert_eq!(out, with(5, "refused: \u{e4}"));
         behind_gap(&out.clone(), 7, &mut out);
         assert_eq!(out, with(12, "refused: \u{e4}"));
-        // As much as fits, in whole characters.
-        let long = "\u{20ac}".repeat(COMMENT_MOST);
-        assert!(with(1, &long).len() <= OVERHEAD + 10);
-        assert_eq!(with(1, &long), with(1, &long[..COMMENT_MOST - 1]));
     }
 
     #[test]
     fn gaps_add_up() {
         let mut out = Vec::new();
         for (told, wanted) in [(0, 5), (7, 12)] {
-            let mut blocks = written(Link::Raw, &[9; 10], None, told);
+            let mut blocks = written(&[9; 10], told, "");
             let first = blocks.len();
-            blocks.extend(written(Link::Raw, &[9; 10], None, 0));
+            blocks.extend(written(&[9; 10], 0, ""));
             assert_eq!(behind_gap(&blocks, 5, &mut out), first);
-            assert_eq!(out, written(Link::Raw, &[9; 10], None, wanted));
+            assert_eq!(out, written(&[9; 10], wanted, ""));
         }
     }
 }

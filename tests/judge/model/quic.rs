@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hand-made Initial packets of a QUIC client (RFC 9000, section 17.2.2; RFC 9001, section 5), and the server's Retry.
+//! Hand-made packets of QUIC: a client's Initial packets (RFC 9000, section 17.2.2; RFC 9001, section 5), the server's
+//! Retry, and sealed packets that only the ends can open.
 //! The keys are derived by rustls, which no twin uses.
 
 use anyhow::Context;
@@ -31,6 +32,7 @@ const TYPE_MASK: u8 = 3;
 const KNOWN: u8 = LONG | TYPE_MASK << TYPE_SHIFT;
 const INITIAL: u8 = 0;
 const ZERO_RTT: u8 = 1;
+const HANDSHAKE: u8 = 2;
 const RETRY: u8 = 3;
 
 /// The client's own connection ids: of the tested connection, and of another one.
@@ -186,6 +188,35 @@ pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
         &[0x33; 40],
     ]
     .concat()
+}
+
+/// Returns a Handshake packet of an end.
+pub fn handshake(ids: &Ids, is_servers: bool) -> Vec<u8> {
+    let mut names = [&ids.servers[0][..], SOURCES[0]];
+    if is_servers {
+        names.reverse();
+    }
+    let [to, from] = names;
+    [
+        &[first_byte(VERSION_1, HANDSHAKE) | FIXED][..],
+        &VERSION_1.to_be_bytes(),
+        &[to.len() as u8],
+        to,
+        &[from.len() as u8],
+        from,
+        &variable(40),
+        &[0x44; 40],
+    ]
+    .concat()
+}
+
+/// Returns a packet with a short header, of an end (RFC 9000, section 17.3).
+pub fn short(ids: &Ids, is_servers: bool) -> Vec<u8> {
+    let to = match is_servers {
+        true => SOURCES[0],
+        false => &ids.servers[0],
+    };
+    [&[FIXED][..], to, &[0x55; 30]].concat()
 }
 
 /// Returns the contents of Retry (RFC 9000, section 17.2.5): the server's new connection id, and its token. None for

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A rule as the ways on that it opens to a packet whose names are unknown, without its effects.
+
+use std::collections::BTreeSet;
+use std::iter;
+use std::ops::Range;
+
+use crate::kernel::{of_ports, NOT_OF_DNS, OF_DNS};
+use crate::key::Use;
+use crate::lookup::{self, Lookup};
+use crate::matches;
+use crate::names::{Ask, NameRule};
+use crate::reach::Ways;
+use crate::reject;
+use crate::token::Kind;
+use crate::tree::{self, Rule};
+
+/// Target of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lead {
+    Accept,
+    /// Also a rejection.
+    Drop,
+    Return,
+    /// Into `Tree::chains`.
+    Jump(usize),
+    Goto(usize),
+}
+
+/// A way on: its matches as text, each with a blank behind it, and its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub matches: String,
+    pub lead: Lead,
+}
+
+/// The ways of a rule; no two of them are for one packet, unless the rule only may hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    pub ways: Vec<Way>,
+    /// It depends on a name, a limit or a quota, so that the packet also passes it over.
+    pub may: bool,
+}
+
+/// Statements that are left out here: they have an effect, and the rule goes on behind them.
+const EFFECTS: [&str; 10] = [
+    "counter", "log", "last", "notrack", "flow", "add", "update", "delete", "dup", "reset",
+];
+/// Statements that hold for some packets only, whatever these are.
+const BOUNDS: [&str; 2] = ["limit", "quota"];
+/// Words that an element of a map has beside its key.
+const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
+
+/// Reader of one rule.
+struct Reader<'a> {
+    ways: &'a Ways<'a>,
+    named: Option<&'a NameRule>,
+    /// As `read` takes them.
+    changed: &'a BTreeSet<String>,
+    /// The names in the rule hold for the packets in question.
+    is_certain: bool,
+    table: usize,
+    end: usize,
+    matches: String,
+    step: Step,
+}
+
+impl Reader<'_> {
+    fn word(&self, at: usize) -> &str {
+        self.ways.tokens.get(at)
+    }
+
+    fn say(&mut self, range: &Range<usize>) {
+        let text = tree::expand(self.ways.tokens, self.ways.tree, range);
+        self.matches += &format!("{text} ");
+    }
+
+    /// Whether tokens read what an effect may have changed that was left out.
+    fn is_changed(&self, range: &Range<usize>) -> bool {
+        let text = tree::expand(self.ways.tokens, self.ways.tree, range);
+        let mut words = text.split(' ');
+        words.any(|word| self.changed.contains(word))
+    }
+
+    fn lead(&mut self, matches: &str, lead: Lead) {
+        let matches = format!("{}{matches}", self.matches);
+        self.step.ways.push(Way { matches, lead });
+    }
+
+    /// Ends where the rule is not understood: a packet that may meet it is not accepted.
+    fn give_up(&mut self) {
+        if !self.step.may {
+            self.step.ways.clear();
+            self.lead("", Lead::Drop);
+        }
+    }
+
+    /// The target of a verdict's words.
+    fn target(&self, words: &[&str]) -> Option<Option<Lead>> {
+        let chain = |name: &str| {
+            let mut chains = self.ways.tree.chains.iter();
+            chains.position(|chain| chain.table == self.table && chain.name == name)
+        };
+        Some(match words {
+            ["accept" | "queue", ..] => Some(Lead::Accept),
+            ["drop" | "reject", ..] => Some(Lead::Drop),
+            ["return"] => Some(Lead::Return),
+            ["continue"] => None,
+            ["jump", name] => Some(Lead::Jump(chain(name)?)),
+            ["goto", name] => Some(Lead::Goto(chain(name)?)),
+            _ => return None,
+        })
+    }
+
+    /// The token behind a statement with an effect.
+    fn behind(&self, start: usize) -> usize {
+        let mut at = start + 1;
+        while at < self.end {
+            let is_operand = ["set", "flags"].contains(&self.word(at - 1));
+            if !is_operand && matches::begins_next(self.ways.tokens, at) {
+                break;
+            }
+            at = match self.word(at) {
+                "{" => self.ways.tokens.behind_braces(at),
+                _ => at + 1,
+            };
+        }
+        at.min(self.end)
+    }
+
+    /// Elements of a verdict map: key and target. None: one is not understood.
+    fn elements(&self, ranges: Vec<Range<usize>>) -> Option<Vec<(String, Option<Lead>)>> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let mut all = Vec::new();
+        for range in ranges {
+            let flat = tree::flat(tokens, tree, &range);
+            let is_part = |at: &&usize| {
+                !["{", "}"].contains(&tokens.get(**at)) && tokens.kind(**at) != Kind::End
+            };
+            let parts = flat.iter().filter(is_part);
+            let own: Vec<&str> = parts.map(|at| tokens.get(*at)).collect();
+            for element in own.split(|word| *word == ",").filter(|one| !one.is_empty()) {
+                let colon = element.iter().position(|word| *word == ":")?;
+                let (key, verdict) = (&element[..colon], &element[colon + 1..]);
+                if key.iter().any(|word| OF_ELEMENTS.contains(word)) {
+                    return None;
+                }
+                all.push((key.join(" "), self.target(verdict)?));
+            }
+        }
+        Some(all)
+    }
+
+    /// Reads `KEY vmap …`. None: it is not understood.
+    /// - range: from the key's first token to `vmap`
+    fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
+        let tokens = self.ways.tokens;
+        let map = tokens.get(range.end + 1);
+        let ranges = match map.strip_prefix('@') {
+            _ if self.is_changed(range) => return None,
+            Some(_) if self.ways.changes(map) => return None,
+            Some(name) => lookup::named(tokens, self.ways.tree, self.table, name),
+            None => iter::once(range.end + 1..tokens.behind_braces(range.end + 1)).collect(),
+        };
+        let key = tree::expand(tokens, self.ways.tree, range);
+        let elements = self.elements(ranges)?;
+        let mut seen = Vec::new();
+        for lead in elements.iter().filter_map(|(_, lead)| *lead) {
+            if !seen.contains(&lead) {
+                seen.push(lead);
+                let own = elements.iter().filter(|(_, own)| *own == Some(lead));
+                let keys: Vec<&str> = own.map(|(key, _)| key.as_str()).collect();
+                self.lead(&format!("{key} {{ {} }} ", keys.join(", ")), lead);
+            }
+        }
+        Some(())
+    }
+
+    /// The ways of a lookup of names by its elements' targets. Those of elements that have other fields are left out.
+    fn looked_up(&mut self, lookup: &Lookup) {
+        if !lookup.fields.texts.is_empty() {
+            return;
+        }
+        for element in &lookup.elements {
+            let words: Vec<&str> = element.leads.split(' ').collect();
+            if let Some(Some(lead)) = self.target(&words) {
+                self.lead("", lead);
+            }
+        }
+    }
+
+    /// Passes over names at a token. Returns the token behind them; None: the rule ends there.
+    fn names(&mut self, at: usize) -> Option<Option<usize>> {
+        let named = self.named?;
+        if let Some(ask) = named
+            .asks
+            .iter()
+            .find(|ask| ask.tokens.start == at && !ask.tokens.is_empty())
+        {
+            self.step.may |= !self.is_certain;
+            if ask.is_of_dns() {
+                self.matches += &of_ports(&OF_DNS);
+            }
+            return Some(Some(ask.tokens.end));
+        }
+        let lookup = named.lookup.as_ref();
+        let lookup = lookup.filter(|lookup| lookup.tokens.start == at)?;
+        self.step.may = true;
+        let mut asks = lookup.elements.iter().flat_map(|element| &element.asks);
+        if asks.any(Ask::is_of_dns) && lookup.of != Use::NotMember {
+            self.matches += &of_ports(&OF_DNS);
+        }
+        match lookup.of {
+            Use::Verdict => {
+                self.looked_up(lookup);
+                Some(None)
+            }
+            // The other fields are not compared here: the rule counts as one that does not hold.
+            Use::Member if !lookup.fields.texts.is_empty() => Some(None),
+            _ => Some(Some(lookup.tokens.end)),
+        }
+    }
+
+    /// Reads the statement at a token. Returns the token behind it; None: the rule ends there.
+    fn statement(&mut self, at: usize) -> Option<usize> {
+        if let Some(behind) = self.names(at) {
+            return behind;
+        }
+        let tokens = self.ways.tokens;
+        if let Some(next) = matches::behind(tokens, at, self.end) {
+            if self.is_changed(&(at..next)) {
+                self.give_up();
+                return None;
+            }
+            self.say(&(at..next));
+            return Some(next);
+        }
+        let word = tokens.get(at);
+        if word == "comment" {
+            return None;
+        }
+        let is_call = ["jump", "goto"].contains(&word);
+        let is_inner = is_call && at + 1 >= self.end;
+        let name = match is_inner {
+            true => tree::unnamed(at + 1),
+            false => tokens.get(at + 1).to_owned(),
+        };
+        let words = match is_call {
+            true => vec![word, name.as_str()],
+            false => vec![word],
+        };
+        if word == "reject" {
+            let family = self.ways.tree.tables[self.table].family.as_str();
+            self.matches += reject::implied(family, tokens, at);
+        }
+        if let Some(lead) = self.target(&words) {
+            if let Some(lead) = lead {
+                self.lead("", lead);
+            }
+            return None;
+        }
+        if BOUNDS.contains(&word) {
+            self.step.may = true;
+            return Some(self.behind(at));
+        }
+        let is_kind = |word: &str| ["set", "vmap"].contains(&word);
+        let kind = (at..self.end).find(|at| is_kind(tokens.get(*at)));
+        match kind.map(|kind| (kind, tokens.get(kind))) {
+            _ if EFFECTS.contains(&word) => Some(self.effect(at)),
+            Some((_, "set")) => Some(self.effect(at)),
+            Some((kind, _)) if self.verdict_map(&(at..kind)).is_some() => None,
+            _ => {
+                self.give_up();
+                None
+            }
+        }
+    }
+
+    /// Reads the rule from a token on.
+    fn read(mut self, from: usize) -> Step {
+        let mut at = from;
+        while at < self.end {
+            match self.statement(at) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        self.step
+    }
+
+    /// Passes over a statement with an effect, which may take a value by name. Returns the token behind it.
+    fn effect(&mut self, at: usize) -> usize {
+        let behind = self.behind(at);
+        let lookup = self.named.and_then(|named| named.lookup.as_ref());
+        match lookup.filter(|lookup| lookup.place == at && lookup.of == Use::Value) {
+            Some(lookup) => {
+                self.step.may = true;
+                lookup.tokens.end
+            }
+            None => behind,
+        }
+    }
+}
+
+/// Words of the fields and sets that a rule changes: `mark`, `@s`.
+pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
+    let tokens = ways.tokens;
+    let changed = |at: usize| match tokens.get(at) {
+        "set" if at > rule.tokens.start => Some(tokens.get(at - 1).to_owned()),
+        "add" | "update" | "delete" => Some(tokens.get(at + 1).to_owned()),
+        _ => None,
+    };
+    let words = rule.tokens.clone();
+    words
+        .filter(|at| tokens.kind(*at) == Kind::Word)
+        .filter_map(changed)
+        .collect()
+}
+
+/// The ways of a rule's lookup by some of its elements' targets.
+pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
+    let none = BTreeSet::new();
+    let mut reader = reader(ways, number, None, &none);
+    reader.step.may = true;
+    for lead in leads {
+        let words: Vec<&str> = lead.split(' ').collect();
+        if let Some(Some(lead)) = reader.target(&words) {
+            reader.lead("", lead);
+        }
+    }
+    reader.step
+}
+
+fn reader<'a>(
+    ways: &'a Ways<'a>,
+    number: usize,
+    named: Option<&'a NameRule>,
+    changed: &'a BTreeSet<String>,
+) -> Reader<'a> {
+    let rule = &ways.tree.rules[number];
+    Reader {
+        ways,
+        named,
+        changed,
+        is_certain: false,
+        table: ways.tree.chains[rule.chain].table,
+        end: rule.tokens.end,
+        matches: String::new(),
+        step: Step::default(),
+    }
+}
+
+/// Reads a rule from a token on.
+/// - named: the names that it asks for, if any
+/// - changed: words of the fields and sets that effects change which are left out
+pub fn read(
+    ways: &Ways,
+    number: usize,
+    from: usize,
+    named: Option<&NameRule>,
+    changed: &BTreeSet<String>,
+) -> Step {
+    reader(ways, number, named, changed).read(from)
+}
+
+/// Reads a whole rule. One that asks for the absence of a question of DNS has two steps: for packets of other ports, of which it is certain,
+/// and for the others.
+pub fn read_whole(
+    ways: &Ways,
+    number: usize,
+    named: Option<&NameRule>,
+    changed: &BTreeSet<String>,
+) -> Vec<Step> {
+    let start = ways.tree.rules[number].tokens.start;
+    let read = |is_certain: bool, ports: &[&str]| {
+        let mut reader = reader(ways, number, named, changed);
+        reader.is_certain = is_certain;
+        if !ports.is_empty() {
+            reader.matches = of_ports(ports);
+        }
+        reader.read(start)
+    };
+    match named {
+        Some(named) if named.is_of_no_dns() => vec![read(true, &NOT_OF_DNS), read(false, &OF_DNS)],
+        _ => vec![read(false, &[])],
+    }
+}

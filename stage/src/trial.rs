@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Trials: chains that find whether a packet whose names are unknown may be accepted from a rule on. The firewalls walk every way of a rule
+//! that may hold; the kernel walks one. So it first tries the way on which the rule holds, in copies of the chains without their
+//! effects; a packet that no copy accepts goes on behind the rule.
+//!
+//! A way that ends with a drop is noted in the packet's mark, so that the copies that called this one end, too.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::marks::Layout;
+use crate::names::NameRule;
+use crate::reach::Ways;
+use crate::reject::outermost;
+use crate::replace::Edit;
+use crate::steps::{self, Lead, Step, Way};
+
+/// A chain of trials.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trial {
+    /// The rules of a chain from the n-th of `Tree::rules` on.
+    Rules(usize, usize),
+    /// The ways of a rule that may hold, before the ways past it: its number, and the text of its ways.
+    Rule(usize, String),
+    /// The same rules, where another way comes to the end of their chain, too.
+    Returns(usize, usize),
+    /// The same for the rule that began the trial: its chain is left then.
+    Leaves(usize, usize),
+}
+
+/// The trials of a policy, as rules lead to them.
+pub struct Trials<'a> {
+    ways: &'a Ways<'a>,
+    names: &'a [NameRule],
+    layout: Layout,
+    /// Words of the fields and sets that rules change whose effects the trials leave out.
+    changed: BTreeSet<String>,
+    numbers: RefCell<BTreeMap<Trial, usize>>,
+    /// In their order: table and rules.
+    chains: RefCell<Vec<(usize, Vec<String>)>>,
+    /// Rules behind which the chain may be left.
+    leaving: RefCell<BTreeSet<usize>>,
+}
+
+/// Names of the chains that all tables with trials have.
+const ENDED: &str = "stage-ended";
+const LEFT: &str = "stage-left";
+
+/// Words of the fields and sets that are changed by the rules that ask for names, and by those that these lead to.
+fn changed(ways: &Ways, names: &[NameRule]) -> BTreeSet<String> {
+    let tree = ways.tree;
+    let of_chain = |chain: usize, first: usize| {
+        let rules = first..tree.rules.len();
+        rules.filter(move |number| tree.rules[*number].chain == chain)
+    };
+    let mut waiting: Vec<usize> = Vec::new();
+    for named in names {
+        waiting.push(named.rule);
+        if ways.may_end(&tree.rules[named.rule]) {
+            waiting.extend(of_chain(tree.rules[named.rule].chain, named.rule));
+        }
+    }
+    let (mut seen, mut words) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(number) = waiting.pop() {
+        if seen.insert(number) {
+            let rule = &tree.rules[number];
+            words.extend(steps::changes(ways, rule));
+            let called = (0..tree.chains.len()).filter(|chain| ways.calls(rule, *chain));
+            waiting.extend(called.flat_map(|chain| of_chain(chain, 0)));
+        }
+    }
+    words
+}
+
+impl<'a> Trials<'a> {
+    pub fn new(ways: &'a Ways<'a>, names: &'a [NameRule], layout: Layout) -> Trials<'a> {
+        Trials {
+            ways,
+            names,
+            layout,
+            changed: changed(ways, names),
+            numbers: RefCell::default(),
+            chains: RefCell::default(),
+            leaving: RefCell::default(),
+        }
+    }
+
+    fn named(&self, rule: usize) -> Option<&'a NameRule> {
+        let found = self.names.binary_search_by_key(&rule, |named| named.rule);
+        found.ok().map(|place| &self.names[place])
+    }
+
+    fn steps(&self, rule: usize) -> Vec<Step> {
+        steps::read_whole(self.ways, rule, self.named(rule), &self.changed)
+    }
+
+    /// The match of a mark of the stage within a packet's mark.
+    fn is_marked(&self, mark: u32) -> String {
+        format!("meta mark & {:#010x} == {mark:#010x}", self.layout.mask())
+    }
+
+    fn set(&self, mark: u32) -> String {
+        let kept = format!("meta mark set meta mark & {:#010x}", !self.layout.mask());
+        match mark {
+            0 => kept,
+            _ => format!("{kept} | {mark:#010x}"),
+        }
+    }
+
+    /// Whether a base chain accepts at its end; None: it is no base chain.
+    fn policy(&self, chain: usize) -> Option<bool> {
+        let base = self.ways.tree.chains[chain].base.as_ref();
+        base.map(|base| !base.drops)
+    }
+
+    /// Whether a packet may be accepted by a chain's rules, with what they lead to.
+    fn accepts(&self, chain: usize, seen: &mut BTreeSet<usize>) -> bool {
+        if !seen.insert(chain) {
+            return false;
+        }
+        let rules = self.ways.tree.rules.iter().enumerate();
+        let mut own = rules.filter(|(_, rule)| rule.chain == chain);
+        own.any(|(number, _)| {
+            let steps = self.steps(number);
+            let mut ways = steps.iter().flat_map(|step| &step.ways);
+            ways.any(|way| match way.lead {
+                Lead::Accept => true,
+                Lead::Jump(to) | Lead::Goto(to) => self.accepts(to, seen),
+                Lead::Drop | Lead::Return => false,
+            })
+        })
+    }
+
+    /// The name of a trial's chain, which is made if it isn't there.
+    fn name(&self, trial: Trial) -> String {
+        let known = self.numbers.borrow().get(&trial).copied();
+        let number = known.unwrap_or_else(|| self.make(trial));
+        format!("stage-trial-{}", number + 1)
+    }
+
+    fn make(&self, trial: Trial) -> usize {
+        let (chain, number) = match &trial {
+            Trial::Rule(rule, _) => (self.ways.tree.rules[*rule].chain, 0),
+            Trial::Rules(chain, first)
+            | Trial::Returns(chain, first)
+            | Trial::Leaves(chain, first) => (*chain, *first),
+        };
+        let place = self.chains.borrow().len();
+        let table = self.ways.tree.chains[chain].table;
+        self.chains.borrow_mut().push((table, Vec::new()));
+        self.numbers.borrow_mut().insert(trial.clone(), place);
+        let rules = |trial| format!("jump {}", self.name(trial));
+        let lines = match trial {
+            Trial::Rules(..) => self.rules(chain, number),
+            Trial::Rule(_, text) => text.lines().map(str::to_owned).collect(),
+            Trial::Returns(..) => vec![rules(Trial::Rules(chain, number)), self.set(0)],
+            Trial::Leaves(..) => vec![
+                rules(Trial::Rules(chain, number)),
+                self.set(self.layout.left()),
+            ],
+        };
+        self.chains.borrow_mut()[place].1 = lines;
+        place
+    }
+
+    /// The rules of a copy.
+    fn rules(&self, chain: usize, first: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let own = self.ways.tree.rules.iter().enumerate().skip(first);
+        for (number, _) in own.filter(|(_, rule)| rule.chain == chain) {
+            for step in self.steps(number) {
+                lines.extend(self.copied(chain, number, &step));
+            }
+        }
+        lines
+    }
+
+    /// The rules of a step, within a copy.
+    fn copied(&self, chain: usize, number: usize, step: &Step) -> Vec<String> {
+        let ended = self.is_marked(self.layout.ended());
+        let mut lines = Vec::new();
+        let rest = || format!("goto {}", self.name(Trial::Returns(chain, number + 1)));
+        for Way { matches, lead } in &step.ways {
+            match (*lead, step.may) {
+                (Lead::Accept, _) => lines.push(format!("{matches}accept")),
+                (Lead::Drop, true) => {}
+                (Lead::Drop, false) => lines.push(format!("{matches}goto {ENDED}")),
+                (Lead::Return, true) => lines.push(format!("{matches}{}", rest())),
+                (Lead::Return, false) => lines.push(format!("{matches}return")),
+                (Lead::Jump(to), false) => lines.extend([
+                    format!("{matches}jump {}", self.name(Trial::Rules(to, 0))),
+                    format!("{ended} return"),
+                ]),
+                (Lead::Jump(to), true) if !self.accepts(to, &mut BTreeSet::new()) => {}
+                (Lead::Jump(to), true) => lines.extend([
+                    format!("{matches}jump {}", self.name(Trial::Rules(to, 0))),
+                    format!("{ended} {}", self.set(0)),
+                ]),
+                (Lead::Goto(to), false) => {
+                    lines.push(format!("{matches}goto {}", self.name(Trial::Rules(to, 0))));
+                }
+                (Lead::Goto(to), true) => lines.extend([
+                    format!("{matches}jump {}", self.name(Trial::Rules(to, 0))),
+                    format!("{matches}{} {}", self.is_marked(0), rest()),
+                    format!("{ended} {}", self.set(0)),
+                ]),
+            }
+        }
+        lines
+    }
+
+    /// The rules of a step that begins a trial, in the rule of its number.
+    fn begun(&self, chain: usize, number: usize, step: &Step) -> Vec<String> {
+        let clear = format!("{} {}", self.is_marked(self.layout.ended()), self.set(0));
+        let (mut lines, mut last) = (Vec::new(), Vec::new());
+        let leaves = || match self.policy(chain) {
+            Some(true) => Some("accept".to_owned()),
+            // The policy drops on that way, and the other one goes on.
+            Some(false) => None,
+            None => {
+                self.leaving.borrow_mut().insert(number);
+                Some(format!(
+                    "goto {}",
+                    self.name(Trial::Leaves(chain, number + 1))
+                ))
+            }
+        };
+        for Way { matches, lead } in &step.ways {
+            match *lead {
+                Lead::Accept => lines.push(format!("{matches}accept")),
+                Lead::Drop => {}
+                Lead::Return => {
+                    last.extend(leaves().map(|leaves| format!("{matches}{leaves}")));
+                }
+                Lead::Jump(to) if !self.accepts(to, &mut BTreeSet::new()) => {}
+                Lead::Jump(to) => lines.extend([
+                    format!("{matches}jump {}", self.name(Trial::Rules(to, 0))),
+                    clear.clone(),
+                ]),
+                Lead::Goto(to) => {
+                    last.push(format!("{matches}jump {}", self.name(Trial::Rules(to, 0))));
+                    last.extend(
+                        leaves().map(|leaves| format!("{matches}{} {leaves}", self.is_marked(0))),
+                    );
+                    last.push(clear.clone());
+                }
+            }
+        }
+        lines.extend(last);
+        lines
+    }
+
+    /// The verdict of a rule for packets with unknown names, which are known not to fail its matches up to a token; None: it is passed over.
+    /// - leads: targets of a lookup's elements, instead of what stands from the token on
+    pub fn verdict(&self, number: usize, from: usize, leads: &[&str]) -> Option<String> {
+        let chain = self.ways.tree.rules[number].chain;
+        let step = match leads {
+            [] => steps::read(self.ways, number, from, self.named(number), &self.changed),
+            leads => steps::of_leads(self.ways, number, leads),
+        };
+        let accepts = |way: &Way| way.lead == Lead::Accept && way.matches.is_empty();
+        if step.ways.iter().any(accepts) {
+            return Some("accept".to_owned());
+        }
+        let lines = self.begun(chain, number, &step);
+        match lines.as_slice() {
+            [] => None,
+            [line] if line == "accept" => Some(line.clone()),
+            lines => {
+                let name = self.name(Trial::Rule(number, lines.join("\n")));
+                Some(format!("jump {name}"))
+            }
+        }
+    }
+
+    /// The edit that adds a rule behind a rule, by which its chain is left; None: it is not.
+    pub fn behind(&self, rule: usize) -> Option<Edit> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        if !self.leaving.borrow().contains(&rule) {
+            return None;
+        }
+        let rule = &tree.rules[rule];
+        let end = match tokens.get(rule.tokens.end) {
+            "{" => tokens.behind_braces(rule.tokens.end),
+            _ => rule.tokens.end,
+        };
+        let at = tokens.end_before(end);
+        let chain = &tree.chains[rule.chain];
+        let table = &tree.tables[chain.table];
+        // A rule of a command of its own, or between the braces of its chain.
+        let command = match tokens.get(outermost(tokens, rule.tokens.start).start) {
+            "table" | "chain" => String::new(),
+            _ => format!("add rule {} {} {} ", table.family, table.name, chain.name),
+        };
+        let left = self.is_marked(self.layout.left());
+        Some((at..at, format!("\n\t\t{command}{left} goto {LEFT}")))
+    }
+
+    /// The tables with trials. Among them may be one in which no packet comes to a rule with names.
+    pub fn tables(&self) -> BTreeSet<usize> {
+        let chains = self.chains.borrow();
+        chains.iter().map(|(table, _)| *table).collect()
+    }
+
+    /// The chains of a table, with their rules.
+    pub fn of_table(&self, table: usize) -> Vec<(String, Vec<String>)> {
+        let chains = self.chains.borrow();
+        let own = chains
+            .iter()
+            .enumerate()
+            .filter(|(_, (of, _))| *of == table);
+        let mut all: Vec<(String, Vec<String>)> = own
+            .map(|(place, (_, lines))| (format!("stage-trial-{}", place + 1), lines.clone()))
+            .collect();
+        if !all.is_empty() {
+            all.push((ENDED.to_owned(), vec![self.set(self.layout.ended())]));
+            all.push((LEFT.to_owned(), vec![self.set(0)]));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{split, text, Options};
+
+    /// The chains of the kernel's text, by their names: the rules of each.
+    fn chains(rules: &str) -> Vec<(String, Vec<String>)> {
+        let policy = format!(
+            "table inet f {{\n set s {{ type ipv4_addr; }}\n chain yes {{ tcp dport 80 counter accept; counter drop; }}\n chain no {{ ip daddr 10.0.0.1 drop; }}\n \
+             chain in {{\n {rules}\n }}\n chain base {{\n type filter hook input priority 0; policy drop;\n jump in\n }}\n}}\n"
+        );
+        let made = split(&text("p.nft", &policy).unwrap(), &Options::default()).unwrap();
+        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        for line in made.kernel.lines().map(str::trim) {
+            match line
+                .strip_prefix("chain ")
+                .and_then(|rest| rest.split_once(' '))
+            {
+                Some((name, _)) => found.push((name.to_owned(), Vec::new())),
+                None => found
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|(_, lines)| lines.push(line.to_owned())),
+            }
+        }
+        found
+    }
+
+    /// The rules of all trials, without what the marks of their ends are.
+    fn trials(rules: &str) -> Vec<String> {
+        let own = |(name, _): &(String, Vec<String>)| name.starts_with("stage-trial");
+        let all = chains(rules).into_iter().filter(own);
+        let lines = all
+            .flat_map(|(_, lines)| lines)
+            .filter(|line| line != "}" && !line.is_empty());
+        lines.collect()
+    }
+
+    fn of(rules: &str) -> String {
+        let own = chains(rules).into_iter().find(|(name, _)| name == "in");
+        own.unwrap().1.join("\n")
+    }
+
+    const NAME: &str = "tls sni \"a.example\"";
+
+    #[test]
+    fn what_accepts_accepts_and_what_drops_is_passed_over() {
+        for verdict in [
+            "accept",
+            "counter accept",
+            "log prefix \"a\" meta mark set 1 accept",
+        ] {
+            let made = of(&format!("{NAME} {verdict}"));
+            assert!(made.contains("{ 0x00000000 : accept"), "{made}");
+        }
+        for verdict in [
+            "drop",
+            "jump no",
+            "counter",
+            "reject",
+            "tcp dport vmap { 80 : drop }",
+        ] {
+            let made = of(&format!("{NAME} {verdict}"));
+            assert!(!made.contains("0x00000000 :"), "{made}");
+        }
+    }
+
+    #[test]
+    fn a_chain_is_tried_without_its_effects() {
+        let tried = trials(&format!("{NAME} jump yes"));
+        assert!(
+            tried.contains(&"tcp dport 80 accept".to_owned()),
+            "{tried:?}"
+        );
+        assert!(tried.contains(&"goto stage-ended".to_owned()), "{tried:?}");
+        assert!(!tried.concat().contains("counter"), "{tried:?}");
+        assert!(of(&format!("{NAME} jump yes")).contains("0x00000000 : jump stage-trial-"));
+    }
+
+    #[test]
+    fn what_stands_behind_a_name_is_asked() {
+        let rule = format!("{NAME} tcp dport vmap {{ 80 : accept, 443 : drop, 22 : jump yes }}");
+        assert!(
+            of(&rule).contains("0x00000000 : jump stage-trial-"),
+            "{}",
+            of(&rule)
+        );
+        let tried = trials(&rule);
+        assert!(
+            tried.contains(&"tcp dport { 80 } accept".to_owned()),
+            "{tried:?}"
+        );
+        assert!(!tried.concat().contains("443"), "{tried:?}");
+        let tried = trials(&format!("{NAME} counter ip daddr 10.0.0.2 accept"));
+        assert_eq!(tried, ["ip daddr 10.0.0.2 accept"]);
+    }
+
+    #[test]
+    fn a_chain_that_may_be_left_is_tried_to_its_end_first() {
+        let made = of(&format!(
+            "{NAME} return\n ip daddr 10.0.0.2 limit rate 1/hour accept\n drop"
+        ));
+        let lines: Vec<&str> = made.lines().collect();
+        assert!(lines[1].ends_with("goto stage-left"), "{made}");
+        let tried = trials(&format!("{NAME} return\n ip daddr 10.0.0.2 accept\n drop"));
+        assert!(
+            tried.contains(&"ip daddr 10.0.0.2 accept".to_owned()),
+            "{tried:?}"
+        );
+    }
+
+    #[test]
+    fn a_table_that_no_packet_comes_to_has_its_trials() {
+        let policy = "table inet f {\n chain in {\n tls sni \"a.example\" ip ttl 3 counter ip daddr 10.0.0.1 return\n }\n}\n\
+            table inet g {\n chain base {\n type filter hook input priority 0\n tls sni \"a.example\" drop\n }\n}\n";
+        let made = split(&text("p.nft", policy).unwrap(), &Options::default()).unwrap();
+        let places: Vec<usize> = [
+            "chain stage-trial-1 ",
+            "jump stage-trial-",
+            "chain stage-trial-1 ",
+        ]
+        .iter()
+        .scan(0, |from, words| {
+            *from += made.kernel[*from..].find(words)? + 1;
+            Some(*from)
+        })
+        .collect();
+        assert_eq!(places.len(), 3, "{}", made.kernel);
+    }
+
+    /// For packets of other ports than 53 it is certain that there is no question.
+    #[test]
+    fn no_question_at_other_ports() {
+        let others = "udp . 0-52 . 0-65535";
+        let made = of("dns name missing accept");
+        assert!(
+            made.contains(&format!("{{ 0x00000000 . {others} : continue")),
+            "{made}"
+        );
+        assert!(
+            made.contains("0x00000000 . udp . 53 . 0-65535 : accept"),
+            "{made}"
+        );
+        let tried = trials(&format!(
+            "{NAME} jump other\n }}\n chain other {{\n dns name missing drop\n accept"
+        ));
+        let line = tried.iter().find(|line| line.ends_with("goto stage-ended"));
+        assert!(line.is_some_and(|line| line.contains(others)), "{tried:?}");
+        assert!(tried.contains(&"accept".to_owned()), "{tried:?}");
+    }
+
+    /// A rule that asks for names of two protocols behind each other holds for no packet, but the first may be unreadable.
+    #[test]
+    fn only_a_first_test_of_dns_is_for_port_53() {
+        let made = of("tls alpn \"h2\" counter dns type a accept");
+        let first = made.find("ct mark").unwrap();
+        assert!(!made[..first].contains("th dport"), "{made}");
+        assert!(made[first..].contains("udp . 53 . 0-65535"), "{made}");
+        let tried = trials("tls alpn \"h2\" counter dns type a accept");
+        assert!(
+            tried.iter().all(|line| line.contains("udp . 53 . 0-65535")),
+            "{tried:?}"
+        );
+        assert!(!tried.is_empty());
+    }
+
+    #[test]
+    fn what_a_left_out_effect_changes_is_not_compared() {
+        for (effect, read) in [
+            ("meta mark set 0x1", "meta mark != 0x1"),
+            ("mark set 0x1", "meta mark & 0xff != 0x1"),
+            ("ct mark set ct mark | 0x1", "ct mark & 0x1 == 0"),
+            ("add @s { ip saddr }", "ip saddr != @s"),
+        ] {
+            for rules in [
+                format!("{NAME} jump other\n }}\n chain other {{\n {effect}\n {read} accept"),
+                format!("{NAME} {effect} jump other\n }}\n chain other {{\n {read} accept"),
+                format!("{NAME} return\n {effect}\n {read} accept"),
+            ] {
+                let tried = trials(&rules);
+                assert!(
+                    tried.iter().all(|line| line != &format!("{read} accept")),
+                    "{tried:?}"
+                );
+            }
+            let before =
+                format!("{effect}\n {NAME} jump other\n }}\n chain other {{\n {read} accept");
+            let tried = trials(&before);
+            assert!(tried.contains(&format!("{read} accept")), "{tried:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_accepts_nothing() {
+        let rules = format!(
+            "{NAME} jump other\n }}\n chain other {{\n synthetic ; tcp dport vmap @gone\n accept"
+        );
+        let tried = trials(&rules);
+        let at = |line: &str| tried.iter().position(|one| one == line);
+        assert!(at("goto stage-ended") < at("accept"), "{tried:?}");
+    }
+}
