@@ -150,6 +150,18 @@ fn write_questions(text: &mut String, groups: &Groups) {
     *text += "\t\treject comment \"question not allowed\"\n\t}\n";
 }
 
+/// Writes a rule for servers of DNS other than the resolver: an answer of theirs to an allowed name would add an address.
+fn write_other_servers(text: &mut String, groups: &Groups) {
+    let names: BTreeSet<&String> = groups.values().flatten().collect();
+    if !names.is_empty() {
+        let _ = writeln!(
+            text,
+            "\t\tth dport 53 dns name {{ {} }} reject comment \"question to another server\"",
+            elements(names)
+        );
+    }
+}
+
 /// Returns the policy for `--allow`. `resolver` is the only DNS server that the command may query.
 pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     let mut groups = Groups::new();
@@ -170,6 +182,7 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
         "\t\t{} daddr {resolver} th dport 53 goto questions",
         family(&resolver)
     );
+    write_other_servers(&mut text, &groups);
     for (address, bits, port) in nets {
         write_net(&mut text, address, bits, port);
     }
@@ -259,6 +272,19 @@ mod tests {
     fn questions_are_bounded_under_wildcards_only() {
         assert!(of(&["*.example.org"]).contains(QUESTIONS));
         assert!(!of(&["example.org"]).contains(QUESTIONS));
+    }
+
+    #[test]
+    fn only_the_resolver_answers_for_allowed_names() {
+        let text = of(&["example.org", "10.0.0.0/8", "ns.example:53"]);
+        let resolver = text.find("ip daddr 169.254.53.53 th dport 53").unwrap();
+        let others = text.find("th dport 53 dns name { \"example.org\", \"ns.example\" } reject");
+        let net = text.find("ip daddr 10.0.0.0/8").unwrap();
+        assert!(
+            others.is_some_and(|others| resolver < others && others < net),
+            "{text}"
+        );
+        assert!(!of(&["10.0.0.0/8"]).contains("dns name"));
     }
 
     #[test]

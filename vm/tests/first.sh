@@ -4,6 +4,8 @@
 # The commands of docs/FIRST.md, unchanged, over SSH: from the first policy to a mistake and the removal.
 network
 ssh_server
+# Files in /etc are as on a fresh host, whatever ran before.
+check as-installed sh -c 'dpkg --force-confmiss --install /usr/local/share/vm/*.deb'
 page=/usr/share/doc/twinwall-common/FIRST.md
 held=/run/held
 
