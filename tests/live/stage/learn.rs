@@ -113,9 +113,8 @@ fn learned(twin: Twin) -> anyhow::Result<()> {
     // Another answer leaves it as it is while it stays long enough, and prolongs it otherwise.
     ask(&net, HOSTS.start, &[])?;
     ensure!(added(&net, "added")? == HOSTS.len() as u64, "added again");
-    let (host, set) = (address(HOSTS.start), ["inet", "filter", "cdn"]);
-    let [family, table, name] = set;
-    let change = format!("delete element {family} {table} {name} {{ {host} }}; add element {family} {table} {name} {{ {host} timeout 2m }}");
+    let of_set = format!("element inet filter cdn {{ {}", address(HOSTS.start));
+    let change = format!("delete {of_set} }}; add {of_set} timeout 2m }}");
     run(&net.firewall, "nft", &[&change])?;
     ask(&net, HOSTS.start, &[])?;
     ensure!(left_ms(&net, HOSTS.start)? > 300_000, "not prolonged");
