@@ -22,8 +22,9 @@ const SIZE: u32 = 65_536;
 /// Priorities of the chains in front of iptables' table security and behind it: it is at 50, and at 150 with iptables-nft 1.8.9.
 const BEFORE_SECURITY: i32 = 49;
 const BEHIND_SECURITY: i32 = 151;
-/// Messages of DNS, in both directions.
-const DNS: [&str; 2] = ["dport 53", "sport 53"];
+/// Messages of DNS, in both directions. Only the side that opened a flow asks: else a client's packet from port 53 to a server
+/// of this side makes the server's reply a question.
+const DNS: [(&str, &str); 2] = [("original", "dport 53"), ("reply", "sport 53")];
 
 /// A set that learns.
 #[derive(Clone, Debug)]
@@ -242,8 +243,8 @@ impl Learns {
             );
             for (hook, highest) in &self.hooks {
                 let (before, behind) = Learns::priorities(*highest, kind);
-                let lines = DNS.map(|port| {
-                    format!("\t\tmeta l4proto {{ tcp, udp }} th {port} goto stage-teach\n")
+                let lines = DNS.map(|(direction, port)| {
+                    format!("\t\tct direction {direction} meta l4proto {{ tcp, udp }} th {port} goto stage-teach\n")
                 });
                 let _ = writeln!(
                     text,
@@ -318,7 +319,8 @@ mod tests {
             RULES,
             "chain stage-learn-forward {\n\t\ttype filter hook forward priority 6;",
             "chain stage-learned-forward {\n\t\ttype filter hook forward priority 7;",
-            "th sport 53 goto stage-teach",
+            "\t\tct direction original meta l4proto { tcp, udp } th dport 53 goto stage-teach\n",
+            "\t\tct direction reply meta l4proto { tcp, udp } th sport 53 goto stage-teach\n",
             &format!("| {} queue num 0", mark(&split)),
         ] {
             assert!(split.kernel.contains(words), "{words}: {}", split.kernel);
@@ -371,6 +373,8 @@ mod tests {
             )
         );
         assert!(split.kernel.contains("hook forward priority 49;"));
+        assert_eq!(split.kernel.matches("goto stage-teach").count(), 2);
+        assert_eq!(split.kernel.matches("\t\tct direction ").count(), 2);
         assert!(split.kernel.contains("hook forward priority 151;"));
         assert!(split_with(SETS, "forward priority 49", "", Queue::Iptables).is_err());
     }

@@ -76,21 +76,6 @@ static uint32_t sets_of(const struct compiled *compiled, const struct answer *me
     return sets;
 }
 
-/// Adds an address to a set.
-static void learn_address(struct learned *learned, const struct compile_learning *learning,
-                          policy_value address, uint64_t end_ns, uint64_t now_ns,
-                          struct teach_output *output) {
-    uint64_t last_ns;
-
-    if (learned_add(learned, learning->identity, address, end_ns, now_ns))
-        counts_add(COUNT_LEARNED_EVICTED, 1);
-    if (!output->listener)
-        return;
-    last_ns = learned_end(learned, learning->identity, address);
-    output->listener(output->context, &learning->kernel, address,
-                     last_ns > end_ns ? last_ns : end_ns);
-}
-
 /// Adds the addresses of an answer to sets.
 static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
                   uint64_t now_ns, struct teach_output *output) {
@@ -108,8 +93,12 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
         if (!(sets >> i & 1))
             continue;
         for (uint32_t j = 0; j < answer->count; j++)
-            learn_address(compiled->learned, learning, answer->addresses[j], end_ns, now_ns,
-                          output);
+            if (learned_add(compiled->learned, learning->identity, answer->addresses[j], end_ns,
+                            now_ns))
+                counts_add(COUNT_LEARNED_EVICTED, 1);
+        if (output->listener)
+            output->listener(output->context, &learning->kernel, answer->addresses, answer->count,
+                             end_ns);
     }
 }
 

@@ -36,9 +36,10 @@ enum teach_result {
 struct teach_output {
     // The results of the packet's answers are added, by enum teach_result.
     uint64_t results[TEACH_RESULT_COUNT];
-    // Called with each learned address, its set, and the time at which it expires; NULL = none.
-    void (*listener)(void *context, const struct compile_kernel_set *set, policy_value address,
-                     uint64_t end_ns);
+    // Called with each set that learns from an answer, the addresses, and the time until which they
+    // must be in it; NULL = none.
+    void (*listener)(void *context, const struct compile_kernel_set *set,
+                     const policy_value *addresses, uint32_t count, uint64_t end_ns);
     void *context; // first argument of listener
 };
 

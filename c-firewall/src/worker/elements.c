@@ -13,20 +13,35 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "names/answer.h"
+
 enum {
-    // Maximum number of batches for one element: it may expire, or be added, between two of them.
-    TRIES_MAX = 4,
+    // Maximum size of the kernel's message about one element, and about the result of a batch.
+    ANSWER_BYTES = 2048,
+    TRIES_MAX = 4, // maximum number of attempts: before Linux 6.9 an element may expire in a batch
     IPV4_BYTES = 4,
     IPV6_BYTES = 16,
-    // Maximum size of a message about an element: headers; two names; three nested attributes,
-    // an address and a timeout.
-    ELEMENT_BYTES = NLMSG_HDRLEN + sizeof(struct nfgenmsg) + 2 * (NLA_HDRLEN + POLICY_NAME_BYTES) +
-                    3 * NLA_HDRLEN + NLA_HDRLEN + IPV6_BYTES + NLA_HDRLEN + 8,
+    // Maximum size of a message about elements without these: headers, two names, an attribute.
+    MESSAGE_BYTES =
+        NLMSG_HDRLEN + sizeof(struct nfgenmsg) + 2 * (NLA_HDRLEN + POLICY_NAME_BYTES) + NLA_HDRLEN,
+    // Maximum size of an element: two nested attributes, an address and a timeout.
+    ELEMENT_BYTES = 3 * NLA_HDRLEN + IPV6_BYTES + NLA_HDRLEN + 8,
+    // An element stays longer than it must by a tenth, at most this long, so that the answers to
+    // come need no transaction.
+    MARGIN_PART = 10,
+    MARGIN_MAX_MS = 60000,
+    BATCHES_BITS = 8, // bits of batches for their number
 };
 
-static_assert(2 * (NLMSG_HDRLEN + sizeof(struct nfgenmsg)) + 2 * ELEMENT_BYTES <=
+#define SECOND_NS UINT64_C(1000000000)
+
+static_assert(2 * (NLMSG_HDRLEN + sizeof(struct nfgenmsg)) + 3 * MESSAGE_BYTES +
+                      NAMES_ANSWER_ADDRESSES_MAX * (3 * ELEMENT_BYTES - 2 * (NLA_HDRLEN + 8)) <=
                   ELEMENTS_BATCH_BYTES,
-              "a batch has room for two messages about an element");
+              "a batch has room for the addresses of an answer");
+
+/// The second of the last transaction, and the number of transactions in it. Atomic.
+static uint64_t last_batches;
 
 /// Batch that is being written: its buffer and current length.
 struct batch {
@@ -115,24 +130,18 @@ static uint8_t nfproto_of(enum policy_family family) {
     return family == POLICY_IP6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 }
 
-/// Appends a message about an element of a set.
-/// - timeout_ms: 0 = the message has none.
-static void append_element(struct batch *batch, uint32_t kind, uint32_t flags,
-                           const struct compile_kernel_set *set, policy_value address,
-                           uint64_t timeout_ms) {
+/// Appends an element: an address.
+/// - timeout_ms: 0 = it has none.
+static void append_element(struct batch *batch, const struct compile_kernel_set *set,
+                           policy_value address, uint64_t timeout_ms) {
     const size_t count = set->is_ipv6 ? IPV6_BYTES : IPV4_BYTES;
     uint8_t bytes[IPV6_BYTES], timeout[sizeof timeout_ms];
-    size_t begin, elements, element, key;
+    size_t element, key;
 
     for (size_t i = 0; i < count; i++)
         bytes[i] = (uint8_t)(address >> 8 * (count - 1 - i));
     for (size_t i = 0; i < sizeof timeout; i++)
         timeout[i] = (uint8_t)(timeout_ms >> 8 * (sizeof timeout - 1 - i));
-    begin =
-        begin_message(batch, NFNL_SUBSYS_NFTABLES << 8 | kind, flags, nfproto_of(set->family), 0);
-    append_name(batch, NFTA_SET_ELEM_LIST_TABLE, set->table);
-    append_name(batch, NFTA_SET_ELEM_LIST_SET, set->name);
-    elements = begin_attribute(batch, NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED);
     element = begin_attribute(batch, NFTA_LIST_ELEM | NLA_F_NESTED);
     key = begin_attribute(batch, NFTA_SET_ELEM_KEY | NLA_F_NESTED);
     append_attribute(batch, NFTA_DATA_VALUE, bytes, count);
@@ -140,20 +149,35 @@ static void append_element(struct batch *batch, uint32_t kind, uint32_t flags,
     if (timeout_ms > 0)
         append_attribute(batch, NFTA_SET_ELEM_TIMEOUT, timeout, sizeof timeout);
     end_attribute(batch, element);
+}
+
+/// Appends a message about elements of a set.
+static void append_elements(struct batch *batch, uint32_t kind, uint32_t flags,
+                            const struct compile_kernel_set *set, const policy_value *addresses,
+                            uint32_t count, uint64_t timeout_ms) {
+    size_t begin, elements;
+
+    begin =
+        begin_message(batch, NFNL_SUBSYS_NFTABLES << 8 | kind, flags, nfproto_of(set->family), 0);
+    append_name(batch, NFTA_SET_ELEM_LIST_TABLE, set->table);
+    append_name(batch, NFTA_SET_ELEM_LIST_SET, set->name);
+    elements = begin_attribute(batch, NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED);
+    for (uint32_t i = 0; i < count; i++)
+        append_element(batch, set, addresses[i], timeout_ms);
     end_attribute(batch, elements);
     end_message(batch, begin);
 }
 
-size_t elements_build(const struct compile_kernel_set *set, policy_value address,
-                      uint64_t timeout_ms, bool replaces,
+size_t elements_build(const struct compile_kernel_set *set, const policy_value *addresses,
+                      uint32_t count, uint64_t timeout_ms,
                       uint8_t bytes[static ELEMENTS_BATCH_BYTES]) {
+    const uint32_t added = NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
     struct batch batch = {.bytes = bytes};
 
     append_edge(&batch, NFNL_MSG_BATCH_BEGIN);
-    if (replaces)
-        append_element(&batch, NFT_MSG_DELSETELEM, 0, set, address, 0);
-    append_element(&batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, set, address,
-                   timeout_ms);
+    append_elements(&batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE, set, addresses, count, 0);
+    append_elements(&batch, NFT_MSG_DELSETELEM, 0, set, addresses, count, 0);
+    append_elements(&batch, NFT_MSG_NEWSETELEM, added, set, addresses, count, timeout_ms);
     append_edge(&batch, NFNL_MSG_BATCH_END);
     return batch.length;
 }
@@ -191,53 +215,151 @@ int elements_result_of(const uint8_t *message, size_t length) {
     return header.nlmsg_type == NLMSG_ERROR ? error : -EPROTO;
 }
 
-/// Receives the kernel's results of a batch. Returns the first error, or -EPROTO if there is none
-/// and no acknowledgement, or 0.
-static int take_results(const struct elements *elements) {
-    uint8_t bytes[ELEMENTS_BATCH_BYTES];
-    bool any = false;
-    int all = 0;
+/// Returns the value of the first attribute of a type, with *length changed to its length. NULL if
+/// there is none.
+static const uint8_t *attribute(const uint8_t *bytes, size_t *length, uint16_t kind) {
+    struct nlattr header;
+    size_t whole;
 
-    for (;;) {
-        const ssize_t length = recv(elements->socket, bytes, sizeof bytes, MSG_DONTWAIT);
-
-        if (length < 0 && errno == EINTR)
-            continue;
-        if (length < 0 && errno == EAGAIN)
-            return any ? all : -EPROTO;
-        if (length < 0)
-            return -errno;
-        if (all == 0)
-            all = elements_result_of(bytes, (size_t)length);
-        any = true;
+    while (bytes && *length >= sizeof header) {
+        memcpy(&header, bytes, sizeof header);
+        if (header.nla_len < NLA_HDRLEN || header.nla_len > *length)
+            return NULL;
+        if ((header.nla_type & NLA_TYPE_MASK) == kind) {
+            *length = header.nla_len - (size_t)NLA_HDRLEN;
+            return bytes + NLA_HDRLEN;
+        }
+        whole = NLA_ALIGN((size_t)header.nla_len);
+        if (whole > *length)
+            return NULL;
+        bytes += whole;
+        *length -= whole;
     }
+    return NULL;
 }
 
-/// Sends a batch, which the kernel executes within the call, and returns its result: 0 or -errno.
+uint64_t elements_left_of(const uint8_t *message, size_t length) {
+    const size_t headers = NLMSG_HDRLEN + sizeof(struct nfgenmsg);
+    const uint8_t *element, *left;
+    uint64_t left_ms = 0;
+    size_t left_length;
+
+    if (length < headers || elements_result_of(message, length) != -EPROTO)
+        return 0;
+    length -= headers;
+    element = attribute(message + headers, &length, NFTA_SET_ELEM_LIST_ELEMENTS);
+    element = attribute(element, &length, NFTA_LIST_ELEM);
+    if (!element)
+        return 0;
+    left_length = length;
+    left = attribute(element, &left_length, NFTA_SET_ELEM_EXPIRATION);
+    if (!left)
+        return UINT64_MAX;
+    for (size_t i = 0; i < sizeof left_ms && left_length >= sizeof left_ms; i++)
+        left_ms = left_ms << 8 | left[i];
+    return left_ms;
+}
+
+/// Sends messages, which the kernel executes within the call. Returns 0 or -errno.
 static int execute(const struct elements *elements, const uint8_t *bytes, size_t length) {
     ssize_t sent;
 
     do
         sent = sendto(elements->socket, bytes, length, MSG_DONTWAIT, NULL, 0);
     while (sent < 0 && errno == EINTR);
-    return sent < 0 ? -errno : take_results(elements);
+    return sent < 0 ? -errno : 0;
+}
+
+/// Receives one of the kernel's messages. Returns its length, or -errno.
+static ssize_t take_message(const struct elements *elements, uint8_t bytes[static ANSWER_BYTES]) {
+    ssize_t length;
+
+    do
+        length = recv(elements->socket, bytes, ANSWER_BYTES, MSG_DONTWAIT);
+    while (length < 0 && errno == EINTR);
+    return length < 0 ? -errno : length;
+}
+
+/// Returns the remaining time of an address in the kernel's set, as elements_left_of does.
+static uint64_t left(const struct elements *elements, const struct compile_kernel_set *set,
+                     policy_value address) {
+    uint8_t bytes[MESSAGE_BYTES + ELEMENT_BYTES], answer[ANSWER_BYTES];
+    struct batch batch = {.bytes = bytes};
+    uint64_t found = 0;
+    ssize_t length;
+
+    append_elements(&batch, NFT_MSG_GETSETELEM, 0, set, &address, 1, 0);
+    if (execute(elements, bytes, batch.length) < 0)
+        return 0;
+    while ((length = take_message(elements, answer)) >= 0)
+        found = elements_left_of(answer, (size_t)length);
+    return found;
+}
+
+/// Executes a batch. Returns the first error, or -EPROTO if there is none and no acknowledgement,
+/// or 0.
+static int execute_batch(const struct elements *elements, const uint8_t *bytes, size_t length) {
+    uint8_t answer[ANSWER_BYTES];
+    bool any = false;
+    int all = 0;
+    ssize_t taken;
+
+    all = execute(elements, bytes, length);
+    if (all < 0)
+        return all;
+    while ((taken = take_message(elements, answer)) >= 0) {
+        if (all == 0)
+            all = elements_result_of(answer, (size_t)taken);
+        any = true;
+    }
+    if (taken != -EAGAIN)
+        return (int)taken;
+    return any ? all : -EPROTO;
+}
+
+bool elements_is_in_time(uint64_t *batches, uint64_t now_ns) {
+    const uint64_t second = now_ns / SECOND_NS << BATCHES_BITS;
+    uint64_t last = __atomic_load_n(batches, __ATOMIC_RELAXED), next;
+
+    do {
+        next = last > second ? last : second;
+        if ((next & ((1U << BATCHES_BITS) - 1)) >= ELEMENTS_BATCHES_MAX)
+            return false;
+    } while (!__atomic_compare_exchange_n(batches, &last, next + 1, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    return true;
+}
+
+uint64_t elements_timeout_of(uint64_t wanted_ms) {
+    const uint64_t margin_ms = wanted_ms / MARGIN_PART;
+
+    return wanted_ms + (margin_ms < MARGIN_MAX_MS ? margin_ms : MARGIN_MAX_MS);
 }
 
 int elements_add(const struct elements *elements, const struct compile_kernel_set *set,
-                 policy_value address, uint64_t timeout_ms) {
+                 const policy_value *addresses, uint32_t count, uint64_t wanted_ms, uint64_t now_ns,
+                 uint32_t *short_count) {
     uint8_t bytes[ELEMENTS_BATCH_BYTES];
-    bool replaces = false;
+    policy_value all[NAMES_ANSWER_ADDRESSES_MAX];
+    uint32_t added = 0;
+    int result = -ENOENT;
+    size_t length;
 
-    for (int i = 0; i < TRIES_MAX; i++) {
-        const size_t length = elements_build(set, address, timeout_ms, replaces, bytes);
-        const int result = execute(elements, bytes, length);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_there = false;
 
-        if (result == -EEXIST && !replaces)
-            replaces = true;
-        else if (result == -ENOENT && replaces) // it has expired meanwhile
-            replaces = false;
-        else
-            return result;
+        for (uint32_t j = 0; j < added && !is_there; j++)
+            is_there = all[j] == addresses[i];
+        if (!is_there && left(elements, set, addresses[i]) < wanted_ms)
+            all[added++] = addresses[i];
     }
-    return -EBUSY;
+    *short_count = added;
+    if (added == 0)
+        return 0;
+    if (!elements_is_in_time(&last_batches, now_ns))
+        return -EBUSY;
+    length = elements_build(set, all, added, elements_timeout_of(wanted_ms), bytes);
+    for (int i = 0; i < TRIES_MAX && result == -ENOENT; i++)
+        result = execute_batch(elements, bytes, length);
+    return result;
 }

@@ -2,10 +2,13 @@
 // Elements of the kernel's sets that learn (--stage, docs/STAGE.md): each learned address becomes
 // an element with a timeout, in a transaction of nf_tables.
 //
-// Theory of operation: the kernel executes a batch within the call that sends it, so that an
-// element is in the set when elements_add returns. Kernels before Linux 6.12 do not change the
-// timeout of an element that exists; it is then deleted and added in one transaction, which no
-// packet sees half done.
+// Theory of operation: the kernel executes a batch within the call that sends it, so that the
+// elements are in the set when elements_add returns. Kernels before Linux 6.12 do not change the
+// timeout of an element that exists, and a batch that fails costs a grace period of RCU
+// (milliseconds): so one batch adds the addresses of an answer whether they are there or not,
+// deletes them, and adds them with their timeout; no packet sees it half done. What stays long
+// enough is left as it is: the kernel says how long, without a transaction. Each transaction makes
+// nft begin its list or load again, so their number in a second is limited.
 #ifndef WORKER_ELEMENTS_H
 #define WORKER_ELEMENTS_H
 
@@ -18,7 +21,10 @@
 #include "policy/policy.h"
 
 enum {
-    ELEMENTS_BATCH_BYTES = 2048, // maximum size of a batch in bytes
+    // Maximum size of a batch in bytes: three messages with as many IPv6 addresses as an answer
+    // has.
+    ELEMENTS_BATCH_BYTES = 26 * 1024,
+    ELEMENTS_BATCHES_MAX = 100, // maximum number of transactions in a second, of all workers
 };
 
 /// Result of adding an element.
@@ -34,12 +40,11 @@ struct elements {
     int socket;
 };
 
-/// Writes the batch that adds an element to a set. Pure.
-/// - address: an IPv4 address is less than 2^32.
-/// - replaces: the element exists, and is deleted before; else it must not exist.
+/// Writes the batch that adds elements to a set, or replaces those that are there. Pure.
+/// - addresses: each once, at most NAMES_ANSWER_ADDRESSES_MAX; an IPv4 address is less than 2^32.
 /// - Returns the number of bytes written.
-size_t elements_build(const struct compile_kernel_set *set, policy_value address,
-                      uint64_t timeout_ms, bool replaces,
+size_t elements_build(const struct compile_kernel_set *set, const policy_value *addresses,
+                      uint32_t count, uint64_t timeout_ms,
                       uint8_t bytes[static ELEMENTS_BATCH_BYTES]);
 
 /// Opens a socket. Returns 0, or -errno with failure filled in and the socket -1.
@@ -52,9 +57,22 @@ void elements_close(struct elements *elements);
 /// other message.
 int elements_result_of(const uint8_t *message, size_t length);
 
-/// Adds an address to the kernel's set, or sets the timeout of one that is in it. Does not wait for
-/// the kernel's answer, which is there when the batch is sent. Returns 0 or -errno.
+/// Returns the remaining time in the kernel's message about an element, in milliseconds: 0 if there
+/// is no such element, UINT64_MAX if it does not expire.
+uint64_t elements_left_of(const uint8_t *message, size_t length);
+
+/// Counts a transaction. Returns false if there were too many in this second.
+/// - batches: the second of the last one, and their number.
+bool elements_is_in_time(uint64_t *batches, uint64_t now_ns);
+
+/// Returns the timeout for what must stay for some time.
+uint64_t elements_timeout_of(uint64_t wanted_ms);
+
+/// Adds the addresses to the kernel's set that would not stay in it for some time. Does not wait
+/// for the kernel's answer, which is there when the batch is sent. Returns 0 or -errno, and their
+/// number in *short_count.
 int elements_add(const struct elements *elements, const struct compile_kernel_set *set,
-                 policy_value address, uint64_t timeout_ms);
+                 const policy_value *addresses, uint32_t count, uint64_t wanted_ms, uint64_t now_ns,
+                 uint32_t *short_count);
 
 #endif

@@ -246,17 +246,19 @@ struct lesson {
     bool is_added; // false if the kernel's set refused one of them
 };
 
-/// Adds a learned address to the kernel's set until it expires, and counts the result.
-static void add_element(void *context, const struct compile_kernel_set *set, policy_value address,
-                        uint64_t end_ns) {
+/// Adds learned addresses to the kernel's set until a time, and counts the result.
+static void add_elements(void *context, const struct compile_kernel_set *set,
+                         const policy_value *addresses, uint32_t count, uint64_t end_ns) {
     struct lesson *lesson = context;
     const struct evaluation *evaluation = lesson->evaluation;
-    const uint64_t left_ns = end_ns - evaluation->now_ns;
+    const uint64_t left_ms = (end_ns - evaluation->now_ns) / NS_PER_MS;
     enum elements_result result = ELEMENTS_ADDED;
+    uint32_t short_count;
 
-    if (elements_add(&evaluation->elements, set, address, left_ns / NS_PER_MS) < 0)
+    if (elements_add(&evaluation->elements, set, addresses, count, left_ms, evaluation->now_ns,
+                     &short_count) < 0)
         result = ELEMENTS_FAILED;
-    stats_add(&lesson->stats->elements[result], 1);
+    stats_add(&lesson->stats->elements[result], short_count);
     lesson->is_added &= result == ELEMENTS_ADDED;
 }
 
@@ -272,7 +274,7 @@ static bool learn(const struct evaluation *evaluation, struct stats *stats,
     if (!evaluation->asked)
         return true;
     if (evaluation->elements.socket >= 0)
-        output.listener = add_element;
+        output.listener = add_elements;
     how = connection_input(source, packet, evaluation->now_ns);
     teach_packet(evaluation->asked, source->loaded->compiled, parsed, &how, &output);
     for (int i = 0; i < TEACH_RESULT_COUNT; i++)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "names/answer.h"
 #include "test.h"
 
 enum {
@@ -51,61 +52,72 @@ static void add_attribute(struct expected *to, uint16_t kind, const void *value,
     add(to, padding, (4 - count % 4) % 4);
 }
 
-/// Attributes of a message about an element.
-static struct expected element(const uint8_t *address, size_t count, bool has_timeout) {
-    struct expected value = {0}, key = {0}, inner = {0}, all = {0};
+/// Adds an element with more attributes.
+static void add_element(struct expected *to, const uint8_t *address, size_t count,
+                        const struct expected *more) {
+    struct expected value = {0}, key = {0};
 
     add_attribute(&value, 1, address, count);
     add_attribute(&key, 1 | NESTED, value.bytes, value.length);
-    if (has_timeout)
-        add_attribute(&key, 4, timeout, sizeof timeout);
-    add_attribute(&inner, 1 | NESTED, key.bytes, key.length);
+    add(&key, more->bytes, more->length);
+    add_attribute(to, 1 | NESTED, key.bytes, key.length);
+}
+
+/// Adds a message about IPv4 or IPv6 addresses.
+static void add_elements(struct expected *to, uint16_t kind, uint16_t flags, uint8_t family,
+                         const uint8_t *addresses, size_t size, int count,
+                         const struct expected *more) {
+    struct expected inner = {0}, all = {0};
+
+    for (int i = 0; i < count; i++)
+        add_element(&inner, addresses + (size_t)i * size, size, more);
     add_attribute(&all, 1, "f", 2);
     add_attribute(&all, 2, "set", 4);
     add_attribute(&all, 3 | NESTED, inner.bytes, inner.length);
-    return all;
+    add_message(to, kind, flags, family, 0, &all);
+}
+
+/// The batch for a table of a family.
+static struct expected batch(uint8_t family, const uint8_t *addresses, size_t size, int count) {
+    const struct expected none = {0};
+    struct expected timed = {0}, to = {0};
+
+    add_attribute(&timed, 4, timeout, sizeof timeout);
+    add_message(&to, 16, 1, 0, 10, &none);
+    add_elements(&to, 0x0a0c, 0x401, family, addresses, size, count, &none);
+    add_elements(&to, 0x0a0e, 1, family, addresses, size, count, &none);
+    add_elements(&to, 0x0a0c, 0x605, family, addresses, size, count, &timed);
+    add_message(&to, 17, 1, 0, 10, &none);
+    return to;
 }
 
 static struct compile_kernel_set set(enum policy_family family, bool is_ipv6) {
     return (struct compile_kernel_set){family, is_ipv6, "f", "set"};
 }
 
-static void a_batch_adds_an_element(void **state) {
-    const struct compile_kernel_set to = set(POLICY_INET, false);
-    const struct expected none = {0}, attributes = element(ipv4, sizeof ipv4, true);
-    struct expected expected = {0};
-    uint8_t bytes[ELEMENTS_BATCH_BYTES];
-
-    (void)state;
-    add_message(&expected, 16, 1, 0, 10, &none);
-    add_message(&expected, 0x0a0c, 0x605, 1, 0, &attributes);
-    add_message(&expected, 17, 1, 0, 10, &none);
-    assert_int_equal(elements_build(&to, 0x0a000001, MINUTE, false, bytes), expected.length);
-    assert_memory_equal(bytes, expected.bytes, expected.length);
-}
-
-static void an_element_is_replaced_in_one_batch(void **state) {
-    const struct compile_kernel_set to = set(POLICY_IP6, true), ip = set(POLICY_IP, false);
-    const struct expected none = {0}, key = element(ipv6, sizeof ipv6, false),
-                          attributes = element(ipv6, sizeof ipv6, true);
-    struct expected expected = {0};
+static void a_batch_adds_elements_that_may_be_there(void **state) {
+    static const uint8_t two[] = {10, 0, 0, 1, 10, 0, 0, 2};
+    static const policy_value numbers[] = {0x0a000001, 0x0a000002};
+    const struct compile_kernel_set inet = set(POLICY_INET, false), ip6 = set(POLICY_IP6, true),
+                                    ip = set(POLICY_IP, false);
+    struct expected expected = batch(1, two, sizeof ipv4, 2);
     uint8_t bytes[ELEMENTS_BATCH_BYTES];
     policy_value address = 0;
 
     (void)state;
+    assert_int_equal(elements_build(&inet, numbers, 2, MINUTE, bytes), expected.length);
+    assert_memory_equal(bytes, expected.bytes, expected.length);
     for (size_t i = 0; i < sizeof ipv6; i++)
         address = address << 8 | ipv6[i];
-    add_message(&expected, 16, 1, 0, 10, &none);
-    add_message(&expected, 0x0a0e, 1, 10, 0, &key);
-    add_message(&expected, 0x0a0c, 0x605, 10, 0, &attributes);
-    add_message(&expected, 17, 1, 0, 10, &none);
-    assert_int_equal(elements_build(&to, address, MINUTE, true, bytes), expected.length);
+    expected = batch(10, ipv6, sizeof ipv6, 1);
+    assert_int_equal(elements_build(&ip6, &address, 1, MINUTE, bytes), expected.length);
     assert_memory_equal(bytes, expected.bytes, expected.length);
-    elements_build(&ip, 1, MINUTE, false, bytes);
+    elements_build(&ip, numbers, 1, MINUTE, bytes);
     assert_int_equal(bytes[20 + 16], 2); // the family of the table
 }
 
-static void the_longest_names_fit(void **state) {
+static void the_largest_answer_fits(void **state) {
+    static const policy_value addresses[NAMES_ANSWER_ADDRESSES_MAX];
     struct compile_kernel_set to = set(POLICY_INET, true);
     const struct expected none = {0};
     struct expected expected = {0};
@@ -116,8 +128,63 @@ static void the_longest_names_fit(void **state) {
     memset(to.table, 't', sizeof to.table - 1);
     memset(to.name, 's', sizeof to.name - 1);
     add_message(&expected, 17, 1, 0, 10, &none);
-    length = elements_build(&to, 1, MINUTE, true, bytes);
+    length = elements_build(&to, addresses, NAMES_ANSWER_ADDRESSES_MAX, MINUTE, bytes);
     assert_memory_equal(bytes + length - expected.length, expected.bytes, expected.length);
+}
+
+/// Remaining time in a message about an element with more attributes.
+static uint64_t left(const struct expected *more) {
+    struct expected message = {0};
+
+    add_elements(&message, 0x0a0c, 0, 1, ipv4, sizeof ipv4, 1, more);
+    return elements_left_of(message.bytes, message.length);
+}
+
+static void the_remaining_time_of_an_element(void **state) {
+    static const uint8_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1}, zeros[24];
+    const struct expected none = {0};
+    const int missing = -ENOENT;
+    const uint16_t kind = 2;
+    struct expected times = {0}, cut = {0};
+    uint8_t message[20] = {0};
+
+    (void)state;
+    add_attribute(&times, 4, ones, sizeof ones);
+    add_attribute(&times, 5, timeout, sizeof timeout);
+    assert_int_equal(left(&times), MINUTE);
+    assert_true(left(&none) == UINT64_MAX); // it does not expire
+    add_attribute(&cut, 5, timeout, sizeof timeout - 1);
+    assert_int_equal(left(&cut), 0);
+    memcpy(message + 4, &kind, sizeof kind);
+    memcpy(message + 16, &missing, sizeof missing);
+    assert_int_equal(elements_left_of(message, sizeof message), 0);
+    assert_int_equal(elements_left_of(zeros, 19), 0);
+    assert_int_equal(elements_left_of(zeros, 24), 0); // an attribute without a length
+}
+
+static void what_stays_long_enough_needs_no_transaction(void **state) {
+    (void)state;
+    assert_int_equal(elements_timeout_of(MINUTE), 66000);
+    assert_int_equal(elements_timeout_of(86400000), 86460000);
+}
+
+/// Number of transactions that are in time, of twice as many as may be.
+static int in_time(uint64_t *batches, uint64_t now_ns) {
+    int count = 0;
+
+    for (int i = 0; i < 2 * ELEMENTS_BATCHES_MAX; i++)
+        count += elements_is_in_time(batches, now_ns);
+    return count;
+}
+
+static void transactions_in_a_second_are_limited(void **state) {
+    uint64_t batches = 0;
+
+    (void)state;
+    assert_int_equal(in_time(&batches, 5000000000), ELEMENTS_BATCHES_MAX);
+    assert_int_equal(in_time(&batches, 5999999999), 0);
+    assert_int_equal(in_time(&batches, 6000000000), ELEMENTS_BATCHES_MAX);
+    assert_int_equal(in_time(&batches, 5999999999), 0); // another worker's clock
 }
 
 static int result(uint16_t kind, int error) {
@@ -140,9 +207,11 @@ static void results_of_the_kernel(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_batch_adds_an_element),
-        cmocka_unit_test(an_element_is_replaced_in_one_batch),
-        cmocka_unit_test(the_longest_names_fit),
+        cmocka_unit_test(a_batch_adds_elements_that_may_be_there),
+        cmocka_unit_test(the_largest_answer_fits),
+        cmocka_unit_test(the_remaining_time_of_an_element),
+        cmocka_unit_test(what_stays_long_enough_needs_no_transaction),
+        cmocka_unit_test(transactions_in_a_second_are_limited),
         cmocka_unit_test(results_of_the_kernel),
     };
 

@@ -11,9 +11,9 @@ use crate::base::counts::{self, Count};
 use crate::connection::asked::{self, Asked};
 use crate::connection::{borders, checksum};
 use crate::connection::{ConnectionChecksum, ConnectionInput};
-use crate::engine::compiled::{CompileKernelSet, CompileLearning, Compiled};
+use crate::engine::compiled::{CompileKernelSet, Compiled};
 use crate::engine::hostnames;
-use crate::engine::learned::{self, Learned};
+use crate::engine::learned;
 use crate::engine::lookup;
 use crate::names::answer::{self, Answer};
 use crate::names::cursor;
@@ -57,8 +57,8 @@ pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 /// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
-/// Function that is called with the set of each learned address, the address, and the time at which it expires.
-pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, u128, u64);
+/// Function that is called with each set that learns from an answer, the addresses, and the time until which they must be in it.
+pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, &[u128], u64);
 
 /// Outcome of a packet: its answers, and the receiver of addresses.
 #[derive(Default)]
@@ -114,24 +114,6 @@ fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     sets
 }
 
-/// Adds an address to a set.
-fn learn_address(
-    learned: &Learned,
-    learning: &CompileLearning,
-    address: u128,
-    end_ns: u64,
-    now_ns: u64,
-    output: &mut TeachOutput,
-) {
-    if learned::add(learned, learning.identity, address, end_ns, now_ns) {
-        counts::add(Count::LearnedEvicted, 1);
-    }
-    if let Some(listener) = &mut output.listener {
-        let last_ns = learned::end(learned, learning.identity, address);
-        listener(&learning.kernel, address, last_ns.max(end_ns));
-    }
-}
-
 /// Adds the addresses of an answer to sets.
 fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &mut TeachOutput) {
     let Some(learned) = &compiled.learned else {
@@ -139,12 +121,21 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &
     };
     let seconds = answer.ttl.clamp(TTL_MIN, TTL_MAX);
     let end_ns = now_ns + u64::from(seconds) * SECOND_NS;
+    let addresses = answer
+        .addresses
+        .get(..answer.count as usize)
+        .unwrap_or_default();
     for (place, learning) in compiled.learning.iter().enumerate() {
         if sets >> place & 1 == 0 {
             continue;
         }
-        for address in answer.addresses.iter().take(answer.count as usize) {
-            learn_address(learned, learning, *address, end_ns, now_ns, output);
+        for address in addresses {
+            if learned::add(learned, learning.identity, *address, end_ns, now_ns) {
+                counts::add(Count::LearnedEvicted, 1);
+            }
+        }
+        if let Some(listener) = &mut output.listener {
+            listener(&learning.kernel, addresses, end_ns);
         }
     }
 }

@@ -3,13 +3,17 @@
 //! Elements of the kernel's sets that learn (--stage, docs/STAGE.md): each learned address becomes
 //! an element with a timeout, in a transaction of nf_tables.
 //!
-//! Theory of operation: the kernel executes a batch within the call that sends it, so that an
-//! element is in the set when `add` returns. Kernels before Linux 6.12 do not change the timeout of
-//! an element that exists; it is then deleted and added in one transaction, which no packet sees
-//! half done.
+//! Theory of operation: the kernel executes a batch within the call that sends it, so that the
+//! elements are in the set when `add` returns. Kernels before Linux 6.12 do not change the timeout
+//! of an element that exists, and a batch that fails costs a grace period of RCU (milliseconds): so
+//! one batch adds the addresses of an answer whether they are there or not, deletes them, and adds
+//! them with their timeout; no packet sees it half done. What stays long enough is left as it is:
+//! the kernel says how long, without a transaction. Each transaction makes nft begin its list or
+//! load again, so their number in a second is limited.
 #![deny(clippy::indexing_slicing)]
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -23,13 +27,17 @@ use sys_bindings::{
 
 use crate::base::log::{failure_set_start, Failure};
 use crate::engine::compiled::CompileKernelSet;
+use crate::names::answer::ADDRESSES_MAX;
 use crate::policy::Family;
 
-/// Maximum size of a batch in bytes.
-pub const BATCH_BYTES: usize = 2048;
+/// Maximum size of a batch in bytes: three messages with as many IPv6 addresses as an answer has.
+pub const BATCH_BYTES: usize = 26 * 1024;
+/// Maximum number of transactions in a second, of all workers.
+pub const BATCHES_MAX: u64 = 100;
 
 /// Messages, attributes and flags (linux/netfilter/nf_tables.h, linux/netlink.h).
 const NFT_MSG_NEWSETELEM: u32 = 12;
+const NFT_MSG_GETSETELEM: u32 = 13;
 const NFT_MSG_DELSETELEM: u32 = 14;
 const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 const NFTA_SET_ELEM_LIST_SET: u16 = 2;
@@ -37,8 +45,10 @@ const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_SET_ELEM_KEY: u16 = 1;
 const NFTA_SET_ELEM_TIMEOUT: u16 = 4;
+const NFTA_SET_ELEM_EXPIRATION: u16 = 5;
 const NFTA_DATA_VALUE: u16 = 1;
 const NLA_F_NESTED: u16 = 1 << 15;
+const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLM_F_EXCL: u32 = 0x200;
 const NLM_F_CREATE: u32 = 0x400;
 /// Type of a message about a result (NLMSG_ERROR), and the offset of its error number.
@@ -49,9 +59,23 @@ const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
-/// Maximum number of batches for one element: it may expire, or be added, between two of them.
+/// Offset of the attributes of a message about an element.
+const ATTRIBUTES_AT: usize = 20;
+/// Maximum size of the kernel's message about one element, and about the result of a batch.
+const ANSWER_BYTES: usize = 2048;
+/// Maximum number of attempts: before Linux 6.9 an element may expire within a batch.
 const TRIES_MAX: u32 = 4;
 const IPV4_BYTES: usize = 4;
+/// An element stays longer than it must by a tenth, at most this long, so that the answers to come
+/// need no transaction.
+const MARGIN_PART: u64 = 10;
+const MARGIN_MAX_MS: u64 = 60_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Bits of `BATCHES` for their number.
+const BATCHES_BITS: u32 = 8;
+
+/// The second of the last transaction, and the number of transactions in it.
+static BATCHES: AtomicU64 = AtomicU64::new(0);
 
 /// Result of adding an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,27 +183,15 @@ fn nfproto_of(family: Family) -> u8 {
     }
 }
 
-/// Appends a message about an element of a set.
-/// - timeout_ms: 0: the message has none.
-fn append_element(
-    batch: &mut Batch,
-    kind: u32,
-    flags: u32,
-    set: &CompileKernelSet,
-    address: u128,
-    timeout_ms: u64,
-) {
+/// Appends an element: an address.
+/// - timeout_ms: 0: it has none.
+fn append_element(batch: &mut Batch, set: &CompileKernelSet, address: u128, timeout_ms: u64) {
     let bytes = address.to_be_bytes();
     let skipped = if set.is_ipv6 {
         0
     } else {
         bytes.len() - IPV4_BYTES
     };
-    let kind = NFNL_SUBSYS_NFTABLES << 8 | kind;
-    let begin = begin_message(batch, kind, flags, nfproto_of(set.family), 0);
-    append_name(batch, NFTA_SET_ELEM_LIST_TABLE, &set.table);
-    append_name(batch, NFTA_SET_ELEM_LIST_SET, &set.name);
-    let elements = begin_attribute(batch, NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED);
     let element = begin_attribute(batch, NFTA_LIST_ELEM | NLA_F_NESTED);
     let key = begin_attribute(batch, NFTA_SET_ELEM_KEY | NLA_F_NESTED);
     append_attribute(
@@ -192,32 +204,56 @@ fn append_element(
         append_attribute(batch, NFTA_SET_ELEM_TIMEOUT, &timeout_ms.to_be_bytes());
     }
     end_attribute(batch, element);
+}
+
+/// Appends a message about elements of a set.
+fn append_elements(
+    batch: &mut Batch,
+    kind: u32,
+    flags: u32,
+    set: &CompileKernelSet,
+    addresses: &[u128],
+    timeout_ms: u64,
+) {
+    let kind = NFNL_SUBSYS_NFTABLES << 8 | kind;
+    let begin = begin_message(batch, kind, flags, nfproto_of(set.family), 0);
+    append_name(batch, NFTA_SET_ELEM_LIST_TABLE, &set.table);
+    append_name(batch, NFTA_SET_ELEM_LIST_SET, &set.name);
+    let elements = begin_attribute(batch, NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED);
+    for address in addresses {
+        append_element(batch, set, *address, timeout_ms);
+    }
     end_attribute(batch, elements);
     end_message(batch, begin);
 }
 
-/// Writes the batch that adds an element to a set. Pure.
-/// - address: an IPv4 address is less than 2^32.
-/// - replaces: the element exists, and is deleted before; else it must not exist.
+/// Writes the batch that adds elements to a set, or replaces those that are there. Pure.
+/// - addresses: each once, at most `answer::ADDRESSES_MAX`; an IPv4 address is less than 2^32.
 /// - Returns the number of bytes written.
 pub fn build(
     set: &CompileKernelSet,
-    address: u128,
+    addresses: &[u128],
     timeout_ms: u64,
-    replaces: bool,
     bytes: &mut [u8; BATCH_BYTES],
 ) -> usize {
+    const ADDED: u32 = NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
     let mut batch = Batch { bytes, length: 0 };
     append_edge(&mut batch, NFNL_MSG_BATCH_BEGIN);
-    if replaces {
-        append_element(&mut batch, NFT_MSG_DELSETELEM, 0, set, address, 0);
-    }
-    append_element(
+    append_elements(
         &mut batch,
         NFT_MSG_NEWSETELEM,
-        NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK,
+        NLM_F_CREATE,
         set,
-        address,
+        addresses,
+        0,
+    );
+    append_elements(&mut batch, NFT_MSG_DELSETELEM, 0, set, addresses, 0);
+    append_elements(
+        &mut batch,
+        NFT_MSG_NEWSETELEM,
+        ADDED,
+        set,
+        addresses,
         timeout_ms,
     );
     append_edge(&mut batch, NFNL_MSG_BATCH_END);
@@ -254,11 +290,58 @@ pub fn result_of(message: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Receives the kernel's results of a batch. Fails with the first error, or with EPROTO if there
-/// is none and no acknowledgement.
-fn take_results(elements: &Elements) -> Result<(), Errno> {
+/// Returns the value of the first attribute of a type.
+fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    loop {
+        let &[length_0, length_1, kind_0, kind_1] = bytes.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([length_0, length_1]));
+        let value = bytes.get(NLA_HDRLEN as usize..length)?;
+        if u16::from_ne_bytes([kind_0, kind_1]) & NLA_TYPE_MASK == kind {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(NLA_ALIGNTO as usize)..)?;
+    }
+}
+
+/// Returns the remaining time in the kernel's message about an element, in milliseconds: 0 if there
+/// is no such element, u64::MAX if it does not expire.
+pub fn left_of(message: &[u8]) -> u64 {
+    let bytes = message.get(ATTRIBUTES_AT..).unwrap_or_default();
+    let is_error = result_of(message) != Err(Errno::EPROTO);
+    let elements = attribute(bytes, NFTA_SET_ELEM_LIST_ELEMENTS).filter(|_| !is_error);
+    let Some(element) = elements.and_then(|elements| attribute(elements, NFTA_LIST_ELEM)) else {
+        return 0;
+    };
+    let left = attribute(element, NFTA_SET_ELEM_EXPIRATION);
+    match left.map(|left| left.first_chunk()) {
+        None => u64::MAX,
+        Some(left) => left.map_or(0, |left| u64::from_be_bytes(*left)),
+    }
+}
+
+/// Returns the remaining time of an address in the kernel's set, as `left_of` does.
+fn left(elements: &Elements, set: &CompileKernelSet, address: u128) -> u64 {
     let mut bytes = [0; BATCH_BYTES];
-    let mut all = None;
+    let mut batch = Batch {
+        bytes: &mut bytes,
+        length: 0,
+    };
+    append_elements(&mut batch, NFT_MSG_GETSETELEM, 0, set, &[address], 0);
+    let length = batch.length;
+    let mut found = 0;
+    let _ = execute(
+        elements,
+        bytes.get(..length).unwrap_or_default(),
+        |message| {
+            found = left_of(message);
+        },
+    );
+    found
+}
+
+/// Receives the kernel's messages until there is none.
+fn take_messages(elements: &Elements, mut take: impl FnMut(&[u8])) -> Result<(), Errno> {
+    let mut bytes = [0; ANSWER_BYTES];
     loop {
         match recv(
             elements.socket.as_raw_fd(),
@@ -266,45 +349,89 @@ fn take_results(elements: &Elements) -> Result<(), Errno> {
             MsgFlags::MSG_DONTWAIT,
         ) {
             Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => return all.unwrap_or(Err(Errno::EPROTO)),
+            Err(Errno::EAGAIN) => return Ok(()),
             Err(error) => return Err(error),
-            Ok(length) => {
-                let result = result_of(bytes.get(..length).unwrap_or_default());
-                all = Some(all.map_or(result, |all: Result<(), Errno>| all.and(result)));
-            }
+            Ok(length) => take(bytes.get(..length).unwrap_or_default()),
         }
     }
 }
 
-/// Sends a batch, which the kernel executes within the call, and returns its result.
-fn execute(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
+/// Sends messages, which the kernel executes within the call, and takes the kernel's.
+fn execute(elements: &Elements, bytes: &[u8], take: impl FnMut(&[u8])) -> Result<(), Errno> {
     loop {
         match send(elements.socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT) {
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
-            Ok(_) => return take_results(elements),
+            Ok(_) => return take_messages(elements, take),
         }
     }
 }
 
-/// Adds an address to the kernel's set, or sets the timeout of one that is in it. Does not wait for
-/// the kernel's answer, which is there when the batch is sent.
+/// Executes a batch. Fails with the first error, or with EPROTO if there is none and no
+/// acknowledgement.
+fn execute_batch(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
+    let mut all = None;
+    execute(elements, bytes, |message| {
+        let result = result_of(message);
+        all = Some(all.map_or(result, |all: Result<(), Errno>| all.and(result)));
+    })?;
+    all.unwrap_or(Err(Errno::EPROTO))
+}
+
+/// Counts a transaction. Returns false if there were too many in this second.
+/// - batches: the second of the last one, and their number.
+pub fn is_in_time(batches: &AtomicU64, now_ns: u64) -> bool {
+    let second = now_ns / SECOND_NS << BATCHES_BITS;
+    let next = |last: u64| match last.max(second) {
+        last if last & ((1 << BATCHES_BITS) - 1) >= BATCHES_MAX => None,
+        last => Some(last + 1),
+    };
+    let counted = batches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    counted.is_ok()
+}
+
+/// Returns the timeout for what must stay for some time.
+pub fn timeout_of(wanted_ms: u64) -> u64 {
+    wanted_ms + (wanted_ms / MARGIN_PART).min(MARGIN_MAX_MS)
+}
+
+/// Adds the addresses to the kernel's set that would not stay in it for some time. Does not wait for
+/// the kernel's answer, which is there when the batch is sent. Returns their number, and the result.
 pub fn add(
     elements: &Elements,
     set: &CompileKernelSet,
-    address: u128,
-    timeout_ms: u64,
-) -> Result<(), Errno> {
+    addresses: &[u128],
+    wanted_ms: u64,
+    now_ns: u64,
+) -> (u64, Result<(), Errno>) {
     let mut bytes = [0; BATCH_BYTES];
-    let mut replaces = false;
-    for _ in 0..TRIES_MAX {
-        let length = build(set, address, timeout_ms, replaces, &mut bytes);
-        match execute(elements, bytes.get(..length).unwrap_or_default()) {
-            Err(Errno::EEXIST) if !replaces => replaces = true,
-            // It has expired meanwhile.
-            Err(Errno::ENOENT) if replaces => replaces = false,
-            result => return result,
+    let mut short = [0; ADDRESSES_MAX];
+    let mut count = 0;
+    for address in addresses {
+        let is_there = short
+            .get(..count)
+            .is_some_and(|short| short.contains(address));
+        let place = short.get_mut(count).filter(|_| !is_there);
+        if let Some(place) = place.filter(|_| left(elements, set, *address) < wanted_ms) {
+            *place = *address;
+            count += 1;
         }
     }
-    Err(Errno::EBUSY)
+    let short = short.get(..count).unwrap_or_default();
+    if short.is_empty() {
+        return (0, Ok(()));
+    }
+    if !is_in_time(&BATCHES, now_ns) {
+        return (count as u64, Err(Errno::EBUSY));
+    }
+    let length = build(set, short, timeout_of(wanted_ms), &mut bytes);
+    let batch = bytes.get(..length).unwrap_or_default();
+    let mut result = Err(Errno::ENOENT);
+    for _ in 0..TRIES_MAX {
+        result = execute_batch(elements, batch);
+        if result != Err(Errno::ENOENT) {
+            break;
+        }
+    }
+    (count as u64, result)
 }

@@ -319,15 +319,16 @@ struct Lesson<'a> {
     is_added: bool,
 }
 
-/// Adds a learned address to the kernel's set until it expires, and counts the result.
-fn add_element(lesson: &mut Lesson, set: &CompileKernelSet, address: u128, end_ns: u64) {
-    let left_ns = end_ns - lesson.now_ns;
-    let result = match elements::add(lesson.elements, set, address, left_ns / NS_PER_MS) {
+/// Adds learned addresses to the kernel's set until a time, and counts the result.
+fn add_elements(lesson: &mut Lesson, set: &CompileKernelSet, addresses: &[u128], end_ns: u64) {
+    let left_ms = (end_ns - lesson.now_ns) / NS_PER_MS;
+    let (count, added) = elements::add(lesson.elements, set, addresses, left_ms, lesson.now_ns);
+    let result = match added {
         Ok(()) => ElementsResult::Added,
         Err(_) => ElementsResult::Failed,
     };
     if let Some(counter) = lesson.stats.elements.get(result as usize) {
-        stats::add(counter, 1);
+        stats::add(counter, count);
     }
     lesson.is_added &= result == ElementsResult::Added;
 }
@@ -351,9 +352,9 @@ fn learn(
         now_ns,
         is_added: true,
     });
-    let mut listener = |set: &CompileKernelSet, address: u128, end_ns: u64| {
+    let mut listener = |set: &CompileKernelSet, addresses: &[u128], end_ns: u64| {
         if let Some(lesson) = &mut lesson {
-            add_element(lesson, set, address, end_ns);
+            add_elements(lesson, set, addresses, end_ns);
         }
     };
     let mut output = TeachOutput {
