@@ -75,8 +75,8 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     if is_loaded {
         let restored = restore(store, pending.number, undone.as_ref());
         if let (Err(_), Some(undone)) = (&restored, &undone) {
-            // The kernel still has the pending rules: they need their firewall.
-            run_firewall(store, pending.number, undone)?;
+            // The kernel still has the pending rules: they need their firewall. The first failure is the cause.
+            let _ = run_firewall(store, pending.number, undone);
         }
         restored?;
     }
@@ -84,8 +84,8 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
         let before = applied.as_ref().map(|applied| applied.number);
         let before = before.zip(naming.as_ref());
         surroundings = surroundings.and(marks::go_back(store, undone, before));
-        surroundings = surroundings.and(tidy(store, naming.as_ref()));
     }
+    surroundings = surroundings.and(tidy(store, naming.as_ref()));
     let why = match surroundings {
         Ok(()) => why.to_owned(),
         Err(failure) => format!("{why}; {}", failure.text),
@@ -110,10 +110,8 @@ pub fn all(host: Host) -> Result<u64> {
     tables.push(nft::own_table());
     store.write(applied.number, REMOVAL, &removal(&tables))?;
     store.load(applied.number, REMOVAL)?;
-    if applied.naming.is_some() {
-        tidy(&mut store, None)?;
-        marks::end(&mut store)?;
-    }
+    tidy(&mut store, None)?;
+    marks::end(&mut store)?;
     store.state.applied = None;
     store
         .state
