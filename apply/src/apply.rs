@@ -4,10 +4,11 @@
 use crate::failure::{policy, Result};
 use crate::firewall::Naming;
 use crate::kernel::{self, Parts, Wanted};
+use crate::learned::{Learned, Saved, Sets};
 use crate::present::Present;
 use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
-use crate::store::{Host, Store, KERNEL, NAMES, POLICY, UNDO};
+use crate::store::{Host, Store, KERNEL, LEARNED, NAMES, POLICY, UNDO};
 use crate::{
     clock, confirm, conntrack, expectations, learned, lists, marks, nft, queue_rules, swap, timer,
     undo,
@@ -71,10 +72,20 @@ fn affected(store: &Store, source: &Source) -> Vec<Table> {
 struct Transactions {
     kernel: String,
     undo: String,
+    /// Addresses that the latter does not have.
+    saved: Saved,
 }
 
 /// Makes both transactions, and checks that the kernel takes them.
-fn transactions(affected: &[Table], parts: &Parts, present: &Present) -> Result<Transactions> {
+/// - learned: sets of the applied generation that learn.
+fn transactions(
+    affected: &[Table],
+    parts: &Parts,
+    present: &mut Present,
+    learned: &[Learned],
+) -> Result<Transactions> {
+    let saved = Saved::take(present, learned);
+    let present = &*present;
     // On the policy's first line, so that nft's line numbers are the policy's.
     let removal = undo::removal(affected).replace('\n', "; ");
     let kernel = removal + &parts.kernel + "\n" + &nft::marker(parts.number);
@@ -86,7 +97,11 @@ fn transactions(affected: &[Table], parts: &Parts, present: &Present) -> Result<
         "undo.nft",
         "the present rule set can't be brought back, so nothing was changed",
     )?;
-    Ok(Transactions { kernel, undo })
+    Ok(Transactions {
+        kernel,
+        undo,
+        saved,
+    })
 }
 
 /// Writes a generation and both transactions, and commits it as pending.
@@ -95,12 +110,18 @@ fn prepare(
     request: &Request,
     source: &Source,
     parts: &Parts,
-    Transactions { kernel, undo }: &Transactions,
+    Transactions {
+        kernel,
+        undo,
+        saved,
+    }: &Transactions,
 ) -> Result<()> {
     let number = parts.number;
     store.write(number, POLICY, &source.text.text)?;
     store.write(number, KERNEL, kernel)?;
     store.write(number, UNDO, undo)?;
+    let saved = serde_json::to_string(saved).unwrap_or_default();
+    store.write(number, LEARNED, &saved)?;
     if let Some((names, _)) = &parts.naming {
         store.write(number, NAMES, names)?;
     }
@@ -138,9 +159,12 @@ fn load_with_names(
     queue_rules::make(store, &naming.rules)?;
     undo::run_firewall(store, number, naming)?;
     let cleared = marks::begin(store, naming, number)?;
-    let before = store.state.applied().and_then(|one| one.naming.as_ref());
-    let before = before.map_or(&[][..], |before| &before.learned);
-    learned::load(store, number, KERNEL, before, &naming.learned, present)?;
+    let sets = Sets {
+        before: &store.state.learned(),
+        after: &naming.learned,
+        saved: &Saved::default(),
+    };
+    learned::load(store, number, KERNEL, &sets, present)?;
     // The kernel's former rules set marks until now.
     cleared.map_or(Ok(()), conntrack::clear)
 }
@@ -173,9 +197,9 @@ pub fn run(host: Host, request: &Request) -> Result<Applied> {
     store.write_lists(&lists)?;
     let parts = kernel::parts(&source, &request.wanted, &store.state)?;
     let affected = affected(&store, &source);
-    let present = Present::read(&affected)?;
+    let mut present = Present::read(&affected)?;
     refuse_foreign(&source.tables, &store.state.tables(), &present)?;
-    let transactions = transactions(&affected, &parts, &present)?;
+    let transactions = transactions(&affected, &parts, &mut present, &store.state.learned())?;
     expectations::check(&source.text, &request.wanted.expect)?;
     prepare(&mut store, request, &source, &parts, &transactions)?;
     if let Err(failure) = load(&mut store, &parts, request.confirm_seconds, &present) {

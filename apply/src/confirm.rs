@@ -11,26 +11,25 @@ pub fn is_late(pending: &Pending) -> bool {
     pending.boot_id != clock::boot_id() || clock::boot_ms() >= pending.deadline_ms
 }
 
+/// Removes the firewall and rules that the applied generation does not need, of any earlier one: a process that was
+/// killed behind its commit has left them.
+fn tidy(store: &mut Store) -> Result<()> {
+    let naming = store.state.applied().and_then(|one| one.naming.clone());
+    undo::tidy(store, naming.as_ref())
+}
+
 /// Makes the pending generation the applied one, and removes the previous generation's firewall and rules if they are
 /// no longer needed.
 pub fn settle(store: &mut Store) -> Result<()> {
     let Some(pending) = store.state.pending.take() else {
         return Ok(());
     };
-    let had_names = store
-        .state
-        .applied()
-        .is_some_and(|one| one.naming.is_some());
     store.state.applied = Some(pending.number);
     store
         .state
         .settle(pending.number, Outcome::Confirmed, None, clock::unix_ms());
     store.commit()?;
-    let naming = store.state.applied().and_then(|one| one.naming.clone());
-    match had_names || naming.is_some() {
-        true => undo::tidy(store, naming.as_ref()),
-        false => Ok(()),
-    }
+    tidy(store)
 }
 
 /// Fails unless the firewall of the pending generation runs.
@@ -55,6 +54,7 @@ fn check_firewall(store: &Store) -> Result<()> {
 pub fn run(host: Host) -> Result<u64> {
     let mut store = Store::open(host)?;
     let Some(pending) = store.state.pending.clone() else {
+        tidy(&mut store)?;
         return Err(policy(
             "nothing waits for a confirmation: see fwctl history",
         ));

@@ -17,6 +17,8 @@ pub const FOLDER: &str = "lists";
 pub struct List {
     /// File name in the folder.
     pub name: String,
+    /// File that was read.
+    pub path: PathBuf,
     pub content: Vec<u8>,
     /// Warnings that the firewall will print.
     pub warnings: Vec<String>,
@@ -40,7 +42,7 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
 
 /// Reads a policy's lists. Returns the policy with the lists' paths in the state folder.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
-    let (mut lists, mut paths) = (Vec::new(), Vec::<PathBuf>::new());
+    let mut lists = Vec::new();
     let folder = state.join(FOLDER);
     let text = source.text.map_lists(|path| {
         let content = fs::read(path).map_err(|error| {
@@ -48,9 +50,9 @@ pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
         })?;
         let name = digest(&content);
         let kept = folder.join(&name);
-        paths.push(path.to_owned());
         lists.push(List {
             name,
+            path: path.to_owned(),
             content,
             warnings: Vec::new(),
         });
@@ -58,8 +60,8 @@ pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
     });
     let text =
         text.map_err(|error| policy(format_args!("{error}: name a list that can be read")))?;
-    for (list, path) in lists.iter_mut().zip(&paths) {
-        list.warnings = warnings(path)?;
+    for list in &mut lists {
+        list.warnings = warnings(&list.path)?;
     }
     let source = Source {
         text,

@@ -7,6 +7,7 @@ use crate::outline::{outlines, Outline};
 use crate::source::Table;
 
 /// Tables of the kernel with their text, in the order in which they were made.
+#[derive(Default)]
 pub struct Present(Vec<(Table, String)>);
 
 impl Present {
@@ -36,6 +37,11 @@ impl Present {
 
     pub fn has(&self, table: &Table) -> bool {
         self.0.iter().any(|(one, _)| one == table)
+    }
+
+    /// The tables with their texts.
+    pub fn texts(&mut self) -> impl Iterator<Item = (&Table, &mut String)> {
+        self.0.iter_mut().map(|(table, text)| (&*table, text))
     }
 
     /// The text that makes the tables again.

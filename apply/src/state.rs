@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::firewall::Naming;
+use crate::learned::Learned;
 use crate::marks::Marks;
 use crate::nft;
 use crate::queue_rules::QueueRules;
@@ -78,6 +79,12 @@ impl State {
 
     pub fn applied(&self) -> Option<&Generation> {
         self.generation(self.applied?)
+    }
+
+    /// Returns the applied generation's sets that learn.
+    pub fn learned(&self) -> Vec<Learned> {
+        let naming = self.applied().and_then(|one| one.naming.as_ref());
+        naming.map_or_else(Vec::new, |naming| naming.learned.clone())
     }
 
     /// Returns the tables that generations have in the kernel.

@@ -29,6 +29,8 @@ pub const REMOVAL: &str = "removal.nft";
 pub const SWAP: &str = "swap.nft";
 /// Latest transaction with addresses that sets had learned.
 pub const KEPT: &str = "kept.nft";
+/// Addresses that sets had learned before it.
+pub const LEARNED: &str = "learned.json";
 /// The firewall's policy, in a generation with names.
 pub const NAMES: &str = "names.nft";
 

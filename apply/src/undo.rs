@@ -3,9 +3,10 @@
 
 use crate::failure::{policy, Result};
 use crate::firewall::Naming;
+use crate::learned::Sets;
 use crate::source::Table;
 use crate::state::Outcome;
-use crate::store::{Host, Store, NAMES, REMOVAL, UNDO};
+use crate::store::{Host, Store, LEARNED, NAMES, REMOVAL, UNDO};
 use crate::{clock, learned, marks, nft, queue_rules, swap};
 
 /// Returns nft commands that remove tables, present or not: nft before 1.0.7 does not support `destroy`.
@@ -45,6 +46,19 @@ fn firewall_of_applied(store: &mut Store) -> Result<()> {
     run_firewall(store, applied.number, naming)
 }
 
+/// Restores the kernel's rules from before a generation, with the addresses that their sets have learned.
+fn restore(store: &Store, number: u64, undone: Option<&Naming>) -> Result<()> {
+    let saved = store.text(number, LEARNED).unwrap_or_default();
+    let sets = Sets {
+        before: undone.map_or(&[][..], |undone| &undone.learned),
+        after: &store.state.learned(),
+        saved: &serde_json::from_str(&saved).unwrap_or_default(),
+    };
+    // Without them the tables are removed whole.
+    let present = swap::present(store, number, UNDO).unwrap_or_default();
+    learned::load(store, number, UNDO, &sets, &present)
+}
+
 /// Reverts the pending generation: restores the kernel's previous rules and the firewall, and writes the reason to the
 /// state. Changes no rule if the kernel does not hold the generation. Returns its number; None if none is pending.
 pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
@@ -55,26 +69,23 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     let undone = undone.and_then(|undone| undone.naming);
     let applied = store.state.applied().cloned();
     let naming = applied.as_ref().and_then(|applied| applied.naming.clone());
+    let is_loaded = nft::loaded()? == Some(pending.number);
     // The kernel's rules are restored even if the firewall fails.
-    let mut surroundings = match undone.is_some() || naming.is_some() {
-        true => firewall_of_applied(store),
-        false => Ok(()),
-    };
-    if nft::loaded()? == Some(pending.number) {
-        let sets = |naming: &Option<Naming>| {
-            let naming = naming.as_ref();
-            naming.map_or_else(Vec::new, |naming| naming.learned.clone())
-        };
-        let (before, after) = (sets(&undone), sets(&naming));
-        let present = swap::present(store, pending.number, UNDO)?;
-        learned::load(store, pending.number, UNDO, &before, &after, &present)?;
+    let mut surroundings = firewall_of_applied(store);
+    if is_loaded {
+        let restored = restore(store, pending.number, undone.as_ref());
+        if let (Err(_), Some(undone)) = (&restored, &undone) {
+            // The kernel still has the pending rules: they need their firewall. The first failure is the cause.
+            let _ = run_firewall(store, pending.number, undone);
+        }
+        restored?;
     }
     if let Some(undone) = &undone {
         let before = applied.as_ref().map(|applied| applied.number);
         let before = before.zip(naming.as_ref());
         surroundings = surroundings.and(marks::go_back(store, undone, before));
-        surroundings = surroundings.and(tidy(store, naming.as_ref()));
     }
+    surroundings = surroundings.and(tidy(store, naming.as_ref()));
     let why = match surroundings {
         Ok(()) => why.to_owned(),
         Err(failure) => format!("{why}; {}", failure.text),
@@ -99,10 +110,8 @@ pub fn all(host: Host) -> Result<u64> {
     tables.push(nft::own_table());
     store.write(applied.number, REMOVAL, &removal(&tables))?;
     store.load(applied.number, REMOVAL)?;
-    if applied.naming.is_some() {
-        tidy(&mut store, None)?;
-        marks::end(&mut store)?;
-    }
+    tidy(&mut store, None)?;
+    marks::end(&mut store)?;
     store.state.applied = None;
     store
         .state

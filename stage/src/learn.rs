@@ -18,7 +18,7 @@ use crate::tree::{self, Set, Tree};
 use crate::{LearnedSet, Options, Queue, Refusal};
 
 /// Addresses that a set of the kernel has room for: the default of --learned.
-const SIZE: u32 = 65_536;
+pub const SIZE: u32 = 65_536;
 /// Priorities of the chains in front of iptables' table security and behind it: it is at 50, and at 150 with iptables-nft 1.8.9.
 const BEFORE_SECURITY: i32 = 49;
 const BEHIND_SECURITY: i32 = 151;
@@ -274,6 +274,7 @@ impl Learns {
                 family: table.family.clone(),
                 table: table.name.clone(),
                 name: set.name.clone(),
+                is_ipv6: learning.is_ipv6,
                 learns: tree::expand(tokens, tree, &learning.statement),
             }
         };

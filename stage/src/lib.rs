@@ -36,6 +36,7 @@ use class::Classes;
 use daemon::Daemon;
 use kernel::Kernel;
 use learn::Learns;
+pub use learn::SIZE as LEARNED_MAX;
 use marks::Layout;
 pub use nat::without_nat;
 use reach::Ways;
@@ -160,6 +161,7 @@ pub struct LearnedSet {
     pub family: String,
     pub table: String,
     pub name: String,
+    pub is_ipv6: bool,
     /// `learn dns { "a.example" }`
     pub learns: String,
 }

@@ -51,6 +51,11 @@ impl Source {
         }
     }
 
+    /// The text's file and those that it includes.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     fn path(&self, file: usize) -> &Path {
         self.files.get(file).map_or(Path::new(""), PathBuf::as_path)
     }

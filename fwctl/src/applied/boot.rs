@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::Path;
 
+use apply::source::Source;
 use apply::state::State;
 use apply::store::Store;
 
 use super::arguments::StatePlace;
-use super::{apply_again, apply_file, on_host, trust};
+use super::{apply_again, apply_source, config, on_host, trust};
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
@@ -19,12 +20,17 @@ fn is_of_file(state: &State, policy: &Path) -> bool {
         && applied.is_none_or(|file| fs::canonicalize(policy).is_ok_and(|policy| policy == file))
 }
 
-/// Fails if the file has the text of a generation that was reverted: nobody could confirm it.
-fn refuse_reverted(state: &State, place: &StatePlace, policy: &Path) -> Result<(), Failure> {
-    let source = apply::source::read(policy)?;
-    let (source, _) = apply::lists::read(&source, &place.state)?;
+/// Reads the policy's file. Fails if others than root can change it, a file that it includes or a list that it names, or
+/// if it has the text of a generation that was reverted: nobody could confirm it.
+fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Failure> {
+    trust::check_file(policy)?;
+    let read = apply::source::read(policy)?;
+    let (source, lists) = apply::lists::read(&read, &place.state)?;
+    let lists = lists.iter().map(|list| &list.path);
+    let mut files = read.text.files().iter().chain(lists);
+    files.try_for_each(|file| trust::check_file(file))?;
     match state.reverted(&source.digest()) {
-        None => Ok(()),
+        None => Ok(read),
         Some(generation) => Err(Failure::new(
             Exit::Usage,
             format_args!(
@@ -45,9 +51,9 @@ pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
     })?;
     let mut exit = Exit::Fine;
     if is_of_file(&state, policy) {
-        let loaded = trust::check_file(policy)
-            .and_then(|()| refuse_reverted(&state, place, policy))
-            .and_then(|()| apply_file(place, policy, None));
+        let wanted = || config::read(&place.config)?.wanted();
+        let loaded = read(&state, place, policy)
+            .and_then(|source| apply_source(place, source, wanted()?, None));
         match loaded {
             Ok(applied) => {
                 output::line(&format!(

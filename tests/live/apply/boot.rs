@@ -5,6 +5,7 @@ use std::fs::{set_permissions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::ensure;
+use testbed::twin::Twin;
 
 use super::place::{Place, Row, OTHER_POLICY, POLICY};
 
@@ -26,6 +27,11 @@ pub const ROWS: &[Row] = &[
         boot_drops_the_file_that_was_reverted,
     ),
     ("boot-believes-root-only", 60, boot_believes_root_only),
+    (
+        "boot-believes-roots-parts-only",
+        60,
+        boot_believes_roots_parts_only,
+    ),
 ];
 
 /// Deletes all rules in the kernel, like a restart.
@@ -137,4 +143,36 @@ fn boot_believes_root_only() -> anyhow::Result<()> {
     );
     ensure!(!place.rules()?.contains("7777"), "{}", place.rules()?);
     Ok(())
+}
+
+/// Others can change a file that the policy includes, or a list that it names.
+fn boot_believes_roots_parts_only() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let policy = place.folder.write("policy.nft", "include \"part.nft\"\n")?;
+    let listed = POLICY
+        .replace(
+            "\tchain",
+            "\tset denied { type hostname; file \"list.txt\"; }\n\tchain",
+        )
+        .replace("udp dport", "http host @denied drop\n\t\tudp dport");
+    let part = place.folder.write("part.nft", listed)?;
+    let list = place.folder.write("list.txt", "denied.example\n")?;
+    place.done(&["apply", "--now", &policy])?;
+    for file in [&part, &list] {
+        let good = std::fs::read_to_string(file)?;
+        std::fs::write(file, good.replace("7777", "8888"))?;
+        set_permissions(file, Permissions::from_mode(0o666))?;
+        forget(&place)?;
+        let words = format!("{file}: others than root can change it");
+        place.refused(&["boot", &policy], 1, &words)?;
+        ensure!(
+            place.rules()?.contains("udp dport 7777"),
+            "{}",
+            place.rules()?
+        );
+        std::fs::write(file, good)?;
+        set_permissions(file, Permissions::from_mode(0o644))?;
+    }
+    forget(&place)?;
+    place.done(&["boot", &policy]).map(drop)
 }

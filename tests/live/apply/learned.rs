@@ -4,13 +4,20 @@
 use std::net::{Ipv6Addr, UdpSocket};
 
 use anyhow::{ensure, Context};
+use serde_json::Value;
 use testbed::place::run;
-use testbed::twin::TWINS;
-use testbed::wait::PATIENCE;
+use testbed::twin::{Twin, TWINS};
+use testbed::wait::{until, PATIENCE};
 
 use super::place::{Place, Row};
 
-pub const ROWS: &[Row] = &[("learned-addresses-stay", 120, learned_stay)];
+pub const ROWS: &[Row] = &[
+    ("learned-addresses-stay", 120, learned_stay),
+    ("learned-addresses-have-a-type", 120, learned_have_a_type),
+    ("learned-addresses-age", 60, learned_age),
+    ("learned-addresses-may-be-too-many", 60, learned_too_many),
+    ("a-failed-way-back-keeps-its-firewall", 60, failed_way_back),
+];
 
 const POLICY: &str = r#"table inet host {
 	set cdn { type ipv4_addr; learn dns "*.cdn.example"; }
@@ -125,5 +132,125 @@ fn learned_stay() -> anyhow::Result<()> {
         place.done(&["unapply"])?;
         place.check_rules(&before)?;
     }
+    Ok(())
+}
+
+/// The policy with its set for IPv4 alone, which is now for IPv6.
+fn of_ipv6() -> String {
+    let lines = POLICY.lines().filter(|line| !line.contains("cdn6"));
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    text.replace("ipv4_addr", "ipv6_addr")
+        .replace("ip daddr", "ip6 daddr")
+}
+
+/// A set of the same name and names, but another type, gets none of its addresses, there and back.
+fn learned_have_a_type() -> anyhow::Result<()> {
+    for twin in TWINS {
+        let place = Place::with_twin(twin)?;
+        let policy = place.folder.write("policy.nft", POLICY)?;
+        let other = place.folder.write("other.nft", of_ipv6())?;
+        place.done(&["apply", "--now", &policy])?;
+        ask(&place, 1, false)?;
+        place.done(&["apply", "--confirm", "600", &other])?;
+        check(&place, 1, false)?;
+        ask(&place, 2, true)?;
+        check_in(&place, "cdn", "2001:db8::2", true)?;
+        place.done(&["revert"])?;
+        check(&place, 1, true)?;
+        check_in(&place, "cdn", "2001:db8::2", false)?;
+    }
+    Ok(())
+}
+
+/// Adds an address to the set, in nft's words.
+fn add(place: &Place, elements: &str) -> anyhow::Result<()> {
+    let text = format!("add element inet host cdn {{ {elements} }}\n");
+    place.namespace.feed("nft", &["-f", "-"], &text)
+}
+
+/// Returns the milliseconds since the boot.
+fn boot_ms() -> anyhow::Result<f64> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    let seconds: f64 = text.split(' ').next().context("a time")?.parse()?;
+    Ok(seconds * 1000.0)
+}
+
+/// Time passes for the addresses that the way back has.
+fn learned_age() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    place.done(&["apply", "--now", &policy])?;
+    add(&place, "192.0.2.1 timeout 5m, 192.0.2.2 timeout 3s")?;
+    // Other names: another set, which does not get the addresses.
+    let other = place
+        .folder
+        .write("other.nft", POLICY.replace("*.cdn", "a.cdn"))?;
+    place.done(&["apply", "--confirm", "600", &other])?;
+    let saved = format!("{}/2/learned.json", place.state);
+    let saved: Value = serde_json::from_str(&std::fs::read_to_string(saved)?)?;
+    ensure!(
+        saved["sets"][0][1].as_array().map(Vec::len) == Some(2),
+        "{saved}"
+    );
+    let saved_ms = saved["at_ms"].as_f64().context("a time")?;
+    until("3 s", PATIENCE, || Ok(boot_ms()? > saved_ms + 3000.0))?;
+    place.done(&["revert"])?;
+    check(&place, 1, true)?;
+    let rules = place.rules()?;
+    ensure!(!rules.contains("192.0.2.2 "), "{rules}");
+    ensure!(rules.contains("expires 4m5"), "{rules}");
+    ensure!(!rules.contains("expires 4m59s"), "{rules}");
+    Ok(())
+}
+
+/// Addresses from before and from since are more than a set holds: the way back takes as many as it does.
+fn learned_too_many() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    let many = |second: u8| {
+        let all = (0..35_000_u32).map(|n| format!("10.{second}.{}.{} timeout 1h", n >> 8, n & 255));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    place.done(&["apply", "--now", &policy])?;
+    add(&place, &many(1))?;
+    place
+        .folder
+        .replace("policy.nft", POLICY.replace("7777", "8888"))?;
+    place.done(&["apply", "--confirm", "600", &policy])?;
+    // As if all had expired.
+    place
+        .namespace
+        .feed("nft", &["-f", "-"], "flush set inet host cdn\n")?;
+    add(&place, &many(2))?;
+    place.done(&["revert"])?;
+    let rules = place.rules()?;
+    ensure!(rules.contains("dport 7777"), "the rules did not come back");
+    ensure!(
+        rules.matches("10.2.").count() == 35_000,
+        "addresses are lost"
+    );
+    ensure!(rules.contains("10.1."), "no address came back");
+    Ok(())
+}
+
+/// If nft refuses the way back, the firewall goes on with the names of the rules that stay.
+fn failed_way_back() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    place.done(&["apply", "--now", &policy])?;
+    let other = place
+        .folder
+        .write("other.nft", POLICY.replace("*.cdn", "a.cdn"))?;
+    place.done(&["apply", "--confirm", "600", &other])?;
+    let names = || std::fs::read_to_string(place.folder.file("run/stage/names.nft"));
+    let (before, undo) = (names()?, format!("{}/2/undo.nft", place.state));
+    let good = std::fs::read_to_string(&undo)?;
+    std::fs::write(&undo, format!("{good}monster\n"))?;
+    place.refused(&["revert"], 4, "undo.nft")?;
+    ensure!(names()? == before, "{}", names()?);
+    ensure!(place.is_pending()?, "it is not pending any more");
+    std::fs::write(&undo, good)?;
+    place.done(&["revert"])?;
+    ensure!(names()? != before, "{}", names()?);
     Ok(())
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -18,6 +19,7 @@ pub const ROWS: &[Row] = &[
     ("names-decide", 60, names_decide),
     ("names-go-back", 60, names_go_back),
     ("names-leave-no-trace", 60, names_leave_no_trace),
+    ("names-end-behind-a-kill", 60, names_end_behind_a_kill),
     ("names-need-their-firewall", 60, names_need_their_firewall),
     (
         "names-killed-at-every-step",
@@ -164,6 +166,29 @@ fn names_leave_no_trace() -> anyhow::Result<()> {
     place.done(&["apply", "--now", &plain])?;
     ensure!(place.firewall().is_none(), "the firewall still runs");
     ensure!(!place.rules()?.contains("mangle"), "{}", place.rules()?);
+    Ok(())
+}
+
+/// A confirmation of a policy without names is killed behind its commit: the next command ends the firewall.
+fn names_end_behind_a_kill() -> anyhow::Result<()> {
+    for next in ["confirm", "unapply"] {
+        let (place, _) = applied(Twin::Rust)?;
+        let plain = place.folder.write("plain.nft", POLICY)?;
+        place.done(&["apply", "--confirm", "600", &plain])?;
+        // The second fsync is the folder's, behind the rename of the state.
+        let inject = "inject=fsync:signal=KILL:when=2";
+        let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", inject];
+        let output = place.command_under(&wrapper, &["confirm"]).output()?;
+        ensure!(output.status.signal().is_some(), "{}", output.status);
+        ensure!(place.state()?["applied"] == 2, "{}", place.state()?);
+        ensure!(place.firewall().is_some(), "the firewall has ended before");
+        place.run(&[next])?;
+        ensure!(
+            place.firewall().is_none(),
+            "{next}: the firewall still runs"
+        );
+        ensure!(!place.rules()?.contains("mangle"), "{}", place.rules()?);
+    }
     Ok(())
 }
 
