@@ -158,7 +158,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Takes the addresses of sets out of tables.
+    /// Removes the addresses of sets from tables.
     pub fn take(present: &mut Present, sets: &[Learned]) -> Saved {
         let mut saved = Saved {
             at_ms: clock::boot_ms(),

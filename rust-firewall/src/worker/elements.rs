@@ -319,63 +319,65 @@ pub fn left_of(message: &[u8]) -> u64 {
     }
 }
 
+/// Sends messages, which the kernel executes within the call.
+fn execute(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
+    loop {
+        match send(elements.socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT) {
+            Err(Errno::EINTR) => {}
+            sent => return sent.map(drop),
+        }
+    }
+}
+
+/// Receives one of the kernel's messages.
+fn take_message<'a>(
+    elements: &Elements,
+    bytes: &'a mut [u8; ANSWER_BYTES],
+) -> Result<&'a [u8], Errno> {
+    loop {
+        match recv(elements.socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT) {
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+            Ok(length) => return Ok(bytes.get(..length).unwrap_or_default()),
+        }
+    }
+}
+
 /// Returns the remaining time of an address in the kernel's set, as `left_of` does.
 fn left(elements: &Elements, set: &CompileKernelSet, address: u128) -> u64 {
-    let mut bytes = [0; BATCH_BYTES];
+    let (mut bytes, mut answer) = ([0; BATCH_BYTES], [0; ANSWER_BYTES]);
     let mut batch = Batch {
         bytes: &mut bytes,
         length: 0,
     };
     append_elements(&mut batch, NFT_MSG_GETSETELEM, 0, set, &[address], 0);
     let length = batch.length;
+    if execute(elements, bytes.get(..length).unwrap_or_default()).is_err() {
+        return 0;
+    }
     let mut found = 0;
-    let _ = execute(
-        elements,
-        bytes.get(..length).unwrap_or_default(),
-        |message| {
-            found = left_of(message);
-        },
-    );
+    while let Ok(message) = take_message(elements, &mut answer) {
+        found = left_of(message);
+    }
     found
-}
-
-/// Receives the kernel's messages until there is none.
-fn take_messages(elements: &Elements, mut take: impl FnMut(&[u8])) -> Result<(), Errno> {
-    let mut bytes = [0; ANSWER_BYTES];
-    loop {
-        match recv(
-            elements.socket.as_raw_fd(),
-            &mut bytes,
-            MsgFlags::MSG_DONTWAIT,
-        ) {
-            Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => return Ok(()),
-            Err(error) => return Err(error),
-            Ok(length) => take(bytes.get(..length).unwrap_or_default()),
-        }
-    }
-}
-
-/// Sends messages, which the kernel executes within the call, and takes the kernel's.
-fn execute(elements: &Elements, bytes: &[u8], take: impl FnMut(&[u8])) -> Result<(), Errno> {
-    loop {
-        match send(elements.socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT) {
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
-            Ok(_) => return take_messages(elements, take),
-        }
-    }
 }
 
 /// Executes a batch. Fails with the first error, or with EPROTO if there is none and no
 /// acknowledgement.
 fn execute_batch(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
+    let mut answer = [0; ANSWER_BYTES];
     let mut all = None;
-    execute(elements, bytes, |message| {
-        let result = result_of(message);
-        all = Some(all.map_or(result, |all: Result<(), Errno>| all.and(result)));
-    })?;
-    all.unwrap_or(Err(Errno::EPROTO))
+    execute(elements, bytes)?;
+    loop {
+        match take_message(elements, &mut answer) {
+            Err(Errno::EAGAIN) => return all.unwrap_or(Err(Errno::EPROTO)),
+            Err(error) => return Err(error),
+            Ok(message) => {
+                let result = result_of(message);
+                all = Some(all.map_or(result, |all: Result<(), Errno>| all.and(result)));
+            }
+        }
+    }
 }
 
 /// Counts a transaction. Returns false if there were too many in this second.

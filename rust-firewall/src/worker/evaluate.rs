@@ -323,10 +323,7 @@ struct Lesson<'a> {
 fn add_elements(lesson: &mut Lesson, set: &CompileKernelSet, addresses: &[u128], end_ns: u64) {
     let left_ms = (end_ns - lesson.now_ns) / NS_PER_MS;
     let (count, added) = elements::add(lesson.elements, set, addresses, left_ms, lesson.now_ns);
-    let result = match added {
-        Ok(()) => ElementsResult::Added,
-        Err(_) => ElementsResult::Failed,
-    };
+    let result = added.map_or(ElementsResult::Failed, |()| ElementsResult::Added);
     if let Some(counter) = lesson.stats.elements.get(result as usize) {
         stats::add(counter, count);
     }

@@ -278,6 +278,19 @@ pub fn code(how: &PolicyReject, version: u8) -> u8 {
     }
 }
 
+/// Returns the addresses of a packet that may be answered.
+fn ends_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    let addresses = packet::addresses(packet)?;
+    let is_due = !packet.later_fragment && is_unicast(addresses.0) && is_unicast(addresses.1);
+    is_due.then_some(addresses)
+}
+
+/// Returns true if a packet is a RST, which gets no reply.
+fn is_reset(packet: &Packet) -> bool {
+    let flags = packet.bytes.get(packet.l4_offset as usize + 13);
+    packet.protocol == PROTOCOL_TCP && flags.is_some_and(|flags| flags & TCP_RST != 0)
+}
+
 /// Builds the reply to a packet, starting with its IP header. Pure. Returns the reply's length; 0:
 /// none is due.
 pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) -> usize {
@@ -336,19 +349,6 @@ pub fn build_back(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) ->
         renumber(reset, sequence, false);
     }
     length
-}
-
-/// Returns the addresses of a packet that may be answered.
-fn ends_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
-    let addresses = packet::addresses(packet)?;
-    let is_due = !packet.later_fragment && is_unicast(addresses.0) && is_unicast(addresses.1);
-    is_due.then_some(addresses)
-}
-
-/// Returns true if a packet is a RST, which gets no reply.
-fn is_reset(packet: &Packet) -> bool {
-    let flags = packet.bytes.get(packet.l4_offset as usize + 13);
-    packet.protocol == PROTOCOL_TCP && flags.is_some_and(|flags| flags & TCP_RST != 0)
 }
 
 fn build_due(how: &PolicyReject, packet: &Packet, reply: &mut Reply) -> Option<()> {

@@ -80,7 +80,7 @@ fn check_in(place: &Place, set: &str, address: &str, is_there: bool) -> anyhow::
         &["list", "set", "inet", "host", set],
     )?;
     let listed = String::from_utf8(listed.stdout)?;
-    let element = format!("{address} timeout 5m expires ");
+    let element = format!("{address} timeout 5m30s expires ");
     ensure!(
         listed.contains(&element) == is_there,
         "{element}: {is_there} is expected of\n{listed}"
