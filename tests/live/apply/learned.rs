@@ -180,7 +180,7 @@ fn learned_age() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let policy = place.folder.write("policy.nft", POLICY)?;
     place.done(&["apply", "--now", &policy])?;
-    add(&place, "192.0.2.1 timeout 5m, 192.0.2.2 timeout 3s")?;
+    add(&place, "192.0.2.1 timeout 5m30s, 192.0.2.2 timeout 3s")?;
     // Other names: another set, which does not get the addresses.
     let other = place
         .folder
@@ -198,8 +198,8 @@ fn learned_age() -> anyhow::Result<()> {
     check(&place, 1, true)?;
     let rules = place.rules()?;
     ensure!(!rules.contains("192.0.2.2 "), "{rules}");
-    ensure!(rules.contains("expires 4m5"), "{rules}");
-    ensure!(!rules.contains("expires 4m59s"), "{rules}");
+    ensure!(rules.contains("expires 5m2"), "{rules}");
+    ensure!(!rules.contains("expires 5m29s"), "{rules}");
     Ok(())
 }
 
