@@ -77,6 +77,12 @@ impl Kernel<'_> {
         }
     }
 
+    /// Returns true if a rule asks for questions of DNS.
+    fn asks_questions(&self) -> bool {
+        let mut asks = self.names.rules.iter().flat_map(NameRule::all);
+        asks.any(|ask| ask.field.starts_with("dns"))
+    }
+
     /// The chain that keeps what the firewall said, for packets of a hook.
     fn keep(&self, text: &mut String, hook: &str, priority: i32, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
@@ -119,6 +125,9 @@ impl Kernel<'_> {
              meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t{NOT_TRANSPORT} accept",
             !mask
         );
+        if self.asks_questions() {
+            text.push_str("\t\tmeta l4proto { tcp, udp } jump stage-ports\n");
+        }
         if name == "output" && self.has_rejects() {
             let _ = writeln!(text, "\t\t{}", self.resets(family));
         }
@@ -139,8 +148,7 @@ impl Kernel<'_> {
     /// The chains that all hooks of a table share.
     fn shared(&self, text: &mut String, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
-        let mut asks = self.names.rules.iter().flat_map(NameRule::all);
-        let dns = match asks.any(|ask| ask.field.starts_with("dns")) {
+        let dns = match self.asks_questions() {
             true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
             false => String::new(),
         };
@@ -163,6 +171,12 @@ impl Kernel<'_> {
             let _ = write!(
                 text,
                 "\n\tchain stage-refuse {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
+            );
+        }
+        // A match of ports does not hold for a packet that ends before them, whose question can't be read.
+        if self.asks_questions() {
+            text.push_str(
+                "\n\tchain stage-ports {\n\t\tth dport >= 0 return\n\t\tgoto stage-lost\n\t}\n",
             );
         }
         let mut keep = |name: String, first: &str, mark: u32| {

@@ -81,12 +81,6 @@ fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
     }
 }
 
-/// Returns true if a packet of TCP or UDP ends before its ports.
-pub fn has_no_ports(packet: &[u8]) -> bool {
-    let (protocol, offset) = transport(packet, |_| true);
-    [TCP, UDP].contains(&protocol) && packet.len() < offset + 4
-}
-
 /// Maximum number of extension headers in a packet that is not malformed.
 const EXTENSIONS_MAX: usize = 8;
 

@@ -54,7 +54,7 @@ pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 /// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 10] = [
+const RECOGNISERS: [Recogniser; 9] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
@@ -66,7 +66,6 @@ const RECOGNISERS: [Recogniser; 10] = [
         no_route_from_loopback,
         After::LeftOut,
     ),
-    ("no-ports", no_ports, After::LeftOut),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
 ];
@@ -148,14 +147,6 @@ fn no_route_from_loopback(case: &Differing) -> bool {
         && bytes.get(12) == Some(&127)
         && case.split.passed.is_empty()
         && case.split.answers.is_empty()
-}
-
-fn no_ports(case: &Differing) -> bool {
-    let is_within = |hook| case.split.passed.contains(hook);
-    case.policy.contains("dns ")
-        && deviations::has_no_ports(&case.act.shot.bytes)
-        && case.whole.is_stopped()
-        && case.whole.passed.iter().all(is_within)
 }
 
 fn reads_what_it_sets(case: &Differing) -> bool {

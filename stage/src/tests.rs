@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Policies, and the text into which they are split.
+
+use super::*;
+
+fn split_text(rules: &str, options: &Options) -> Result<Split, Refusal> {
+    let policy = format!(
+        "table inet f {{\n\tset b {{\n\t\ttype hostname\n\t\telements = {{ \"x.example\", \"*.x.example\" }}\n\t}}\n{rules}\n}}\n"
+    );
+    split(&text("p.nft", &policy).unwrap(), options)
+}
+
+fn in_forward(rules: &str) -> Result<Split, Refusal> {
+    let rules = format!("\tchain c {{\n\t\ttype filter hook forward priority 0\n\t\t{rules}\n\t}}");
+    split_text(&rules, &Options::default())
+}
+
+/// The line of the kernel's text with some words.
+fn line(split: &Split, words: &str) -> String {
+    let found = split.kernel.lines().find(|line| line.contains(words));
+    found
+        .unwrap_or_else(|| panic!("{words}: {}", split.kernel))
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn a_test_takes_the_place_of_a_name() {
+    let split =
+        in_forward("counter tcp dport 443 tls sni @b ip saddr 10.0.0.1 log prefix \"n\" drop")
+            .unwrap();
+    let want = "counter tcp dport 443  ip saddr 10.0.0.1 ct mark & 0x00060000 vmap { 0x00040000 : continue, 0x00060000 : drop } log prefix \"n\" drop";
+    assert_eq!(line(&split, "log prefix"), want);
+    assert!(!split.kernel.contains("hostname"));
+    assert!(split.daemon.contains("tls sni @t0_b meta mark set"));
+    assert_eq!(split.classes.len(), 2);
+}
+
+#[test]
+fn names_that_hold_together() {
+    let split = in_forward("tls sni @b tls alpn \"h2\" drop\ntls alpn \"h2\" accept").unwrap();
+    assert_eq!(split.classes.len(), 4);
+    assert_eq!(split.rules[0].classes.len(), 1);
+    assert_eq!(split.rules[1].classes.len(), 2);
+    // A packet that may be accepted once the name is known is accepted before.
+    assert!(!split.rules[0].tests[0].contains("0x00000000 : "));
+    assert!(split.rules[1].tests[0].contains("0x00000000 : accept"));
+}
+
+#[test]
+fn a_map_of_names_becomes_one_of_classes() {
+    let map = "tls sni vmap { \"x.example\" : accept, \"*.example\" : jump d }";
+    let chain = "\n\t}\n\tchain d {\n\t\tdrop";
+    let split = in_forward(&format!("tcp dport 443 {map}{chain}")).unwrap();
+    // None, x.example, which both keys stand for, and the others below example.
+    assert_eq!(split.classes.len(), 3);
+    let line = line(&split, "tcp dport 443 ct mark");
+    assert_eq!(line.matches(": jump d").count(), 1, "{line}");
+    assert!(line.contains("0x00000000 : accept"), "{line}");
+    let exact = split
+        .classes
+        .iter()
+        .find(|class| class.holds.len() == 2)
+        .unwrap();
+    assert!(
+        line.contains(&format!("{:#010x} : accept", exact.mark)),
+        "{line}"
+    );
+    let rules = "\tmap m {\n\t\ttype hostname : verdict\n\t\telements = { \"x.example\" : drop }\n\t}\n\tchain c {\n\t\t\
+        type filter hook input priority 0\n\t\thttp host vmap @m\n\t}";
+    let split = split_text(rules, &Options::default()).unwrap();
+    assert!(!split.kernel.contains("map m {"), "{}", split.kernel);
+    assert!(
+        split
+            .kernel
+            .contains(" { 0x00060000 : drop, 0x00040000 : drop }"),
+        "{}",
+        split.kernel
+    );
+}
+
+#[test]
+fn names_in_a_chain_between_braces() {
+    let split = in_forward("tcp dport 443 jump {\n tls sni @b drop\n}\naccept").unwrap();
+    assert!(
+        split
+            .kernel
+            .contains("jump {\n meta l4proto != { 0-5, 7-16, 18-50, 52-255 } ct mark &"),
+        "{}",
+        split.kernel
+    );
+    line(&split, "tcp dport 443 goto stage-ask");
+    line(&split, "tcp sport 443 goto stage-ask");
+}
+
+#[test]
+fn both_directions_are_asked_about() {
+    let split = in_forward("meta l4proto { tcp, udp } jump d\n\t}\n\tchain d {\n\t\tip daddr 10.0.0.0/8 tcp dport 443 tls sni @b drop").unwrap();
+    line(&split, "ip daddr 10.0.0.0/8 tcp dport 443 goto stage-ask");
+    line(&split, "ip saddr 10.0.0.0/8 tcp sport 443 goto stage-ask");
+    let rules = "\tchain c {\n\t\ttype filter hook output priority 10\n\t\toifname \"e\" dns name @b drop\n\t}";
+    let split = split_text(rules, &Options::default()).unwrap();
+    line(
+        &split,
+        "oifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
+    );
+    // Rules see the server's packets, too, and each hook those of both ends.
+    line(&split, "oifname \"e\" tcp sport 53 goto stage-ask");
+    line(&split, "iifname \"e\" tcp sport 53 goto stage-ask");
+    line(
+        &split,
+        "iifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
+    );
+    line(&split, "oifname \"e\" meta l4proto ah goto stage-ask");
+    line(&split, "hook input priority 7;");
+    line(&split, "hook output priority 8;");
+}
+
+#[test]
+fn a_test_at_the_end_of_a_rule_is_a_word_of_its_own() {
+    let split = in_forward("tls sni @b tcp option mptcp exists").unwrap();
+    let line = line(&split, "mptcp");
+    assert!(line.contains(" exists "), "{line}");
+}
+
+/// Conntrack leaves out the packets that find neighbours, and what is asked about without a connection is dropped.
+#[test]
+fn packets_without_ports_are_not_asked_about() {
+    let split = in_forward("meta l4proto { icmp, ipv6-icmp } jump d\n\t}\n\tchain d {\n\t\ttls sni @b icmpv6 type echo-reply accept").unwrap();
+    let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
+    let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
+    assert!(at("meta l4proto != { tcp, udp, ah } accept") < at("goto stage-ask"));
+}
+
+/// A match of ports does not hold for a packet that ends before them.
+#[test]
+fn packets_that_end_before_their_ports_are_lost() {
+    let split = in_forward("dns name @b drop").unwrap();
+    let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
+    let at = |words: &str| lines.iter().position(|line| *line == words).unwrap();
+    assert!(
+        at("meta l4proto != { tcp, udp, ah } accept")
+            < at("meta l4proto { tcp, udp } jump stage-ports")
+    );
+    let chain = at("chain stage-ports {");
+    assert_eq!(
+        lines[chain + 1..chain + 3],
+        ["th dport >= 0 return", "goto stage-lost"]
+    );
+    assert!(!in_forward("tls sni @b drop")
+        .unwrap()
+        .kernel
+        .contains("stage-ports"));
+}
+
+#[test]
+fn a_connection_that_stands_is_rejected_by_a_reset() {
+    let rules = "tls sni @b counter reject with icmp type host-unreachable\ntls alpn \"h2\" reject with tcp reset\njump reject\n\
+        reject comment \"r\"\n\t}\n\tchain reject {";
+    let split = in_forward(rules).unwrap();
+    let jumps: Vec<&str> = split
+        .kernel
+        .lines()
+        .filter(|line| line.contains("jump stage-reject"))
+        .collect();
+    assert_eq!(jumps.len(), 3, "{}", split.kernel);
+    assert!(jumps[1].trim().starts_with("meta l4proto != "), "{jumps:?}");
+    assert!(jumps[2].ends_with(" comment \"r\""), "{jumps:?}");
+    // The match that the error implies stands in front of the counter, as nft has it.
+    let family = jumps[0].trim().starts_with("meta nfproto ipv4 ");
+    assert!(family && !jumps[0].contains("type"), "{jumps:?}");
+    let mut lines = split.kernel.lines().map(str::trim);
+    let reset = lines.find(|line| line.starts_with("meta l4proto tcp ct mark"));
+    assert!(reset.unwrap().ends_with("goto stage-refused"), "{reset:?}");
+    assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
+    line(&split, "jump reject");
+    // The kernel's RST goes to the queue, where the firewall resets the other end.
+    assert!(line(&split, "ct state related").starts_with("tcp flags & rst == rst"));
+    line(&split, "hook output priority -3;");
+    assert!(line(&split, "queue num 0 bypass").contains("| 0x80020000"));
+    let refused = "meta mark & 0xffff0000 == 0x80020000 reject with tcp reset";
+    assert!(split.daemon.contains(refused), "{}", split.daemon);
+    let at = |words: &str| split.kernel.find(words).unwrap();
+    assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
+}
+
+#[test]
+fn the_chain_of_a_rejection_is_there_before_its_rule() {
+    let policy = "add table inet f\nadd chain inet f c { type filter hook input priority 0; }\nadd rule inet f c tls sni \"a.example\" reject\n";
+    let split = split(&text("p.nft", policy).unwrap(), &Options::default()).unwrap();
+    let at = |words: &str| split.kernel.find(words).unwrap();
+    assert!(at("add table inet f") < at("table inet f {\n\tchain stage-refused"));
+    assert!(at("chain stage-refused") < at("chain stage-reject-1"));
+    assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
+}
+
+#[test]
+fn a_generation_is_in_what_the_firewall_says_and_in_what_is_kept() {
+    let options = Options {
+        generation: 1,
+        ..Options::default()
+    };
+    let split = split_text(
+        "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}",
+        &options,
+    )
+    .unwrap();
+    line(&split, "ct mark & 0xfff80000 == 0x80100000 accept");
+    assert!(
+        split.daemon.contains("meta mark set 0x00140000 accept"),
+        "{}",
+        split.daemon
+    );
+}
+
+#[test]
+fn what_is_refused_has_place_and_cure() {
+    let refused = |rules: &str| in_forward(rules).unwrap_err();
+    let refusal = refused("synproxy\ntls sni @b drop");
+    assert_eq!(refusal.place.line, 8, "{refusal}");
+    assert!(!refusal.cure.is_empty());
+    refused("ct mark set 0x1\ntls sni @b drop");
+    refused("tls sni \"a..b\" drop");
+    refused("counter");
+    for head in [
+        "nat hook output priority 0",
+        "filter hook postrouting priority 0",
+        "filter hook prerouting priority -200",
+    ] {
+        let rules = format!("\tchain c {{\n\t\ttype {head}\n\t\ttls sni @b drop\n\t}}");
+        assert!(split_text(&rules, &Options::default()).is_err(), "{head}");
+    }
+    let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}";
+    assert!(split_text(
+        rules,
+        &Options {
+            marks: 0xf,
+            ..Options::default()
+        }
+    )
+    .is_err());
+}
+
+/// A connection that no rule with names can mean may leave the chains, once it is final.
+#[test]
+fn a_flowtable_takes_what_no_name_means() {
+    let rules = "ct state established flow add @t\ntls sni @b drop\ntls alpn \"h2\" accept";
+    let split = in_forward(rules).unwrap();
+    let own = split.rules.iter().flat_map(|rule| &rule.classes);
+    let meant: Vec<u32> = own.copied().collect();
+    let free = split
+        .classes
+        .iter()
+        .find(|class| !meant.contains(&class.number));
+    let mark = format!("{:#010x}", free.unwrap().mark | 0x8008_0000);
+    let flow = line(&split, "flow add");
+    let want = format!(
+        "ct state established meta l4proto != udp ct mark & {:#010x} {{ {mark} }} flow add @t",
+        split.mask
+    );
+    assert_eq!(flow, want);
+    // If every class is meant, none leaves.
+    let split =
+        in_forward("flow add @t\ntls sni @b drop\ntls sni != @b accept\ntls sni missing drop")
+            .unwrap();
+    assert!(line(&split, "flow add").contains("{ 0x"));
+    let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}\n\t\
+        chain d {\n\t\ttype filter hook forward priority 0\n\t\tflow add @t\n\t}";
+    let split = split_text(rules, &Options::default()).unwrap();
+    assert_eq!(line(&split, "flow add"), "flow add @t");
+}
+
+#[test]
+fn packets_that_are_not_tracked_are_told() {
+    let rules = "\tchain r {\n\t\ttype filter hook prerouting priority raw\n\t\ttcp dport 80 notrack\n\t}\n\t\
+        chain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}";
+    let split = split_text(rules, &Options::default()).unwrap();
+    assert_eq!((split.warnings.len(), split.warnings[0].place.line), (1, 8));
+}
+
+#[test]
+fn an_accept_of_what_is_established_is_told() {
+    let split = in_forward("ct state established,related accept\ntls sni @b drop").unwrap();
+    assert_eq!(split.warnings.len(), 1);
+    assert!(in_forward("tls sni @b drop\nct state established accept")
+        .unwrap()
+        .warnings
+        .is_empty());
+}
