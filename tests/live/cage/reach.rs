@@ -16,6 +16,7 @@ pub const ROWS: &[Row] = &[
     ("allow", 180, allow),
     ("addresses", 120, addresses),
     ("addresses-are-final", 120, final_addresses),
+    ("other-resolvers", 120, other_resolvers),
     ("slirp4netns", 120, slirp),
     ("root", 120, root),
     ("policy", 120, policy),
@@ -169,6 +170,47 @@ fn final_addresses(twin: Twin) -> anyhow::Result<()> {
     ensure!(all.contains("inet6 fe80"), "{all}");
     ensure!(tentative.is_empty(), "{tentative}");
     Ok(())
+}
+
+/// A DNS server at an allowed address answers for an allowed name with an address of its choice.
+fn other_resolvers(twin: Twin) -> anyhow::Result<()> {
+    let mut scene = Scene::new(twin)?;
+    let answer = format!("--address=/good.example/{}", SHARED[0]);
+    let listen = format!("--listen-address={}", BAD[0]);
+    let alone = [
+        "--no-daemon",
+        "--no-resolv",
+        "--no-hosts",
+        "--bind-interfaces",
+    ];
+    let own = [
+        "--conf-file=/dev/null",
+        "--pid-file=",
+        "--user=root",
+        &listen,
+        &answer,
+    ];
+    scene.serve_at(
+        BAD[0],
+        "resolver",
+        &[&["dnsmasq"], &alone[..], &own].concat(),
+        53,
+    )?;
+    let lines = format!(
+        "dig @{0} good.example +tries=1 +time=5 >&2; dig @{0} good.example +tcp +tries=1 +time=5 >&2; {1}",
+        BAD[0],
+        curl(&format!("--resolve good.example:80:{} http://good.example/", SHARED[0]))
+    );
+    let said = scene.shell(
+        &["--verbose", "--allow", "good.example", "--allow", BAD[0]],
+        &lines,
+    )?;
+    said.code(7)?;
+    said.says("question to another server")?;
+    said.says(&format!(
+        "denied: tcp {}:80: address not allowed",
+        SHARED[0]
+    ))
 }
 
 fn slirp(twin: Twin) -> anyhow::Result<()> {

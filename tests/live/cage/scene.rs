@@ -248,11 +248,22 @@ impl Scene {
 
     /// Starts a server on the internet, and waits until it accepts connections.
     pub fn serve(&mut self, name: &str, words: &[&str], port: u16) -> anyhow::Result<()> {
+        self.serve_at(GOOD[0], name, words, port)
+    }
+
+    /// Starts a server on the internet, and waits until it accepts connections at an address.
+    pub fn serve_at(
+        &mut self,
+        address: &str,
+        name: &str,
+        words: &[&str],
+        port: u16,
+    ) -> anyhow::Result<()> {
         let log = self.folder.file(&format!("{name}.out"));
         self.servers
             .push(Server::start(&self.internet, &log, words)?);
+        let address: IpAddr = address.parse()?;
         until(&format!("{name} listens"), PATIENCE, || {
-            let address: IpAddr = GOOD[0].parse()?;
             Ok(self
                 .internet
                 .enter(|| std::net::TcpStream::connect((address, port)).is_ok()))
