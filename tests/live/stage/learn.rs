@@ -26,6 +26,7 @@ pub const ROWS: &[Row] = &[
     ("learned-addresses-expire", 180, expired),
     ("learned-addresses-stay-in-an-upgrade", 120, upgraded),
     ("nothing-is-learned-of-what-is-dropped", 120, dropped),
+    ("nothing-is-learned-of-a-reflected-query", 120, reflected),
     ("an-answer-waits-for-its-address", 120, refused),
 ];
 
@@ -207,6 +208,37 @@ fn dropped(twin: Twin) -> anyhow::Result<()> {
         is_reached(&net, NAMELESS)?,
         "nothing learned of the true answer"
     );
+    stage.finish()
+}
+
+/// A service repeats the bytes of a client with port 53, which are a query; the client answers it.
+fn reflected(twin: Twin) -> anyhow::Result<()> {
+    const SERVICE: &str = "10.9.1.1:4000";
+    const CLIENT: &str = "10.9.3.53";
+    let net = Net::new(Sees::Both)?;
+    for address in [CLIENT, &address(NAMELESS)] {
+        let address = format!("{address}/24");
+        run(
+            &net.server,
+            "ip",
+            &["address", "add", &address, "dev", "left"],
+        )?;
+    }
+    let stage = Stage::start(&net, twin, POLICY)?;
+    let service = net.client.enter(|| UdpSocket::bind(SERVICE))?;
+    let client = net.server.enter(|| UdpSocket::bind((CLIENT, 53)))?;
+    for socket in [&service, &client] {
+        socket.set_read_timeout(Some(PATIENCE))?;
+    }
+    let (query, answer) = messages(1);
+    client.send_to(b"hello", SERVICE)?;
+    let (_, from) = service.recv_from(&mut [0; 512]).context("the client")?;
+    service.send_to(&query, from)?;
+    client.recv(&mut [0; 512]).context("the reflected query")?;
+    client.send_to(&answer, SERVICE)?;
+    service.recv(&mut [0; 512]).context("the answer")?;
+    ensure!(elements(&net)?.is_empty(), "learned of a reflected query");
+    ensure!(!is_reached(&net, NAMELESS)?, "reached");
     stage.finish()
 }
 
