@@ -193,6 +193,9 @@ pub enum Running {
     Stage(Stage),
 }
 
+/// Options by which a firewall's guard drops no packet on a busy machine: these tests have no stall.
+pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
+
 impl By {
     pub fn start(self, net: &Net, text: &str) -> anyhow::Result<Running> {
         self.start_with(net, text, &[])
@@ -206,7 +209,8 @@ impl By {
         };
         let folder = Folder::shared()?;
         let policy = folder.write("policy.nft", text)?;
-        let arguments = [&["--policy", &policy, "--hello-timeout", "1"], more].concat();
+        let arguments = ["--policy", &policy, "--hello-timeout", "1"];
+        let arguments = [&arguments[..], &PATIENT_GUARD, more].concat();
         let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
         Ok(Running::Twin {
             firewall,

@@ -119,7 +119,10 @@ fn learned(twin: Twin) -> anyhow::Result<()> {
     run(&net.firewall, "nft", &[&change])?;
     ask(&net, HOSTS.start, &[])?;
     ensure!(left_ms(&net, HOSTS.start)? > 300_000, "not prolonged");
-    ensure!(added(&net, "added")? == HOSTS.len() as u64 + 1 && added(&net, "failed")? == 0);
+    until("the new time is counted", PATIENCE, || {
+        Ok(added(&net, "added")? == HOSTS.len() as u64 + 1)
+    })?;
+    ensure!(added(&net, "failed")? == 0);
     stage.finish()
 }
 

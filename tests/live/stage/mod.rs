@@ -13,6 +13,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees};
+use crate::evasion::PATIENT_GUARD;
 use crate::fwctl::ctl::{check_has, fwctl};
 use crate::names;
 use ends::{Ends, NAMELESS};
@@ -59,7 +60,7 @@ fn start(
 ) -> anyhow::Result<Firewall> {
     let (policy, control) = (folder.file("names.nft"), folder.file("control"));
     let own = ["--policy", &policy, "--stage", mask, "--control", &control];
-    let arguments = [&own[..], more].concat();
+    let arguments = [&own[..], &PATIENT_GUARD, more].concat();
     Firewall::start(&net.firewall, twin, &arguments)
 }
 
