@@ -160,8 +160,8 @@ static uint32_t gather(const uint8_t *bytes, uint32_t length, bool has_others,
     uint32_t gathered = 0, record;
 
     for (;;) {
-        while (has_others && pass_over(&stream))
-            continue;
+        while (has_others && pass_over(&stream)) {
+        }
         if (take(&stream, &fragment, &record) != NAMES_KNOWN)
             return gathered;
         gathered += append(scratch, gathered, &fragment);

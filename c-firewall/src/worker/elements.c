@@ -84,9 +84,9 @@ static void end_message(struct batch *batch, size_t begin) {
 /// Begins an attribute. Returns its place.
 static size_t begin_attribute(struct batch *batch, uint16_t kind) {
     const size_t begin = batch->length;
-    const struct nlattr attribute = {.nla_type = kind};
+    const struct nlattr header = {.nla_type = kind};
 
-    append(batch, &attribute, sizeof attribute);
+    append(batch, &header, sizeof header);
     return begin;
 }
 
@@ -219,9 +219,10 @@ int elements_result_of(const uint8_t *message, size_t length) {
 /// there is none.
 static const uint8_t *attribute(const uint8_t *bytes, size_t *length, uint16_t kind) {
     struct nlattr header;
-    size_t whole;
 
     while (bytes && *length >= sizeof header) {
+        size_t whole;
+
         memcpy(&header, bytes, sizeof header);
         if (header.nla_len < NLA_HDRLEN || header.nla_len > *length)
             return NULL;
@@ -240,7 +241,7 @@ static const uint8_t *attribute(const uint8_t *bytes, size_t *length, uint16_t k
 
 uint64_t elements_left_of(const uint8_t *message, size_t length) {
     const size_t headers = NLMSG_HDRLEN + sizeof(struct nfgenmsg);
-    const uint8_t *element, *left;
+    const uint8_t *element, *expiration;
     uint64_t left_ms = 0;
     size_t left_length;
 
@@ -252,11 +253,11 @@ uint64_t elements_left_of(const uint8_t *message, size_t length) {
     if (!element)
         return 0;
     left_length = length;
-    left = attribute(element, &left_length, NFTA_SET_ELEM_EXPIRATION);
-    if (!left)
+    expiration = attribute(element, &left_length, NFTA_SET_ELEM_EXPIRATION);
+    if (!expiration)
         return UINT64_MAX;
     for (size_t i = 0; i < sizeof left_ms && left_length >= sizeof left_ms; i++)
-        left_ms = left_ms << 8 | left[i];
+        left_ms = left_ms << 8 | expiration[i];
     return left_ms;
 }
 
