@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/// Intervals that a range contains.
+/// Numbers of the intervals that a range contains: from first to behind - 1.
 struct span {
     uint32_t first;
     uint32_t behind;
@@ -13,7 +13,7 @@ struct span {
 /// Working memory of candidates_make.
 struct plan {
     uint32_t bound_count;
-    // Values at which an interval begins, ascending; interval n ends where n + 1 begins.
+    // Values at which an interval begins, ascending. Interval n ends before interval n + 1 begins.
     policy_value *bounds;
     struct span *spans; // intervals of each range
     uint32_t *totals;   // number of intervals of each ID
@@ -44,7 +44,7 @@ static void find_bounds(struct plan *plan, const struct lookup_range *ranges, ui
     plan->bound_count = kept;
 }
 
-/// Returns the interval that begins at a bound.
+/// Returns the number of the interval that begins at a bound.
 static uint32_t interval_at(const struct plan *plan, policy_value bound) {
     uint32_t from = 0, to = plan->bound_count;
 
@@ -100,7 +100,8 @@ static int fill_lists(struct candidates *candidates, struct plan *plan,
     return 0;
 }
 
-/// Creates the lookup from the intervals with a list to the lists' numbers.
+/// Creates the lookup from values to the numbers of their lists. Omits intervals with an empty
+/// list.
 static int make_lookup(struct candidates *candidates, const struct plan *plan, uint32_t bits) {
     struct lookup_range *lists = malloc((plan->bound_count + 1ULL) * sizeof *lists);
     uint32_t count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Search for candidates by a value: rules of a chain that test one field, or elements of a set of
-// several fields. The values are divided into intervals; all values of an interval have the same
-// candidates.
+// Search for candidates by a value. Candidates are the rules of a chain that test one field, or the
+// elements of a set whose keys have several fields. The values are divided into intervals; all
+// values of an interval have the same candidates.
 #ifndef ENGINE_CANDIDATES_H
 #define ENGINE_CANDIDATES_H
 
@@ -11,8 +11,9 @@
 #include "engine/lookup.h"
 
 enum {
-    // Maximum number of intervals of one item; an item with more is left out, so that the lists'
-    // total length stays proportional to the number of items.
+    // Maximum number of intervals of one item (rule or element). An item with more intervals is
+    // left out of the lists, so that the lists' total length stays proportional to the number of
+    // items.
     CANDIDATES_INTERVALS_MAX = 32,
 };
 
@@ -24,10 +25,10 @@ struct candidates {
 };
 
 /// Creates the lists.
-/// - ranges: each has as value an ID below id_count; IDs must not descend, and the ranges of one ID
-///   must not overlap.
-/// - left_out: out: one per ID; set for IDs that are in no list because their ranges have too many
-///   intervals. Unchanged for IDs without ranges.
+/// - ranges: the value of each range is the ID of its item, less than id_count. The IDs must not
+///   descend. The ranges of one ID must not overlap.
+/// - left_out: out: a flag for each ID; true for IDs that are in no list because their ranges have
+///   too many intervals. Unchanged for IDs without ranges.
 /// - Returns 0, or -ENOMEM with *candidates zeroed.
 int candidates_make(struct candidates *candidates, uint32_t bits, const struct lookup_range *ranges,
                     uint32_t count, uint32_t id_count, bool *left_out);

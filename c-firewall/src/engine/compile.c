@@ -27,7 +27,8 @@ struct build {
     uint32_t first_set;   // number of the table's first named set
 };
 
-/// Appends an item to an array of compiled, which has count of them. Evaluates to 0 or -ENOMEM.
+/// Appends an item to an array of struct compiled, and increments its count. Evaluates to 0 or
+/// -ENOMEM.
 #define ADD(array, count, item)                                                                    \
     ({                                                                                             \
         typeof(array) grown = compiled_grow((array), (count), sizeof *(array));                    \
@@ -38,7 +39,8 @@ struct build {
         grown ? 0 : -ENOMEM;                                                                       \
     })
 
-/// Fills in a failure with its cause and its place in the text. Returns -EINVAL.
+/// Fills in a failure with its cause and its place (file, line and column) in the policy's text.
+/// Returns -EINVAL.
 static int refuse(const struct build *build, const struct policy_place *place, const char *token,
                   const char *cause) {
     failure_set(build->failure, LOG_EXIT_USAGE, "%s:%u:%u: \"%s\": %s",
@@ -46,7 +48,8 @@ static int refuse(const struct build *build, const struct policy_place *place, c
     return -EINVAL;
 }
 
-/// Returns the index of an interface as a range; an empty range if it is missing and may be.
+/// Returns the index of an interface as a range. If the interface is missing, returns an empty
+/// range, or fails if interfaces must exist.
 static int resolve_interface(const struct build *build, const struct policy_place *place,
                              struct policy_range *range) {
     char name[IFNAME_BYTES + 1] = {0};
@@ -99,7 +102,8 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
-/// Adds a set. listed: count numbers of additional host names.
+/// Adds a set. Returns 0 or -errno.
+/// - listed: numbers of count host names from files, which become additional elements.
 static int add_set(struct build *build, const struct policy_elements *elements,
                    const enum policy_type *types, const uint32_t *listed, uint32_t count) {
     struct policy_range *ranges, *all;
@@ -144,7 +148,8 @@ static int add_wide(struct build *build, enum policy_field field, policy_value m
     return ADD(build->out->wides, build->out->wide_count, wide);
 }
 
-/// Fills in the lookup of a match's key in a set, with the first field of the key masked.
+/// Fills in the kind of a match's key for the lookup in a set. The mask applies only to a key with
+/// one field.
 static int run_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
     static const struct policy_range none = {0, 0};
     const enum policy_field field = match->key.fields[0];
@@ -184,7 +189,8 @@ static int compile_set(struct build *build, const struct policy_match *match,
     return add_set(build, &match->elements, types, NULL, 0);
 }
 
-/// Returns the values for which a comparison holds; an empty range if there are none.
+/// Returns the values for which a comparison holds (for `!=`, the values for which `==` holds); an
+/// empty range if there are none.
 static struct policy_range fold(const struct policy_match *match, policy_value highest) {
     const policy_value value = match->range.low;
 
@@ -207,7 +213,8 @@ static struct policy_range fold(const struct policy_match *match, policy_value h
     return match->range;
 }
 
-/// Compiles a match that never holds (negated: holds if the field is present): an empty set.
+/// Compiles a match whose comparison never holds as a match in an empty set. If the match is
+/// negated, it holds if the field is present.
 static int compile_never(struct build *build, const struct policy_match *match,
                          struct compile_op *op) {
     static const struct set empty = {.fields = 1};
@@ -265,7 +272,8 @@ static int protocol_bit(struct build *build, const struct policy_place *place,
     return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
 }
 
-/// Compiles a match of the protocols that a client offers: at least one of a list.
+/// Compiles a match of the ALPN protocols that a client offers. Its comparison holds if at least
+/// one of them is in the match's list.
 static int compile_protocols(struct build *build, const struct policy_match *match,
                              const struct policy_place *place, struct compile_op *op) {
     const bool single = match->right == POLICY_RIGHT_RANGE;
@@ -446,7 +454,8 @@ struct base {
     uint32_t number;
 };
 
-/// Orders base chains by ascending priority; of equals the chain declared last comes first.
+/// Orders base chains by ascending priority. Of chains with the same priority, the chain that is
+/// declared last comes first.
 static int compare_bases(const void *left, const void *right) {
     const struct policy_chain *a = ((const struct base *)left)->chain;
     const struct policy_chain *b = ((const struct base *)right)->chain;
@@ -584,8 +593,8 @@ struct compile_place compile_rule_at(const struct compiled *compiled, uint32_t r
     uint32_t from = 0, to = compiled->chain_count;
     struct compile_place place;
 
-    // The rule's chain is the last one that begins at the rule or before it; an empty chain begins
-    // where the next one does.
+    // The rule's chain is the last chain whose first rule is this rule or an earlier rule. An empty
+    // chain has the same first rule as the chain after it.
     while (to - from > 1) {
         const uint32_t middle = from + (to - from) / 2;
 

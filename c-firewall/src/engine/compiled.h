@@ -66,13 +66,13 @@ enum compile_shape {
     COMPILE_SHAPE_KEY,    // several fields: keys[low]
 };
 
-/// Compiled statement. The statements of a rule are adjacent and in the policy's order, so that the
-/// n-th is the policy's n-th.
+/// Compiled statement. The statements of a rule are adjacent and in the policy's order: the n-th is
+/// the n-th of the policy's rule.
 struct compile_op {
     uint8_t kind;  // enum compile_kind
     uint8_t field; // field of kind NARROW and of shape NARROW
     uint8_t code;  // for sets: enum compile_shape
-    // For matches: true if the match holds when its comparison does not; it never holds without the
+    // For matches: true if the match holds when its comparison does not. It never holds without the
     // field.
     bool negated;
     uint32_t index;
@@ -86,7 +86,7 @@ struct compile_wide {
     policy_value mask, low, span;
 };
 
-/// Set of the kernel that a set of the policy stands for: the one of the same table and name.
+/// Set of the kernel that corresponds to a set of the policy: it has the same table and name.
 struct compile_kernel_set {
     enum policy_family family;
     bool is_ipv6; // true if its addresses are IPv6
@@ -109,7 +109,8 @@ struct compile_rule {
     uint32_t needs;
 };
 
-/// Index of a chain: rules that can match only if one field has certain values.
+/// Index of a chain by one field: finds the rules that can match a packet with a certain value of
+/// this field.
 struct compile_index {
     enum policy_field field;
     uint32_t slot;                // index of the field (fields_wide_slot)
@@ -127,7 +128,7 @@ enum compile_reach {
     COMPILE_REACH_COUNT
 };
 
-/// Finder of a chain's rules.
+/// Finder of the rules to evaluate in a chain: indexes, and the rules that are in no index.
 struct compile_finder {
     uint32_t first_index; // first index in indexes
     uint32_t index_count;
@@ -148,13 +149,14 @@ struct compile_counter {
     struct policy_counter start;
 };
 
-/// Base chains for a hook and a family, in their order.
+/// Base chains for a hook and a family, in the order of their evaluation.
 struct compile_bases {
     uint32_t first; // index of the first one in bases
     uint32_t count;
 };
 
-/// A compiled policy. Only decide and flow use its fields; others call the functions of compile.
+/// A compiled policy. The functions of compile return the positions of its rules, chains, counters
+/// and log statements.
 struct compiled {
     struct requirement requirement;
     uint64_t wanted;           // bits (FIELDS_BIT) of all fields that the policy reads
@@ -169,7 +171,7 @@ struct compiled {
     struct compile_index *indexes;
     uint32_t learning_count;
     struct compile_learning *learning; // sets that learn, at most 32
-    // Addresses that these sets have learned; NULL if addresses can't be learned.
+    // Addresses that the sets in learning have learned; NULL if addresses can't be learned.
     struct learned *learned;
     uint32_t always_count;
     uint32_t *always; // numbers of rules, ascending within a chain
@@ -183,8 +185,8 @@ struct compiled {
     struct flow_quota *quotas;
 };
 
-/// Makes room in an array of count items for one more, for compile and index. Returns the array, or
-/// NULL with the old one untouched.
+/// Grows an array of count items, so that it has room for one more item. Returns the array, or NULL
+/// with the old array untouched.
 /// - array: NULL for the first item.
 void *compiled_grow(void *array, uint32_t count, size_t size);
 

@@ -69,7 +69,8 @@ static void decide_by(const struct decide_settings *settings, const struct compi
     walk_policy(settings, compiled, flow, counters, input, bases, nfproto, recorder, outcome);
 }
 
-/// Flattened: the walk becomes one function, which takes a tenth fewer instructions.
+/// Decides a packet. By the attribute flatten the walk becomes one function, which executes a tenth
+/// fewer instructions.
 void __attribute__((flatten))
 decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
               struct flow *flow, struct flow_counters *counters, const struct decide_input *input,

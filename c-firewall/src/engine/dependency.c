@@ -10,7 +10,7 @@ struct said {
     bool ipv4, ipv6, tcp;
 };
 
-/// Returns true if a match holds for exactly one value of its field.
+/// Returns true if a match holds only for this value of its field.
 static bool is_only(const struct policy_match *match, policy_value value) {
     const struct policy_range *ranges = &match->range;
     uint32_t count = 1;
@@ -83,7 +83,7 @@ static bool reads_names(const struct policy_statement *statement) {
     return false;
 }
 
-/// Returns the conditions of a reject's type.
+/// Returns the conditions of a reject's type that the table and earlier matches do not imply.
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:

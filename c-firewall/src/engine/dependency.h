@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Conditions on a packet that are checked before a rule's first statement: that the rule's reject
-// can answer it, or that it is IPv6 if the rule reads extension headers. nft checks them there, too
-// (stmt_reject_gen_dependency, exthdr_gen_dependency), unless the table or a match implies them.
+// Conditions on a packet that are checked before a rule's first statement: the rule's reject can
+// answer the packet, and the packet is IPv6 if the rule reads extension headers. nft checks these
+// conditions at the same point (stmt_reject_gen_dependency, exthdr_gen_dependency), unless the
+// table or a match implies them.
 #ifndef ENGINE_DEPENDENCY_H
 #define ENGINE_DEPENDENCY_H
 
@@ -14,8 +15,8 @@ enum {
     DEPENDENCY_READS_NAMES = 8, // flag next to the conditions: the rule reads names
 };
 
-/// Returns the conditions of a rule, and the flag that it reads names, as a sum of the constants
-/// above.
+/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of the
+/// constants above.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

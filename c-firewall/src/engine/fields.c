@@ -10,7 +10,7 @@
 enum {
     DNS_PORT = 53,         // port of DNS servers
     TCP_FLAGS_OFFSET = 13, // offset of the flags in the TCP header
-    // Offset of the TCP header's length, in words of 4 bytes, in the high half of a byte.
+    // Offset of the byte whose upper 4 bits are the TCP header's length in words of 4 bytes.
     TCP_LENGTH_OFFSET = 12,
     // Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
     OPTION_NOP = 1,
@@ -121,8 +121,8 @@ static void read_ipv6(struct fields *fields, const struct packet *packet) {
     set_wide(fields, POLICY_IP6_DADDR, be128(ip + 24));
 }
 
-/// Sets whether the packet has an extension header. The field is beyond the copy if the header may
-/// follow the copied bytes.
+/// Sets a field to whether the packet has an extension header. The field is beyond the copy if the
+/// header may follow the captured bytes.
 static void read_extension(struct fields *fields, enum policy_field field,
                            const struct packet *packet, enum packet_extension extension) {
     const bool met = packet->extensions & extension;
@@ -211,8 +211,8 @@ static void note_beyond(struct fields *fields, uint8_t nfproto, const struct pac
         fields_within(protocol, nfproto, there) & ~fields_within(protocol, nfproto, bytes);
 }
 
-/// Reads the transport header like nft_payload, field by field: a header that is too short has
-/// those fields that fit.
+/// Reads the transport header like nft_payload, field by field: a header that is too short has only
+/// the fields that lie completely within it.
 static void read_transport(struct fields *fields, uint8_t nfproto, const struct packet *packet) {
     const uint32_t bytes = transport_bytes(packet);
     const uint8_t *header = packet->bytes + packet->transport_offset;
@@ -252,7 +252,7 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
 }
 
 /// Returns true if a TCP header has an option, by the search of nft_exthdr_tcp_eval: a kind of 0
-/// does not end the options, and an option without a length has one byte.
+/// does not end the options, and an option with the length 0 has one byte.
 static bool has_option(const uint8_t *header, uint32_t length, uint8_t wanted) {
     uint32_t at = PACKET_TCP_HEADER_BYTES;
 
@@ -269,7 +269,9 @@ static bool has_option(const uint8_t *header, uint32_t length, uint8_t wanted) {
     return false;
 }
 
-/// Sets whether a packet has a TCP option. A packet without a complete TCP header has none.
+/// Sets a field to whether a packet has a TCP option. A packet without a complete TCP header has no
+/// options.
+/// - wanted: kind of the option.
 static void read_option(struct fields *fields, enum policy_field field, const struct packet *packet,
                         uint8_t wanted) {
     const uint8_t *header = packet->bytes + packet->transport_offset;
@@ -328,14 +330,15 @@ static void read_dns(struct fields *fields, const struct decide_input *input,
         set(fields, POLICY_DNS_TYPE_FIELD, names->dns_type);
 }
 
-/// Returns true if a packet may belong to a DNS query, or to the TCP connection of one. An answer
-/// over UDP says nothing of the query.
+/// Returns true if a packet may belong to a DNS query, or to the TCP connection of a DNS query. An
+/// answer over UDP does not count, because it proves nothing about the query.
 static bool may_be_dns(const struct packet *packet) {
     return !packet->has_ports || packet->destination_port == DNS_PORT ||
            (packet->source_port == DNS_PORT && packet->protocol == IPPROTO_TCP);
 }
 
-/// Marks the names as unknown. Packets of other ports than that of DNS have no query.
+/// Marks the names as unknown. If the packet can't belong to a DNS query, it is known to have no
+/// DNS name.
 static void note_unknown(struct fields *fields, const struct packet *packet) {
     fields->unknown = POLICY_FIELDS_OF_NAMES;
     if (may_be_dns(packet))

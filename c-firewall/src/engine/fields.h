@@ -43,10 +43,10 @@ static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_
 /// Returns true if a field is a name.
 static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
-/// Returns the index of a wide field; FIELDS_WIDE_COUNT for a narrow one.
+/// Returns the index of a wide field; FIELDS_WIDE_COUNT for a narrow field.
 uint32_t fields_wide_slot(enum policy_field field);
 
-/// Reads fields. A field is absent if the packet does not have it, or has too few bytes of it.
+/// Reads fields. A field is absent if the packet does not have it, or ends before the field's end.
 /// - wanted: bits of the fields to read; others may stay absent.
 /// - nfproto: FIELDS_IPV4 or FIELDS_IPV6.
 void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
@@ -58,7 +58,8 @@ uint64_t fields_behind_ip(void);
 /// Returns the value of a field that is present.
 policy_value fields_value(const struct fields *fields, enum policy_field field);
 
-/// Joins the values of a key's fields in the form of a lookup_hash key, two words for a wide field.
+/// Stores the values of a key's fields in words, in the form of a lookup_hash key: two words for a
+/// wide field, upper half first.
 /// - Returns the number of words, or 0 if a field is not present.
 uint32_t fields_words(const struct fields *fields, const struct policy_key *key,
                       uint64_t words[FIELDS_KEY_WORDS_MAX]);

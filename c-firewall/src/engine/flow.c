@@ -57,7 +57,7 @@ int flow_make(struct flow *flow, const struct compiled *compiled) {
         flow_free(flow);
         return -ENOMEM;
     }
-    // Empty so long ago that the bucket is full at any time of the clock.
+    // Sets each bucket to full: its filling began so long ago that it is full at any clock time.
     for (uint32_t i = 0; i < flow->limits; i++)
         flow->limit[i]->empty_ns = INT64_MIN / 2;
     for (uint32_t i = 0; i < flow->quotas; i++)
@@ -135,7 +135,7 @@ bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit
     int64_t *const empty_ns = &flow->limit[index]->empty_ns;
     int64_t seen = __atomic_load_n(empty_ns, __ATOMIC_RELAXED);
 
-    // The number of tokens is the time since the bucket was empty, at most its size.
+    // The number of tokens is the time since the bucket was empty in nanoseconds, at most its size.
     for (;;) {
         const int64_t full = now - limit->size;
         const int64_t empty = seen > full ? seen : full;

@@ -10,13 +10,13 @@
 #include "engine/compiled.h"
 
 /// State of a limit or a quota. A rule that both the old and the new policy have uses the same word
-/// in both, so that no packet is lost while workers change policies.
+/// in both, so that no packet is left uncounted while workers change policies.
 struct flow_word {
     union {
         int64_t empty_ns; // for a limit: time since which its bucket has been filling; atomic
         uint64_t used;    // for a quota: number of bytes used; atomic
     };
-    // Number of policies that share it; only the main thread reads it, without a lock.
+    // Number of policies that share the word; only the main thread uses it, without a lock.
     uint32_t users;
 };
 
@@ -32,7 +32,8 @@ struct flow_counter {
     uint64_t packets, bytes;
 };
 
-/// Counters of one worker: written by its thread only, read by any. Numbered as by compile.
+/// Counters of one worker. Only its thread writes them; any thread may read them. They are numbered
+/// as by compile.
 struct flow_counters {
     uint32_t counters;
     struct flow_counter *counter;
@@ -40,15 +41,18 @@ struct flow_counters {
     uint64_t *logged; // numbers of logged packets
 };
 
-/// Creates the state of a policy: full buckets, and quotas with the used bytes in its text.
+/// Creates the state of a policy: full buckets, and quotas with the used bytes from the policy's
+/// text.
 /// - Returns 0 or -ENOMEM with *flow zeroed.
 int flow_make(struct flow *flow, const struct compiled *compiled);
 void flow_free(struct flow *flow);
 
-/// Replaces a word by another flow's word, before its first use.
+/// Replaces a word by another flow's word, which becomes shared. Must be called before the first
+/// use of the replaced word.
 void flow_share(struct flow_word **place, struct flow_word *word);
 
-/// Creates counters at 0; flow_sum does not include the initial values of the text.
+/// Creates counters with the value 0; flow_sum does not include the initial values in the policy's
+/// text.
 /// - Returns 0 or -ENOMEM with *counters zeroed.
 int flow_counters_make(struct flow_counters *counters, const struct compiled *compiled);
 void flow_counters_free(struct flow_counters *counters);
@@ -59,14 +63,15 @@ void flow_count(struct flow_counters *counters, uint32_t counter, uint32_t bytes
 /// Counts a packet in a log statement's counter.
 void flow_log(struct flow_counters *counters, uint32_t log);
 
-/// Adds the worker's counter to sum. Any thread may call it.
+/// Adds the value of a worker's counter to sum. Any thread may call this function.
 void flow_sum(const struct flow_counters *counters, uint32_t counter, struct flow_counter *sum);
 
 /// Returns the number of packets that a worker has counted for a log statement. Any thread may call
-/// it.
+/// this function.
 uint64_t flow_logged(const struct flow_counters *counters, uint32_t log);
 
-/// Evaluates a limit, which takes the packet's tokens. Returns true if the statement holds.
+/// Evaluates a limit: removes the packet's tokens from its bucket, if the bucket has enough.
+/// Returns true if the statement holds.
 bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit *limit,
                       uint32_t bytes, uint64_t now_ns);
 
@@ -75,7 +80,8 @@ int64_t flow_limit_tokens(const struct flow_word *word, const struct flow_limit 
                           uint64_t now_ns);
 
 /// Fills the bucket of a limit to the same fraction of its size as another bucket.
-/// - tokens: tokens of the other bucket, from 0 to size, which is more than 0.
+/// - tokens: tokens of the other bucket, from 0 to size.
+/// - size: size of the other bucket, more than 0.
 void flow_limit_fill(struct flow_word *word, const struct flow_limit *limit, int64_t tokens,
                      int64_t size, uint64_t now_ns);
 

@@ -13,7 +13,8 @@
 #include "engine/types.h"
 
 enum {
-    // Maximum number of lists of rules to evaluate in one chain.
+    // Maximum number of rule lists of a chain: a list for each index, and a list of the rules
+    // without an index.
     FRAME_LISTS_MAX = COMPILE_INDEXES_MAX + 1,
 };
 

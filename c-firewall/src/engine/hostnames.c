@@ -48,7 +48,7 @@ int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, 
     return 0;
 }
 
-/// Returns the bits of those protocols of the policy that a client offers.
+/// Returns the bits of the policy's ALPN protocols that a client offers.
 static uint32_t offered(const struct host_numbers *numbers, const struct names *names) {
     const uint8_t *at = names->alpn, *end = at + names->alpn_length;
     uint32_t bits = 0;
@@ -85,8 +85,8 @@ struct parting {
     uint32_t count;
 };
 
-/// Adds a piece of an interval; it extends the previous piece if it continues it with the same
-/// value.
+/// Adds a piece of an interval, unless it is empty. Extends the previous piece instead if the new
+/// piece continues it with the same value.
 static void add_piece(struct parting *parting, policy_value low, policy_value high,
                       uint32_t value) {
     struct lookup_range *last = parting->pieces + parting->count - 1;
@@ -110,7 +110,7 @@ static int compare_ranges(const void *left, const void *right) {
 }
 
 int hostnames_part(struct lookup_range **ranges, uint32_t *count) {
-    // An interval is cut where another one begins or ends within it.
+    // An interval is cut where another interval begins or ends within it.
     struct lookup_range *pieces = malloc((2ULL * *count + 1) * sizeof *pieces);
     struct lookup_range *open = malloc((*count + 1ULL) * sizeof *open);
     struct parting parting = {.pieces = pieces};

@@ -19,7 +19,7 @@ struct host_numbers {
     policy_value *protocols; // ALPN protocols as POLICY_ALPN; the n-th has bit n
 };
 
-/// Creates the numbers from the names of a policy, which are shared.
+/// Creates the numbers of a policy's names. The names are shared with the policy.
 void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
 void hostnames_free(struct host_numbers *numbers);
 
@@ -30,11 +30,11 @@ struct policy_range hostnames_interval(const struct host_numbers *numbers, uint3
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
 
 /// Adds the bit of an ALPN protocol to a mask, and adds the protocol if it is new. Returns 0,
-/// -ENOSPC if there is no room, or -ENOMEM.
+/// -ENOSPC if the policy has 32 other protocols, or -ENOMEM.
 int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask);
 
 /// Finds the numbers of a client's names in a compiled policy (compiled.hosts): host_number and
-/// alpn_bits of decide_input. They change only with names or policy.
+/// alpn_bits of decide_input. The numbers change only if the names or the policy change.
 void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);
 

@@ -7,7 +7,7 @@
 
 #include "engine/hostnames.h"
 
-/// A chain whose indexes are being created. Rules are numbered within it.
+/// Chain whose indexes are being created. Its rules are numbered from 0.
 struct plan {
     const struct compiled *compiled;
     const struct policy_table *table;
@@ -21,8 +21,8 @@ struct plan {
     struct lookup_range *ranges; // ranges of the current field
 };
 
-/// Returns the elements of a match's set, if they are few and are compared with one field without a
-/// mask.
+/// Returns the elements of a match's set. Returns NULL for a key with several fields, for sets with
+/// names from files, and for sets with too many elements.
 static const struct policy_elements *few_elements(const struct plan *plan,
                                                   const struct policy_match *match) {
     const struct policy_elements *elements = match->right == POLICY_RIGHT_NAMED
@@ -154,9 +154,10 @@ static int64_t collect(struct plan *plan, enum policy_field field) {
     return rules;
 }
 
-/// Creates an index by a field. Returns the number of rules that it saves a packet, or -ENOMEM; if
-/// it is 0, there is no index, and candidates is zeroed.
-/// - candidates: zeroed.
+/// Creates an index by a field. Returns the number of rules that need not be evaluated for a
+/// packet, or -ENOMEM. Returns 0 with candidates zeroed if there are fewer than
+/// COMPILE_INDEX_GAIN_MIN such rules.
+/// - candidates: in: zeroed; out: the index.
 static int64_t try_field(struct plan *plan, enum policy_field field,
                          struct candidates *candidates) {
     const uint32_t bits = fields_wide_slot(field) < FIELDS_WIDE_COUNT ? 128 : 32;
@@ -200,8 +201,8 @@ static int take(struct compiled *compiled, struct plan *plan, enum policy_field 
     return 0;
 }
 
-/// Creates the index that saves the most rules; of equal ones, that of the first field. Returns 1
-/// if it has created one, 0 if no index is useful, or -ENOMEM.
+/// Creates the index that saves the evaluation of the most rules; of equally good indexes, that of
+/// the first field. Returns 1 if it has created an index, 0 if no index is useful, or -ENOMEM.
 static int add_index(struct compiled *compiled, struct plan *plan) {
     const uint64_t fields = leading_fields(plan);
     enum policy_field best = POLICY_FIELD_COUNT, last = POLICY_FIELD_COUNT;
@@ -251,7 +252,8 @@ static int add_always(struct compiled *compiled, const struct compile_chain *cha
     return 0;
 }
 
-/// Creates a finder by some fields.
+/// Creates a finder whose indexes use only some fields.
+/// - fields: bits of these fields.
 static int make_finder(struct compiled *compiled, struct plan *plan, uint64_t fields,
                        struct compile_finder *finder) {
     int result = 1;

@@ -8,7 +8,7 @@
 
 #include "engine/compiled.h"
 
-/// Creates the finders of a chain: indexes, and lists of the rules that are in none.
+/// Creates the finders of a chain: indexes, and lists of the rules that are in no index.
 /// - table, chain: source of compiled->chains[number].
 /// - Returns 0 or -ENOMEM.
 int index_chain(struct compiled *compiled, const struct policy_table *table,

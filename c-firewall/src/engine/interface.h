@@ -39,10 +39,12 @@ policy_value interface_name(struct interfaces *interfaces, uint32_t index, uint6
 /// Returns a name as a value of POLICY_IFNAME: its bytes, NUL-padded to 16, as a big-endian number.
 policy_value interface_value(const char *name);
 
-/// Returns the system's name of an index (if_indextoname).
+/// Finds the name of the interface with an index (if_indextoname). Returns true if there is such an
+/// interface.
 bool interface_system(uint32_t index, char name[static IF_NAMESIZE]);
 
-/// Returns the system's index of a name; 0 = there is none. A callback for compile_settings.
+/// Returns the index of the interface with a name (if_nametoindex); 0 = there is none. A callback
+/// for compile_settings.
 uint32_t interface_index(const char *name, void *context);
 
 #endif

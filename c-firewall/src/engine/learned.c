@@ -32,7 +32,8 @@ struct learned {
     struct bucket buckets[];
 };
 
-/// Words of an address of a set.
+/// Words by which an address of a set is hashed: the set's identity, and the address, upper half
+/// first.
 struct words {
     uint64_t words[WORDS];
 };

@@ -4,10 +4,10 @@
 // Theory of operation: a table of fixed size that never allocates. A hash with a randomly drawn key
 // gives an address its bucket; if the bucket is full, the address that expires first is evicted.
 // Sets are identified by a hash of their text, so that a set with the same text after a reload
-// retains its addresses. Readers take no lock: the number of a bucket is odd while one of its
-// addresses is being exchanged, and a reader that finds it odd or changed reads again. Writers take
-// a lock, and so does a reader after too many attempts, so that it never waits for a writer that
-// the kernel has suspended.
+// retains its addresses. Readers take no lock (the table is a seqlock): the number of a bucket is
+// odd while one of its addresses is being exchanged, and a reader that finds it odd or changed
+// reads again. Writers take a lock, and so does a reader after too many attempts, so that it never
+// waits for a writer that the kernel has suspended.
 #ifndef ENGINE_LEARNED_H
 #define ENGINE_LEARNED_H
 
@@ -42,15 +42,15 @@ uint64_t learned_end(struct learned *learned, uint64_t set, policy_value address
 /// Returns true if a set has an address that has not expired.
 bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns);
 
-/// Adds an address to a set until a time; a later time stays. Returns true if another address was
-/// evicted before it expired.
+/// Adds an address to a set, with its expiry time. An address that the set already has keeps the
+/// later expiry time. Returns true if an unexpired address was evicted for the new address.
 bool learned_add(struct learned *learned, uint64_t set, policy_value address, uint64_t end_ns,
                  uint64_t now_ns);
 
 /// Returns the number of addresses that have not expired.
 uint64_t learned_count(const struct learned *learned, uint64_t now_ns);
 
-/// Returns the number of entries.
+/// Returns the number of entries, used and free.
 uint32_t learned_places(const struct learned *learned);
 
 /// Returns true with *found filled in if the address in an entry has not expired. No other thread

@@ -22,8 +22,8 @@ static uint64_t hash(uint64_t hash, const void *bytes, size_t count) {
     return hash * IDENTITY_PRIME;
 }
 
-/// Returns the identity of a set's learned addresses: a hash of the table, the set and the names
-/// that it learns.
+/// Returns the identity of a set's learned addresses: a hash of the table's family and name, the
+/// set's name and type, and the names whose addresses the set learns.
 static uint64_t identify(const struct policy *policy, const struct policy_table *table,
                          const struct policy_set *set) {
     const char *const words[] = {policy_family_name(table->family), table->name, set->name,

@@ -176,7 +176,7 @@ static uint32_t find_interval(const struct lookup *lookup, uint32_t value) {
         else
             to = middle;
     }
-    // Not 0: the first interval begins at the base.
+    // from is not 0, because the first interval begins at the base.
     return value <= lookup->intervals[from - 1].high ? lookup->intervals[from - 1].value
                                                      : LOOKUP_NONE;
 }

@@ -48,17 +48,17 @@ struct lookup {
     uint32_t count;
     struct lookup_interval *intervals;
     struct lookup_wide_interval *wide_intervals;
-    // Search index: the intervals that begin at values with (value - base) >> bucket_shift = n are
-    // buckets[n] to buckets[n + 1].
+    // Search index. The intervals that begin at values with (value - base) >> bucket_shift = n have
+    // the indexes buckets[n] to buckets[n + 1] - 1.
     policy_value base; // lowest value of all intervals
     uint32_t bucket_shift;
     uint32_t bucket_count;
     uint32_t *buckets; // start of each bucket; bucket_count + 1 of them
 };
 
-/// Sorts ranges and removes overlaps: a value in two ranges belongs to the one that begins first;
-/// of two that begin together, to the one with the lower result. Removes ranges that become empty.
-/// Returns the number of remaining ranges.
+/// Sorts ranges and removes overlaps: a value in two ranges belongs to the range that begins first;
+/// if both begin at the same value, to the range with the lower result. Removes ranges that become
+/// empty. Returns the number of remaining ranges.
 uint32_t lookup_part(struct lookup_range *ranges, uint32_t count);
 
 /// Creates a lookup of values with this many bits.

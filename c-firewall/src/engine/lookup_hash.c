@@ -34,7 +34,8 @@ static int make_slots(struct lookup_table *table, uint32_t log2) {
     return 0;
 }
 
-/// Returns true if no run of used slots is too long. The first slot follows the last.
+/// Returns true if no run of used slots is longer than LOOKUP_PROBES_MAX. The first slot follows
+/// the last.
 static bool is_bounded(const struct lookup_table *table) {
     uint32_t used = 0;
 

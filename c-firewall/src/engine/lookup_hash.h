@@ -17,8 +17,9 @@
 
 enum {
     // Maximum number of adjacent used slots; a search examines at most one more. With half of the
-    // slots used, random values exceed it in one of 10^9 tables of 10,000, and in one of 10^6 of
-    // ten million (a run of n is as likely as (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+    // slots used, random values exceed it in one of 10^9 tables with 10,000 values, and in one of
+    // 10^6 tables with ten million values (a run of n is as likely as (e^-0.193)^n, Knuth's 6.4
+    // with load 1/2).
     LOOKUP_PROBES_MAX = 128,
 };
 
@@ -35,7 +36,7 @@ struct lookup_table {
     struct lookup_slot *slots;
 };
 
-/// A hash table whose keys have this number of words.
+/// Hash table whose keys have a fixed number of words.
 struct lookup_hash {
     uint32_t count;
     struct lookup_table table;
@@ -54,7 +55,7 @@ uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value);
 
 /// Creates a hash table.
 /// - rows: count rows of words + 1 numbers each, as in struct lookup_hash; owned by *hash from now
-///   on, freed on failure. Of equal keys the first one applies.
+///   on, freed on failure. Of rows with equal keys, the first row applies.
 /// - Returns 0, or -ENOMEM with *hash zeroed.
 int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count);
 void lookup_hash_free(struct lookup_hash *hash);

@@ -9,8 +9,8 @@ static enum match found_element(uint32_t element) {
     return matches_found_if(element != LOOKUP_NONE);
 }
 
-/// Returns the result for a key of which a field is not present. A field that the packet does not
-/// have decides, wherever it is in the key.
+/// Returns the result for a key with a field that is not present. If the packet does not have a
+/// field, the result is "missing", wherever the field is in the key.
 static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
     uint64_t open = 0;
 

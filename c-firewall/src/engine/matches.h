@@ -41,7 +41,7 @@ static inline enum match matches_wide(const struct compiled *compiled, const str
                             op->negated);
 }
 
-/// Searches a key in a set.
+/// Searches a set for a packet's key.
 /// - op: a match in a set, or a map.
 /// - element: out: number of the element, if found.
 enum match matches_find(const struct compiled *compiled, const struct fields *fields,

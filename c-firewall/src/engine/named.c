@@ -5,7 +5,8 @@
 
 const struct policy_reject named_rst = {.kind = POLICY_REJECT_TCP_RESET};
 
-/// Fills in the numbers of a connection's names in the policy.
+/// Finds the numbers of a connection's names in the policy. The connection caches them for one
+/// generation.
 static struct named resolve(struct connections *connections, const struct compiled *compiled,
                             struct followed followed, uint64_t generation) {
     struct connection_cache *cache = connection_cache(connections, &followed);

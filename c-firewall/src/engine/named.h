@@ -17,7 +17,7 @@ enum {
     NAMED_RESULT_COUNT = CONNECTION_PROTOCOL_COUNT + 5,
 };
 
-/// Reject by a RST.
+/// Reject with a TCP RST.
 extern const struct policy_reject named_rst;
 
 /// Data of a connection for a decision.
@@ -34,7 +34,8 @@ struct named named_follow(struct connections *connections, const struct compiled
                           const struct packet *packet, const struct connection_input *how);
 
 /// Advances from a packet's names that the policy accepts to those of the next DNS query or HTTP
-/// request in it. Returns true if there is one: then the policy must decide again.
+/// request in it. Returns true if there is a next query or request: then the policy must decide
+/// again.
 /// - generation: generation of the policy.
 bool named_next(struct connections *connections, const struct compiled *compiled,
                 uint64_t generation, struct named *named);

@@ -46,14 +46,15 @@ static int make_single(struct set *set, enum policy_type type, const struct poli
     return result;
 }
 
-/// Sort key of elements that can be nested.
+/// Elements of a set whose host names may be nested, to be sorted by their width.
 struct nested {
     uint32_t fields;
     const enum policy_type *types;
     const struct policy_range *ranges;
 };
 
-/// Returns how many numbers the host names of an element represent.
+/// Returns the width of an element: the number of names that its host names contain, without
+/// themselves.
 static policy_value width(const struct nested *nested, uint32_t number) {
     const struct policy_range *element = &nested->ranges[(size_t)number * nested->fields];
     policy_value sum = 0;
@@ -147,7 +148,8 @@ static uint64_t cost(const struct candidates *candidates, uint32_t count, const 
     return always + candidates_cost(candidates);
 }
 
-/// Chooses the field that leaves the fewest elements to compare; of equals the first.
+/// Chooses the field whose candidates leave the fewest elements to compare; of equal fields the
+/// first.
 static int make_candidates(struct set *set, const bool *wide) {
     const uint32_t count = set->ranged_count;
     bool *left_out = malloc(count + 1ULL), *best_out = calloc(count + 1ULL, 1);

@@ -28,7 +28,7 @@ static inline const struct compile_op *statement_ops(const struct walk *walk,
 }
 
 /// Reports a rule that was evaluated up to a statement.
-/// - may: true if it holds, or is reached, on some ways only.
+/// - may: true if an unknown value decides whether the rule holds or is reached.
 void statement_record(const struct walk *walk, uint32_t rule, uint32_t statement,
                       enum decide_why why, const struct set_target *target, bool may);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Types of a decision: its input, its outcome, and the steps of a walk.
+// Types of a decision: its input, its outcome, and the steps of a walk (the evaluation of the rules
+// for a packet).
 #ifndef ENGINE_TYPES_H
 #define ENGINE_TYPES_H
 
@@ -53,7 +54,8 @@ struct decide_input {
     const struct names *names; // names that its client has sent; NULL = the packet has no names
     uint32_t host_number;      // number of the host name in the policy (hostnames_resolve)
     uint32_t alpn_bits;        // bits of the offered protocols in the policy (hostnames_resolve)
-    // True if the policy has refused its connection: it is dropped without evaluating rules.
+    // True if the policy has refused the packet's connection: the packet is dropped without
+    // evaluating rules.
     bool refused;
     uint64_t now_ns; // time by a monotonic clock
 };
@@ -84,7 +86,7 @@ struct decide_outcome {
     bool undecided;              // BY_UNDECIDED, BY_FAIL: true if a rule reads an unknown name
     bool read_names;             // true if a rule read a known name, or whether there is a name
     uint32_t log_count;          // number of log statements that held
-    // Numbers of the first of them (compile_log_at).
+    // Numbers of the log statements that were executed first (compile_log_at).
     uint32_t logs[DECIDE_LOGS_MAX];
 };
 
@@ -102,8 +104,8 @@ enum decide_why {
 
 /// Evaluation of one rule.
 struct decide_step {
-    // Position of the rule; statement is the one that did not hold, or the number of statements
-    // with HELD.
+    // Position of the rule. Its field statement is the index of the statement that did not hold, or
+    // the number of statements if why is DECIDE_HELD.
     struct compile_place place;
     uint32_t depth; // number of jumps and gotos on the way to the rule
     enum decide_why why;
@@ -118,7 +120,7 @@ struct decide_step {
     enum policy_verdict verdict; // verdict, if has_verdict; POLICY_DROP for a reject
 };
 
-/// Recorder of a walk.
+/// Recorder of a walk: receives the chains and rules that are evaluated.
 struct decide_recorder {
     // Called when a chain is entered.
     void (*chain)(void *context, struct compile_place chain, uint32_t depth);

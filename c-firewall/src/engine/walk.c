@@ -12,13 +12,16 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
                                uint32_t *statement, enum decide_why why, struct set_target *target)
     __attribute__((cold, noinline));
 
-/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, up to its
-/// first statement with an effect: a match may fail whatever the unknown value is.
-/// - statement: the statement with the unknown value; changed to the one that fails.
+/// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up
+/// to its first statement with an effect. If another match fails, the rule does not hold, whatever
+/// the unknown value is.
+/// - statement: in: index of the statement with the unknown value; out: index of the match that
+///   fails, if a match fails.
 /// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.
-/// - target: changed to POLICY_DROP if no match fails.
-/// - Returns the reason why a match fails. Otherwise returns why, and sets in outcome what the rule
-///   reads, and in walk->stuck the statement.
+/// - target: out: POLICY_DROP if no match fails.
+/// - Returns the reason why a match fails. Otherwise returns why. Then walk->stuck is the
+///   statement, and the outcome says which kinds of unknown values the rule reads (undecidable,
+///   undecided).
 static enum decide_why look_on(struct walk *walk, const struct compile_rule *rule,
                                uint32_t *statement, enum decide_why why,
                                struct set_target *target) {
@@ -89,7 +92,7 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
 
         if (rule != FRAME_NO_RULE)
             target = walk_rule(walk, rule);
-        // The most frequent case comes first: a comparison costs less than a jump by a table.
+        // The most frequent case comes first: a comparison costs less than a jump table.
         if (target.verdict == POLICY_CONTINUE)
             continue;
         switch (target.verdict) {
@@ -115,8 +118,9 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
     }
 }
 
-/// Returns the fields by which rules are found, if some fields are beyond the captured bytes or
-/// names are unknown.
+/// Returns the set of fields by which rules can be found.
+/// - beyond: bits of the fields beyond the captured bytes.
+/// - unknown: bits of the unknown names.
 static enum compile_reach reach_of(uint64_t beyond, uint64_t unknown) {
     if (beyond == 0)
         return unknown == 0 ? COMPILE_WHOLE : COMPILE_UNNAMED;

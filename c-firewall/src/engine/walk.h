@@ -10,12 +10,12 @@
 #include "engine/types.h"
 
 /// Evaluates base chains in order, until one drops the packet. If it is unknown whether a rule
-/// holds, because it reads a field beyond the captured bytes or an unknown name, ways continues;
-/// but not if another match of the rule, before its first effect, fails in any case.
+/// holds, because it reads a field beyond the captured bytes or an unknown name, ways continues,
+/// unless another match of the rule, before its first effect, fails whatever the unknown value is.
 /// - bases: indexes into compiled->bases.
 /// - nfproto: FIELDS_IPV4 or FIELDS_IPV6.
 /// - recorder: NULL = none.
-/// - outcome: filled in; its verdict must not be reject before.
+/// - outcome: in/out: filled in; its previous verdict must not be reject.
 void walk_policy(const struct decide_settings *settings, const struct compiled *compiled,
                  struct flow *flow, struct flow_counters *counters,
                  const struct decide_input *input, struct compile_bases bases, uint8_t nfproto,

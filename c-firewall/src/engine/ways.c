@@ -241,7 +241,8 @@ static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, 
     return true;
 }
 
-/// Records the possible targets of a rule's verdict map, from the n-th on.
+/// Records the possible targets of a rule's verdict map from index n on. Stops at the first target
+/// that is a chain, and enters it.
 static void note_leads(struct ways *ways, uint32_t number, const struct compile_rule *rule,
                        uint32_t n) {
     const struct set *set = leads(ways, rule);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Search for candidates by a value: rules of a chain that test one field, or elements of a set of several fields. The
-//! values are divided into intervals; all values of an interval have the same candidates.
+//! Search for candidates by a value. Candidates are the rules of a chain that test one field, or the elements of a set
+//! whose keys have several fields. The values are divided into intervals; all values of an interval have the same
+//! candidates.
 
 use crate::engine::lookup::{self, Lookup, LookupRange};
 
-/// Maximum number of intervals of one item. An item with more is left out, so that the lists' total length stays
-/// proportional to the number of items.
+/// Maximum number of intervals of one item (rule or element). An item with more intervals is left out of the lists, so
+/// that the lists' total length stays proportional to the number of items.
 pub const INTERVALS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
-    /// Lookup from a value to its list.
+    /// Lookup from a value to the number of its list.
     pub lookup: Lookup,
     /// Start of each list: list n is ids[starts[n]] to ids[starts[n + 1]].
     pub starts: Vec<u32>,
@@ -22,7 +23,7 @@ pub struct Candidates {
 type Span = std::ops::Range<usize>;
 
 /// Returns the values at which an interval begins, ascending: all values at which a range begins, or which follow the
-/// end of a range. Interval n ends where n + 1 begins.
+/// end of a range. Interval n ends before interval n + 1 begins.
 fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
     let lows = ranges.iter().map(|range| range.low);
     let behind = ranges.iter().filter_map(|range| range.high.checked_add(1));
@@ -32,12 +33,12 @@ fn find_bounds(ranges: &[LookupRange]) -> Vec<u128> {
     bounds
 }
 
-/// Returns the interval that begins at a bound.
+/// Returns the number of the interval that begins at a bound.
 fn interval_at(bounds: &[u128], bound: u128) -> usize {
     bounds.partition_point(|&other| other < bound)
 }
 
-/// Returns the intervals that a range contains.
+/// Returns the numbers of the intervals that a range contains.
 fn span(bounds: &[u128], range: &LookupRange) -> Span {
     let behind = range.high.checked_add(1);
     interval_at(bounds, range.low)..behind.map_or(bounds.len(), |high| interval_at(bounds, high))
@@ -84,7 +85,7 @@ fn fill_lists(
     (starts, ids)
 }
 
-/// Creates the lookup from the intervals with a list to the lists' numbers.
+/// Creates the lookup from values to the numbers of their lists. Omits intervals with an empty list.
 fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
     let mut lists = Vec::with_capacity(bounds.len());
     for (at, &low) in bounds.iter().enumerate() {
@@ -98,10 +99,10 @@ fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
 }
 
 /// Creates the lists.
-/// - ranges: each has as value an ID below left_out.len(); IDs must not descend, and the ranges of one ID must not
-///   overlap.
-/// - left_out: out: one per ID; set for IDs that are in no list because their ranges have too many intervals. Unchanged
-///   for IDs without ranges.
+/// - ranges: the value of each range is the ID of its item, less than left_out.len(). The IDs must not descend. The
+///   ranges of one ID must not overlap.
+/// - left_out: out: a flag for each ID; true for IDs that are in no list because their ranges have too many intervals.
+///   Unchanged for IDs without ranges.
 pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candidates {
     let bounds = find_bounds(ranges);
     let spans: Vec<Span> = ranges.iter().map(|range| span(&bounds, range)).collect();

@@ -27,7 +27,7 @@ use crate::policy::{
 const NANOSECONDS: u64 = 1_000_000_000;
 
 pub struct CompileSettings<'a> {
-    /// True if every rule is evaluated, as explain does; verdicts and counters are the same.
+    /// True if every rule is evaluated, without indexes, as explain needs. Verdicts and counters stay the same.
     pub linear: bool,
     /// Returns the index of a network interface; 0 = there is none with this name.
     pub interface_index: &'a dyn Fn(&str) -> u32,
@@ -53,7 +53,7 @@ fn add<T>(array: &mut Vec<T>, item: T) -> u32 {
     array.len() as u32 - 1
 }
 
-/// Returns a failure with its cause and its place in the text.
+/// Returns a failure with its cause and its place (file, line and column) in the policy's text.
 fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
     let file = &build.policy.files[place.file as usize];
     let (line, column) = (place.line, place.column);
@@ -63,7 +63,8 @@ fn refuse(build: &Build, place: &Place, token: &str, cause: &str) -> Failure {
     )
 }
 
-/// Returns the index of an interface as a range; an empty range if it is missing and may be.
+/// Returns the index of an interface as a range. If the interface is missing, returns an empty range, or fails if
+/// interfaces must exist.
 fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Range, Failure> {
     let bytes = range.low.to_be_bytes();
     let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -123,7 +124,8 @@ fn resolve_elements(
     Ok(ranges)
 }
 
-/// Adds a set. listed: numbers of additional host names.
+/// Adds a set. Returns its number.
+/// - listed: numbers of host names from files, which become additional elements.
 fn add_set(
     build: &mut Build,
     elements: &Elements,
@@ -143,7 +145,7 @@ fn add_named_set(build: &mut Build, set: &policy::Set) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the lookup of a match's key in a set, with the first field of the key masked.
+/// Returns the kind of a match's key for the lookup in a set. The mask applies only to a key with one field.
 fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     let field = matched.key.fields[0];
     let mask = matched.mask.unwrap_or(u128::MAX);
@@ -176,7 +178,7 @@ fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), 
     Ok((set, ask))
 }
 
-/// Returns the values for which a comparison holds; None if there are none.
+/// Returns the values for which a comparison holds (for `!=`, the values for which `==` holds); None if there are none.
 fn fold(op: Op, range: &Range, highest: u128) -> Option<Range> {
     let value = range.low;
     let (low, high) = match op {
@@ -250,7 +252,8 @@ fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32,
     })
 }
 
-/// Compiles a match of the protocols that a client offers: at least one of a list.
+/// Compiles a match of the ALPN protocols that a client offers. Its comparison holds if at least one of them is in the
+/// match's list.
 fn compile_protocols(
     build: &mut Build,
     matched: &Match,
@@ -420,7 +423,8 @@ fn compile_table(build: &mut Build, number: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds the base chains to their hooks, by ascending priority; of equals the chain declared last comes first.
+/// Adds the base chains to their hooks, by ascending priority. Of chains with the same priority, the chain that is
+/// declared last comes first.
 fn compile_bases(policy: &Policy, out: &mut Compiled) {
     let chains = policy
         .tables
@@ -512,8 +516,8 @@ pub fn chain_at(compiled: &Compiled, chain: u32) -> CompilePlace {
 
 /// Returns the position of a rule in the policy, by the number in `DecideOutcome::rule`; statement is 0.
 pub fn rule_at(compiled: &Compiled, rule: u32) -> CompilePlace {
-    // The rule's chain is the last one that begins at the rule or before it; an empty chain begins where the next one
-    // does.
+    // The rule's chain is the last chain whose first rule is this rule or an earlier rule. An empty chain has the same
+    // first rule as the chain after it.
     let behind = compiled
         .chains
         .partition_point(|chain| chain.first_rule <= rule);

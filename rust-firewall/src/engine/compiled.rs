@@ -49,16 +49,16 @@ pub struct FlowQuota {
 /// Kind of key of a lookup in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileAsk {
-    /// Narrow field: field & mask.
+    /// Narrow field: the key is field & mask.
     Narrow { field: Field, mask: u32 },
-    /// Wide field of wides[n], masked.
+    /// Wide field, by wides[n]: the key is field & mask.
     Wide(u32),
     /// Several fields: keys[n].
     Key(u32),
 }
 
-/// Compiled statement. The statements of a rule are adjacent and in the policy's order, so that the n-th is the
-/// policy's n-th. negated: the match holds if its comparison does not; but never without the field.
+/// Compiled statement. The statements of a rule are adjacent and in the policy's order: the n-th is the n-th of the
+/// policy's rule. A match with `negated` holds if its comparison does not, but it never holds without the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOp {
     /// Match of a narrow field: (field & mask) - low <= span.
@@ -152,13 +152,13 @@ pub struct CompileWide {
     pub span: u128,
 }
 
-/// Set of the kernel that a set of the policy stands for: the one of the same table and name.
+/// Set of the kernel that corresponds to a set of the policy: it has the same table and name.
 #[derive(Clone, Debug)]
 pub struct CompileKernelSet {
     pub family: Family,
     /// True if its addresses are IPv6.
     pub is_ipv6: bool,
-    /// Each has fewer than NAME_BYTES bytes.
+    /// Name of the table. It has fewer than NAME_BYTES bytes, as has `name`.
     pub table: String,
     pub name: String,
 }
@@ -166,13 +166,13 @@ pub struct CompileKernelSet {
 /// A set that learns addresses.
 #[derive(Clone, Debug)]
 pub struct CompileLearning {
-    /// Number of the set, which is itself empty.
+    /// Number of the set in sets. The compiled set is empty.
     pub set: u32,
     /// Identity of the set in `learned`: equal for all sets with the same text.
     pub identity: u64,
-    /// Its place in the kernel's rule set, for --stage.
+    /// Corresponding set of the kernel, for --stage.
     pub kernel: CompileKernelSet,
-    /// Numbers of the names whose addresses it learns.
+    /// Lookup of the names whose addresses the set learns, by their numbers.
     pub names: Lookup,
 }
 
@@ -185,7 +185,7 @@ pub struct CompileRule {
     pub needs: u32,
 }
 
-/// Index of a chain: rules that can match only if one field has certain values.
+/// Index of a chain by one field: finds the rules that can match a packet with a certain value of this field.
 #[derive(Clone, Debug)]
 pub struct CompileIndex {
     pub field: Field,
@@ -210,7 +210,7 @@ pub enum CompileReach {
 
 pub const REACH_COUNT: usize = CompileReach::None as usize + 1;
 
-/// Finder of a chain's rules.
+/// Finder of the rules to evaluate in a chain: indexes, and the rules that are in no index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompileFinder {
     /// First index in indexes.
@@ -239,7 +239,7 @@ pub struct CompileCounter {
     pub start: Counter,
 }
 
-/// A compiled policy. Only decide and flow use its fields; others call the functions of compile.
+/// A compiled policy. The functions of compile return the positions of its rules, chains, counters and log statements.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
     pub(crate) requirement: Requirement,
@@ -253,14 +253,14 @@ pub struct Compiled {
     pub(crate) sets: Vec<Set>,
     /// Sets that learn, at most 32.
     pub(crate) learning: Vec<CompileLearning>,
-    /// Addresses that these sets have learned; None if addresses can't be learned.
+    /// Addresses that the sets in learning have learned; None if addresses can't be learned.
     pub learned: Option<Arc<Learned>>,
     pub(crate) rules: Vec<CompileRule>,
     pub(crate) chains: Vec<CompileChain>,
     pub(crate) indexes: Vec<CompileIndex>,
-    /// Numbers of rules, ascending within a chain.
+    /// Numbers of the rules that are in no index, ascending within a chain.
     pub(crate) always: Vec<u32>,
-    /// Numbers of the base chains for a hook and a family, in their order.
+    /// Numbers of the base chains for a hook and a family, in the order of their evaluation.
     pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],
     pub(crate) counters: Vec<CompileCounter>,
     pub(crate) logs: Vec<CompilePlace>,

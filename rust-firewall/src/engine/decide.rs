@@ -88,7 +88,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Not inlined into its callers, which are inlined themselves: so the outcome is written to its final place.
+/// Decides a packet. It is not inlined into its callers, because they are inlined: so the outcome is written directly
+/// to its final place.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,
@@ -123,11 +124,11 @@ fn decide_by<R: DecideRecorder>(
 }
 
 /// Decides a packet.
-/// - policy: None = as `decide`.
+/// - policy: None = the verdict is that of `decide`.
 /// - The --fail modes decide truncated packets; malformed packets, unless settings.malformed_by_policy is set and they
 ///   are IPv4 or IPv6; and packets of which a rule reads bytes that were not captured (undecidable) or an unreadable
 ///   name. --undecided decides packets of which a rule reads a name that is not known yet (undecided). Earlier rules
-///   have had their effects by then.
+///   have already had their effects.
 #[inline]
 pub fn packet(
     settings: &DecideSettings,
@@ -139,7 +140,7 @@ pub fn packet(
     outcome
 }
 
-/// Decides like `packet`, and reports every rule on the way.
+/// Decides like `packet`, and reports every rule that is evaluated.
 /// - policy: compiled with settings.linear; otherwise rules that can't match are not reported.
 pub fn trace(
     settings: &DecideSettings,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Conditions on a packet that are checked before a rule's first statement: that the rule's reject can answer it, or
-//! that it is IPv6 if the rule reads extension headers. nft checks them there, too (stmt_reject_gen_dependency,
-//! exthdr_gen_dependency), unless the table or a match implies them.
+//! Conditions on a packet that are checked before a rule's first statement: the rule's reject can answer the packet,
+//! and the packet is IPv6 if the rule reads extension headers. nft checks these conditions at the same point
+//! (stmt_reject_gen_dependency, exthdr_gen_dependency), unless the table or a match implies them.
 
 use crate::engine::fields::{IPV4, IPV6};
 use crate::policy::{
@@ -24,7 +24,7 @@ struct Said {
     tcp: bool,
 }
 
-/// Returns true if a match holds for exactly one value of its field.
+/// Returns true if a match holds only for this value of its field.
 fn is_only(found: &Match, value: u128) -> bool {
     let ranges = match &found.right {
         Right::Named { .. } => return false,
@@ -103,7 +103,7 @@ fn reads_names(statement: &Statement) -> bool {
         .any(|&field| field_facts(field).part == Part::Names)
 }
 
-/// Returns the conditions of a reject's type.
+/// Returns the conditions of a reject's type that the table and earlier matches do not imply.
 fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     match kind {
         RejectKind::TcpReset if !said.tcp => NEEDS_TCP,
@@ -113,7 +113,7 @@ fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     }
 }
 
-/// Returns the conditions of a rule, and the flag that it reads names, as a sum of the constants above.
+/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of the constants above.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,

@@ -27,7 +27,7 @@ const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 const DNS_PORT: u16 = 53;
 /// Offset of the flags in the TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
-/// Offset of the TCP header's length, in words of 4 bytes, in the high half of a byte.
+/// Offset of the byte whose upper 4 bits are the TCP header's length in words of 4 bytes.
 const TCP_LENGTH_OFFSET: usize = 12;
 /// Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
 const OPTION_NOP: u8 = 1;
@@ -50,8 +50,8 @@ pub struct Fields {
     wide: [u128; WIDE_COUNT],
 }
 
-/// Fields that hold only the names of the interfaces. The names split the zeros into parts that are short enough to be
-/// written inline: the compiler clears more than 256 bytes in a row by a call.
+/// Creates fields that contain only the names of the interfaces. The names split the zeros into parts that are short
+/// enough to be written inline: the compiler clears more than 256 bytes in a row by a call of memset.
 impl From<&DecideInput<'_>> for Fields {
     #[inline(always)]
     fn from(input: &DecideInput) -> Self {
@@ -127,7 +127,7 @@ pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
     }
 }
 
-/// Returns the index of a wide field; None for a narrow one.
+/// Returns the index of a wide field; None for a narrow field.
 pub fn wide_slot(field: Field) -> Option<usize> {
     match field {
         Field::Ip6Saddr => Some(0),
@@ -204,8 +204,8 @@ fn read_ipv6(fields: &mut Fields, packet: &Packet) {
     }
 }
 
-/// Sets whether the packet has an extension header. The field is beyond the copy if the header may follow the copied
-/// bytes.
+/// Sets a field to whether the packet has an extension header. The field is beyond the copy if the header may follow
+/// the captured bytes.
 fn read_extension(fields: &mut Fields, field: Field, packet: &Packet, extension: u8) {
     let met = packet.extensions & extension != 0;
     if packet.headers_beyond && !met {
@@ -286,7 +286,8 @@ fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) 
         fields_within(protocol, nfproto, there) & !fields_within(protocol, nfproto, bytes);
 }
 
-/// Reads the transport header like nft_payload, field by field: a header that is too short has those fields that fit.
+/// Reads the transport header like nft_payload, field by field: a header that is too short has only the fields that lie
+/// completely within it.
 fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     if !packet.has_transport {
         if packet.headers_beyond {
@@ -322,7 +323,7 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
 }
 
 /// Returns true if a TCP header has an option, by the search of nft_exthdr_tcp_eval: a kind of 0 does not end the
-/// options, and an option without a length has one byte.
+/// options, and an option with the length 0 has one byte.
 fn has_option(header: &[u8], wanted: u8) -> bool {
     let mut left = header
         .get(packet::TCP_HEADER_BYTES as usize..)
@@ -343,7 +344,8 @@ fn has_option(header: &[u8], wanted: u8) -> bool {
     false
 }
 
-/// Sets whether a packet has a TCP option. A packet without a complete TCP header has none.
+/// Sets a field to whether a packet has a TCP option. A packet without a complete TCP header has no options.
+/// - wanted: kind of the option.
 fn read_option(fields: &mut Fields, field: Field, packet: &Packet, wanted: u8) {
     let header = transport_bytes(packet);
     let there = match packet.has_transport && packet.transport_protocol == TCP {
@@ -408,15 +410,15 @@ fn read_dns(fields: &mut Fields, input: &DecideInput, names: &Names) {
     }
 }
 
-/// Returns true if a packet may belong to a DNS query, or to the TCP connection of one. An answer over UDP says nothing of
-/// the query.
+/// Returns true if a packet may belong to a DNS query, or to the TCP connection of a DNS query. An answer over UDP does
+/// not count, because it proves nothing about the query.
 fn may_be_dns(packet: &Packet) -> bool {
     !packet.has_ports
         || packet.destination_port == DNS_PORT
         || packet.source_port == DNS_PORT && packet.protocol == TCP
 }
 
-/// Marks the names as unknown. Packets of other ports than that of DNS have no query.
+/// Marks the names as unknown. If the packet can't belong to a DNS query, it is known to have no DNS name.
 fn note_unknown(fields: &mut Fields, packet: &Packet) {
     fields.unknown = FIELDS_OF_NAMES;
     if !may_be_dns(packet) {
@@ -441,8 +443,8 @@ fn read_names(fields: &mut Fields, input: &DecideInput) {
     }
 }
 
-/// Reads the fields except for interface names. A field is absent if the packet does not have it, or has too few bytes
-/// of it.
+/// Reads the fields except for interface names. A field is absent if the packet does not have it, or ends before the
+/// field's end.
 /// - wanted: bits of the fields to read; others may stay absent.
 /// - nfproto: IPV4 or IPV6.
 #[inline(always)]
@@ -478,8 +480,8 @@ pub fn value(fields: &Fields, field: Field) -> u128 {
     }
 }
 
-/// Joins the values of a key's fields in the form of a `LookupHash` key, two words for a wide field. Returns the number
-/// of words, or None if a field is not present.
+/// Stores the values of a key's fields in words, in the form of a `LookupHash` key: two words for a wide field, upper
+/// half first. Returns the number of words, or None if a field is not present.
 pub fn words(fields: &Fields, key: &[Field], words: &mut [u64; KEY_WORDS_MAX]) -> Option<usize> {
     let mut count = 0;
     for &field in key {

@@ -14,7 +14,7 @@ const LINE_COUNTERS: usize = 4;
 const LINE_LOGS: usize = 8;
 
 /// State of a limit or a quota, in a cache line of its own. A rule that both the old and the new policy have uses the
-/// same word in both, so that no packet is lost while workers change policies.
+/// same word in both, so that no packet is left uncounted while workers change policies.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct FlowWord<Atomic>(pub Atomic);
@@ -22,9 +22,9 @@ pub struct FlowWord<Atomic>(pub Atomic);
 /// State of limits and quotas.
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// Times since which the limits' buckets have been filling.
+    /// Time since which the bucket of each limit has been filling, in nanoseconds of the monotonic clock.
     pub limits: Vec<Arc<FlowWord<AtomicI64>>>,
-    /// Numbers of bytes that the quotas have used.
+    /// Number of bytes that each quota has used.
     pub quotas: Vec<Arc<FlowWord<AtomicU64>>>,
 }
 
@@ -48,12 +48,12 @@ struct CounterLine([LiveCounter; LINE_COUNTERS]);
 #[repr(align(64))]
 struct LogLine([AtomicU64; LINE_LOGS]);
 
-/// Counters of one worker: written by its thread only, read by any. Numbered as by `compile`.
+/// Counters of one worker. Only its thread writes them; any thread may read them. They are numbered as by `compile`.
 #[derive(Debug, Default)]
 pub struct FlowCounters {
     /// Counters in complete cache lines, so that workers share none.
     counters: Vec<CounterLine>,
-    /// Numbers of logged packets.
+    /// Number of packets that each log statement has logged.
     logged: Vec<LogLine>,
 }
 
@@ -66,9 +66,9 @@ pub struct DecidePolicy<'a> {
     pub counters: &'a FlowCounters,
 }
 
-/// Creates the state of a policy: full buckets, and quotas with the used bytes in its text.
+/// Creates the state of a policy: full buckets, and quotas with the used bytes from the policy's text.
 pub fn make(compiled: &Compiled) -> Flow {
-    // Empty so long ago that the bucket is full at any time of the clock.
+    // Sets each bucket to full: its filling began so long ago that it is full at any clock time.
     let full = |_| Arc::new(FlowWord(AtomicI64::new(i64::MIN / 2)));
     let used = |quota: &FlowQuota| Arc::new(FlowWord(AtomicU64::new(quota.used)));
     Flow {
@@ -77,7 +77,7 @@ pub fn make(compiled: &Compiled) -> Flow {
     }
 }
 
-/// Creates counters at 0; `sum` does not include the initial values of the text.
+/// Creates counters with the value 0; `sum` does not include the initial values in the policy's text.
 pub fn counters_make(compiled: &Compiled) -> FlowCounters {
     let counters = compiled.counters.len().div_ceil(LINE_COUNTERS);
     let logs = compiled.logs.len().div_ceil(LINE_LOGS);
@@ -121,7 +121,7 @@ pub fn log(counters: &FlowCounters, log: u32) {
     }
 }
 
-/// Adds the worker's counter to sum. Any thread may call it.
+/// Adds the value of a worker's counter to sum. Any thread may call this function.
 pub fn sum(counters: &FlowCounters, counter: u32, sum: &mut FlowCounter) {
     if let Some(counter) = counter_at(counters, counter) {
         sum.packets = sum
@@ -133,7 +133,7 @@ pub fn sum(counters: &FlowCounters, counter: u32, sum: &mut FlowCounter) {
     }
 }
 
-/// Returns the number of packets that a worker has counted for a log statement. Any thread may call it.
+/// Returns the number of packets that a worker has counted for a log statement. Any thread may call this function.
 pub fn logged(counters: &FlowCounters, log: u32) -> u64 {
     log_at(counters, log).map_or(0, |logged| logged.load(Ordering::Relaxed))
 }
@@ -148,7 +148,8 @@ fn limit_cost(limit: &FlowLimit, bytes: u32) -> i64 {
     i64::try_from(cost).map_or(LIMIT_SIZE_MAX, |cost| cost.min(LIMIT_SIZE_MAX))
 }
 
-/// Evaluates a limit, which takes the packet's tokens. Returns true if the statement holds.
+/// Evaluates a limit: removes the packet's tokens from its bucket, if the bucket has enough. Returns true if the
+/// statement holds.
 pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_ns: u64) -> bool {
     let Some(FlowWord(empty_ns)) = flow.limits.get(index as usize).map(Arc::as_ref) else {
         return false;
@@ -156,7 +157,7 @@ pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_n
     let cost = limit_cost(limit, bytes);
     let now = (now_ns & i64::MAX as u64) as i64;
     let mut seen = empty_ns.load(Ordering::Relaxed);
-    // The number of tokens is the time since the bucket was empty, at most its size.
+    // The number of tokens is the time since the bucket was empty in nanoseconds, at most its size.
     loop {
         let empty = seen.max(now.wrapping_sub(limit.size));
         if now.wrapping_sub(empty) < cost {
@@ -179,6 +180,7 @@ pub fn limit_tokens(word: &FlowWord<AtomicI64>, limit: &FlowLimit, now_ns: u64) 
 
 /// Fills the bucket of a limit to the same fraction of its size as another bucket.
 /// - tokens: tokens of the other bucket, from 0 to size.
+/// - size: size of the other bucket.
 pub fn limit_fill(
     word: &FlowWord<AtomicI64>,
     limit: &FlowLimit,

@@ -12,7 +12,7 @@ use crate::engine::lookup;
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideRecorder};
 use crate::policy::{Verdict as Leads, WAY_MAX};
 
-/// Maximum number of lists of rules to evaluate in one chain.
+/// Maximum number of rule lists of a chain: a list for each index, and a list of the rules without an index.
 const LISTS_MAX: usize = INDEXES_MAX + 1;
 
 /// A chain that is being evaluated: its next rule is the lowest next rule of all lists.

@@ -22,7 +22,7 @@ pub struct HostNumbers {
     protocols: Vec<u128>,
 }
 
-/// Creates the numbers from the names of a policy, which are shared.
+/// Creates the numbers of a policy's names. The names are shared with the policy.
 pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
     HostNumbers {
         hostnames: Arc::clone(hostnames),
@@ -44,7 +44,8 @@ pub fn find(numbers: &HostNumbers, name: &[u8]) -> u32 {
     forest::find(&numbers.hostnames, name)
 }
 
-/// Returns the bit of an ALPN protocol, and adds the protocol if it is new. None if there is no room.
+/// Returns the bit of an ALPN protocol, and adds the protocol if it is new. None if the policy has PROTOCOLS_MAX other
+/// protocols.
 pub fn add_protocol(numbers: &mut HostNumbers, protocol: u128) -> Option<u32> {
     let protocols = &mut numbers.protocols;
     let known = protocols.iter().position(|known| *known == protocol);
@@ -58,7 +59,7 @@ pub fn add_protocol(numbers: &mut HostNumbers, protocol: u128) -> Option<u32> {
     Some(1 << bit)
 }
 
-/// Returns the bits of those protocols of the policy that a client offers.
+/// Returns the bits of the policy's ALPN protocols that a client offers.
 fn offered(protocols: &[u128], names: &Names) -> u32 {
     let mut bits = 0;
     let mut rest = names
@@ -81,7 +82,7 @@ fn offered(protocols: &[u128], names: &Names) -> u32 {
 }
 
 /// Returns the numbers of a client's names in a compiled policy (`Compiled::hosts`): `DecideInput::host_number` and
-/// `alpn_bits`. They change only with names or policy.
+/// `alpn_bits`. The numbers change only if the names or the policy change.
 pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     if names.state != NamesState::Known {
         return (0, 0);
@@ -94,7 +95,8 @@ pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     (number, offered(&numbers.protocols, names))
 }
 
-/// Adds a piece of an interval; it extends the previous piece if it continues it with the same value.
+/// Adds a piece of an interval, unless it is empty. Extends the previous piece instead if the new piece continues it
+/// with the same value.
 fn add_piece(pieces: &mut Vec<LookupRange>, low: u128, high: u128, value: u32) {
     if low > high {
         return;

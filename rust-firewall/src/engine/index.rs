@@ -16,7 +16,7 @@ use crate::policy::{
     FIELDS_OF_NAMES,
 };
 
-/// A chain whose indexes are being created. Rules are numbered within it.
+/// Chain whose indexes are being created. Its rules are numbered from 0.
 struct Plan<'a> {
     compiled: &'a Compiled,
     table: &'a Table,
@@ -28,13 +28,14 @@ struct Plan<'a> {
     taken: Vec<bool>,
     /// For each rule, true if it tests the current field.
     tested: Vec<bool>,
-    /// For each rule, true if candidates left it out.
+    /// For each rule, true if `candidates::make` left it out, because it has too many intervals.
     left_out: Vec<bool>,
     /// Ranges of the current field.
     ranges: Vec<LookupRange>,
 }
 
-/// Returns the elements of a match's set, if they are few and are compared with one field without a mask.
+/// Returns the elements of a match's set. Returns None for a key with several fields, for sets with names from files,
+/// and for sets with too many elements.
 fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements> {
     let elements = match &matched.right {
         Right::Range(_) => return None,
@@ -148,7 +149,8 @@ fn collect(plan: &mut Plan, field: Field) -> i64 {
     rules
 }
 
-/// Creates an index by a field. Returns it with the number of rules that it saves a packet.
+/// Creates an index by a field. Returns the number of rules that need not be evaluated for a packet, and the index;
+/// None if there are fewer than INDEX_GAIN_MIN such rules.
 fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     let bits = if fields::wide_slot(field).is_some() {
         128
@@ -180,7 +182,8 @@ fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileInd
     }
 }
 
-/// Creates the index that saves the most rules; of equal ones, that of the first field.
+/// Creates the index that saves the evaluation of the most rules; of equally good indexes, that of the first field.
+/// Returns None if no index is useful.
 fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     let wanted = leading_fields(plan);
     let mut most = 0;
@@ -220,7 +223,8 @@ fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &m
     finder.always_count = compiled.always.len() as u32 - finder.first_always;
 }
 
-/// Creates a finder by some fields.
+/// Creates a finder whose indexes use only some fields.
+/// - fields: bits of these fields.
 fn make_finder(
     compiled: &mut Compiled,
     table: &Table,
@@ -266,7 +270,7 @@ fn found_by(compiled: &Compiled, finder: &CompileFinder) -> u64 {
         .fold(0, |bits, index| bits | fields::bit(index.field))
 }
 
-/// Creates the finders of a chain: indexes, and lists of the rules that are in none.
+/// Creates the finders of a chain: indexes, and lists of the rules that are in no index.
 /// - table, chain: source of compiled.chains[number].
 pub fn chain(compiled: &mut Compiled, table: &Table, chain: &Chain, number: usize) {
     let whole = make_finder(compiled, table, chain, number, u64::MAX);

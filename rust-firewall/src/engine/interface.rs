@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::net::if_::{if_indextoname, if_nametoindex};
 
-/// Size of the cache; two indexes with the same slot replace each other.
+/// Number of slots of the cache. Indexes that are equal modulo SLOTS use the same slot, and replace each other.
 pub const SLOTS: usize = 64;
 /// Age at which a cached name is read again, in nanoseconds.
 pub const AGE_NS: u64 = 1_000_000_000;
@@ -40,14 +40,14 @@ pub fn init(read: InterfaceRead) -> Interfaces {
     }
 }
 
-/// Returns the system's name of an index (if_indextoname).
+/// Returns the name of the interface with an index (if_indextoname).
 pub fn system(index: u32) -> Option<Vec<u8>> {
     let name = if_indextoname(index).ok()?.into_bytes();
     // nix 0.31 returns an empty name for an index without interface.
     (!name.is_empty()).then_some(name)
 }
 
-/// Returns the system's index of a name; 0 = there is none.
+/// Returns the index of the interface with a name (if_nametoindex); 0 = there is none.
 pub fn index(name: &[u8]) -> u32 {
     if_nametoindex(OsStr::from_bytes(name)).unwrap_or(0)
 }

@@ -3,10 +3,10 @@
 //!
 //! Theory of operation: a table of fixed size that never allocates. A hash with a randomly drawn key gives an address
 //! its bucket; if the bucket is full, the address that expires first is evicted. Sets are identified by a hash of their
-//! text, so that a set with the same text after a reload retains its addresses. Readers take no lock: the number of a
-//! bucket is odd while one of its addresses is being exchanged, and a reader that finds it odd or changed reads again.
-//! Writers take a lock, and so does a reader after too many attempts, so that it never waits for a writer that the
-//! kernel has suspended.
+//! text, so that a set with the same text after a reload retains its addresses. Readers take no lock (the table is a
+//! seqlock): the number of a bucket is odd while one of its addresses is being exchanged, and a reader that finds it
+//! odd or changed reads again. Writers take a lock, and so does a reader after too many attempts, so that it never
+//! waits for a writer that the kernel has suspended.
 #![deny(clippy::indexing_slicing)]
 
 use std::hint;
@@ -65,7 +65,7 @@ pub fn make(addresses: u32) -> Learned {
     }
 }
 
-/// Returns the words of an address of a set.
+/// Returns the words by which an address of a set is hashed: the set's identity, and the address, upper half first.
 fn words_of(set: u64, address: u128) -> [u64; 3] {
     [set, (address >> 64) as u64, address as u64]
 }
@@ -129,8 +129,8 @@ fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     bucket.number.store(number + 2, Ordering::Release);
 }
 
-/// Adds an address to a set until a time; a later time stays. Returns true if another address was evicted before it
-/// expired.
+/// Adds an address to a set, with its expiry time. An address that the set already has keeps the later expiry time.
+/// Returns true if an unexpired address was evicted for the new address.
 pub fn add(learned: &Learned, set: u64, address: u128, end_ns: u64, now_ns: u64) -> bool {
     let words = words_of(set, address);
     let _writer = lock::lock(&learned.writer);
@@ -158,7 +158,7 @@ pub fn count(learned: &Learned, now_ns: u64) -> u64 {
     are.count() as u64
 }
 
-/// Returns the number of entries.
+/// Returns the number of entries, used and free.
 pub fn places(learned: &Learned) -> u32 {
     (learned.buckets.len() * BUCKET_ADDRESSES) as u32
 }

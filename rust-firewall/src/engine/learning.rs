@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compilation of a policy's sets that learn.
+//! Compilation of a policy's learning sets: sets to which DNS answers add addresses.
 
 use crate::engine::compiled::{CompileKernelSet, CompileLearning, Compiled};
 use crate::engine::hostnames;
@@ -19,7 +19,8 @@ fn hash(mut hash: u64, bytes: &[u8]) -> u64 {
     hash.wrapping_mul(IDENTITY_PRIME)
 }
 
-/// Returns the identity of a set's learned addresses: a hash of the table, the set and the names that it learns.
+/// Returns the identity of a set's learned addresses: a hash of the table's family and name, the set's name and type,
+/// and the names whose addresses the set learns.
 fn identify(policy: &Policy, table: &Table, set: &Set) -> u64 {
     let words = [
         policy::family_name(table.family),
@@ -39,7 +40,7 @@ fn identify(policy: &Policy, table: &Table, set: &Set) -> u64 {
     identity
 }
 
-/// Adds the last added set to the sets that learn, if it learns.
+/// Adds the set that was compiled last to the learning sets, if it learns.
 /// - table: table of the set.
 pub fn add(out: &mut Compiled, policy: &Policy, table: &Table, set: &Set) {
     if !policy::set_learns(set) {
@@ -61,7 +62,7 @@ pub fn add(out: &mut Compiled, policy: &Policy, table: &Table, set: &Set) {
     });
 }
 
-/// Returns the index in learning of a set that learns.
+/// Returns the index of a set in learning; None if the set does not learn.
 pub fn find(out: &Compiled, set: u32) -> Option<u32> {
     let mut all = (0..).zip(&out.learning);
     let found = all.find(|(_, learning)| learning.set == set);

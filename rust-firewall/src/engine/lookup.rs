@@ -33,13 +33,14 @@ struct WideInterval {
     value: u32,
 }
 
-/// Search index: the intervals that begin at values with (value - base) >> shift = n are starts[n] to starts[n + 1].
+/// Search index. The intervals that begin at values with (value - base) >> shift = n have the indexes starts[n] to
+/// starts[n + 1] - 1.
 #[derive(Clone, Debug)]
 struct Buckets {
     /// Lowest value of all intervals.
     base: u128,
     shift: u32,
-    /// Start of each bucket; one more than there are buckets.
+    /// Index of each bucket's first interval, then the number of intervals.
     starts: Vec<u32>,
 }
 
@@ -68,8 +69,8 @@ pub struct Lookup {
     kind: Kind,
 }
 
-/// Sorts ranges and removes overlaps: a value in two ranges belongs to the one that begins first; of two that begin
-/// together, to the one with the lower result. Removes ranges that become empty.
+/// Sorts ranges and removes overlaps: a value in two ranges belongs to the range that begins first; if both begin at
+/// the same value, to the range with the lower result. Removes ranges that become empty.
 pub fn part(ranges: &mut Vec<LookupRange>) {
     ranges.sort_unstable_by_key(|range| (range.low, range.value));
     let mut last: Option<u128> = None;
@@ -193,7 +194,7 @@ fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Optio
             to = middle;
         }
     }
-    // Not 0: the first interval begins at the base.
+    // from is not 0, because the first interval begins at the base.
     let interval = intervals.get(from.checked_sub(1)? as usize)?;
     (value <= interval.high).then_some(interval.value)
 }

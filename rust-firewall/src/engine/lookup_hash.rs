@@ -10,8 +10,8 @@
 use crate::base::siphash::{self, SiphashKey};
 
 /// Maximum number of adjacent used slots; a search examines at most one more. With half of the slots used, random
-/// values exceed it in one of 10^9 tables of 10,000, and in one of 10^6 of ten million (a run of n is as likely as
-/// (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+/// values exceed it in one of 10^9 tables with 10,000 values, and in one of 10^6 tables with ten million values (a run
+/// of n is as likely as (e^-0.193)^n, Knuth's 6.4 with load 1/2).
 pub const PROBES_MAX: usize = 128;
 
 /// Value of an empty slot; never stored as a result.
@@ -39,13 +39,13 @@ pub struct LookupTable {
     pub slots: Vec<LookupSlot>,
 }
 
-/// A hash table whose keys have this number of words.
+/// Hash table whose keys have a fixed number of words.
 #[derive(Clone, Debug, Default)]
 pub struct LookupHash {
     words: usize,
     count: usize,
     pub table: LookupTable,
-    /// Rows, count of them: the words of the key, then the result.
+    /// Rows (their number is count): each has the words of its key, then the result.
     rows: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ fn make_slots(log2: u32) -> LookupTable {
     }
 }
 
-/// Returns true if no run of used slots is too long. The first slot follows the last.
+/// Returns true if no run of used slots is longer than PROBES_MAX. The first slot follows the last.
 fn is_bounded(table: &LookupTable) -> bool {
     let mut used = 0;
     // The slots are examined twice, so that a run from the end to the beginning is counted as one.
@@ -150,7 +150,7 @@ fn fill(hash: &mut LookupHash) {
 }
 
 /// Creates a hash table.
-/// - rows: words + 1 numbers each, as in `LookupHash`. Of equal keys the first one applies.
+/// - rows: words + 1 numbers each, as in `LookupHash`. Of rows with equal keys, the first row applies.
 pub fn hash_make(words: usize, rows: Vec<u64>) -> LookupHash {
     let count = rows.len() / (words + 1);
     let mut log2 = slots_log2(count);

@@ -12,7 +12,7 @@ use crate::engine::set::{self, Set};
 use crate::engine::types::{DecideStep, DecideWhy};
 use crate::policy::Field;
 
-/// Result of a match. Found: number of the set's element.
+/// Result of evaluating a match. `Found` has the number of the set's element; 0 without a set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     Beyond,
@@ -75,8 +75,8 @@ fn found_element(element: Option<u32>) -> Match {
     element.map_or(Match::Not, Match::Found)
 }
 
-/// Returns the result for a key of which a field is not present. A field that the packet does not have decides,
-/// wherever it is in the key.
+/// Returns the result for a key with a field that is not present. If the packet does not have a field, the result is
+/// "missing", wherever the field is in the key.
 fn key_not_present(fields: &Fields, key: &[Field]) -> Match {
     let bits = key.iter().fold(0, |bits, &field| bits | fields::bit(field));
     match bits & !fields.present {
@@ -112,7 +112,7 @@ fn find_narrow(fields: &Fields, set: &Set, field: Field, mask: u32) -> Match {
     found_element(lookup::find(&set.single, value))
 }
 
-/// Searches a key in sets[set].
+/// Searches sets[set] for a packet's key.
 #[inline(always)]
 pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> Match {
     let Some(set) = compiled.sets.get(set as usize) else {

@@ -14,7 +14,7 @@ use crate::policy::{Reject, RejectKind};
 /// Number of counters of connections: opened; decided, by `NamesProtocol`; denied, evasions, unreadable, evicted.
 pub const RESULT_COUNT: usize = PROTOCOL_COUNT + 5;
 
-/// Reject by a RST.
+/// Reject with a TCP RST.
 pub const RST: Reject = Reject {
     kind: RejectKind::TcpReset,
     code: 0,
@@ -30,7 +30,7 @@ pub struct Named {
     pub is_new: bool,
 }
 
-/// Fills in the numbers of a connection's names in the policy.
+/// Finds the numbers of a connection's names in the policy. The connection caches them for one generation.
 fn resolve(
     connections: &mut Connections,
     compiled: &Compiled,
@@ -69,7 +69,7 @@ pub fn follow(
 }
 
 /// Advances from a packet's names that the policy accepts to those of the next DNS query or HTTP request in it. Returns
-/// true if there is one: then the policy must decide again.
+/// true if there is a next query or request: then the policy must decide again.
 /// - generation: generation of the policy.
 pub fn next(
     connections: &mut Connections,

@@ -23,24 +23,24 @@ pub struct Set {
     fields: usize,
     /// Lookup of a key with one field.
     pub single: Lookup,
-    /// For several fields: elements with exact values are found by their hash; others by the candidates of one field,
-    /// which are then compared.
+    /// For keys with several fields. Elements without ranges are found by the hash of their values. Elements with
+    /// ranges are found by the candidates of one field, and then compared.
     exact: LookupHash,
     /// Numbers of the elements with ranges.
     ranged: Vec<u32>,
-    /// Ranges of those elements, `fields` each.
+    /// Ranges of the elements in ranged, `fields` per element.
     ranges: Vec<Range>,
     /// Index in the key of the field that candidates uses.
     by: usize,
     candidates: Candidates,
     /// Elements that candidates left out, as indexes into ranged.
     always: Vec<u32>,
-    /// True if elements can be nested: then the one that comes first in ranged is found.
+    /// True if elements can be nested: then the element that comes first in ranged is found.
     nested: bool,
     /// Values of a map, one per element; else empty.
     pub marks: Vec<u32>,
     pub targets: Vec<SetTarget>,
-    /// All different targets.
+    /// All different targets of a verdict map.
     pub leads: Vec<SetTarget>,
 }
 
@@ -82,13 +82,13 @@ fn make_single(kind: Type, ranges: &[Range], is_map: bool) -> Lookup {
     lookup::make(bits(is_wide(kind)), &mut all)
 }
 
-/// Sort key of elements that can be nested.
+/// Elements of a set whose host names may be nested, to be sorted by their width.
 struct Nested<'a> {
     types: &'a [Type],
     ranges: &'a [Range],
 }
 
-/// Returns how many numbers the host names of an element represent.
+/// Returns the width of an element: the number of names that its host names contain, without themselves.
 fn width(nested: &Nested, number: u32) -> u128 {
     let fields = nested.types.len();
     let first = number as usize * fields;
@@ -143,7 +143,7 @@ fn cost(candidates: &Candidates, left_out: &[bool]) -> u64 {
     always as u64 + u64::from(candidates::cost(candidates))
 }
 
-/// Chooses the field that leaves the fewest elements to compare; of equals the first.
+/// Chooses the field whose candidates leave the fewest elements to compare; of equal fields the first.
 fn make_candidates(set: &mut Set, wide: &[bool]) {
     let mut best = u64::MAX;
     let mut best_out = Vec::new();

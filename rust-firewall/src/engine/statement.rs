@@ -77,7 +77,7 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
 /// Executes a statement.
 /// - target: out: target of a verdict; unchanged by other statements.
 /// - Returns `Held` if the rule continues after it.
-/// - A function call per statement would cost a decision a sixth more instructions.
+/// - It is inlined, because a function call per statement would add a sixth to the instructions of a decision.
 #[inline(always)]
 pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {
     let compiled = walk.policy.compiled;
@@ -164,7 +164,7 @@ pub fn ops<'a, R>(walk: &Walk<'a, R>, rule: &CompileRule) -> &'a [CompileOp] {
 }
 
 /// Reports a rule that was evaluated up to a statement.
-/// - may: true if it holds, or is reached, on some ways only.
+/// - may: true if an unknown value decides whether the rule holds or is reached.
 pub fn record<R: DecideRecorder>(
     walk: &mut Walk<R>,
     rule: u32,

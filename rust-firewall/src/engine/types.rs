@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Types of a decision: its input, its outcome, and the steps of a walk.
+//! Types of a decision: its input, its outcome, and the steps of a walk (the evaluation of the rules for a packet).
 
 use crate::names::Names;
 use crate::packet::verdict::Verdict;
@@ -64,12 +64,12 @@ pub struct DecideInput<'a> {
     /// Connection state, as a value of `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
-    /// Names that its client has sent; None = the packet has no names.
+    /// Names that the client of the packet's connection has sent; None = the packet has no names.
     pub names: Option<&'a Names>,
     /// Numbers of the host name and of the offered protocols in the policy (`hostnames::resolve`).
     pub host_number: u32,
     pub alpn_bits: u32,
-    /// True if the policy has refused its connection: it is dropped without evaluating rules.
+    /// True if the policy has refused the packet's connection: the packet is dropped without evaluating rules.
     pub refused: bool,
     /// Time by a monotonic clock.
     pub now_ns: u64,
@@ -85,7 +85,7 @@ pub enum DecideBy {
     Rule,
     /// Policy of the base chain `DecideOutcome::chain`.
     Policy,
-    /// No base chain is for the packet, or there is no policy.
+    /// No base chain applies to the packet, or there is no policy.
     Default,
     /// A --fail mode.
     Fail,
@@ -99,27 +99,27 @@ pub enum DecideBy {
 pub struct DecideOutcome {
     /// Verdict: `Accept`, `Drop` or `Reject`.
     pub verdict: Verdict,
-    /// Origin of the verdict; of several base chains' verdicts, the last.
+    /// Origin of the verdict; if several base chains had a verdict, origin of the last one.
     pub by: DecideBy,
-    /// Number of the rule, by which the packet was decided (`compile::rule_at`).
+    /// Number of the rule that decided the packet (`compile::rule_at`).
     pub rule: u32,
-    /// Number of the chain, by whose rule or policy the packet was decided (`compile::chain_at`).
+    /// Number of the chain whose rule or policy decided the packet (`compile::chain_at`).
     pub chain: u32,
     /// True if a rule set the mark, perhaps to the same value.
     pub mark_set: bool,
     /// Mark after the rules.
     pub mark: u32,
-    /// Reply to send, with `Verdict::Reject`.
+    /// Reply to send, if the verdict is `Verdict::Reject`.
     pub reject: Option<Reject>,
     /// True if --fail decided, because bytes that a rule reads were not copied.
     pub undecidable: bool,
     /// True if --undecided or --fail decided, because a rule reads a name that is not known yet, or is unreadable.
     pub undecided: bool,
-    /// True if a rule read a known name, or whether there is a name.
+    /// True if a rule read a known name, or tested whether a name exists.
     pub read_names: bool,
-    /// Number of log statements that held.
+    /// Number of log statements that were executed.
     pub log_count: u32,
-    /// Numbers of the first of them (`compile::log_at`).
+    /// Numbers of the log statements that were executed first (`compile::log_at`).
     pub logs: [u32; LOGS_MAX],
 }
 
@@ -128,7 +128,7 @@ pub struct DecideOutcome {
 pub enum DecideWhy {
     /// Every statement held.
     Held,
-    /// A match or map did not hold: the key's fields have the values of the step.
+    /// A match or map did not hold: `DecideStep::values` has the values of the key's fields.
     Differs,
     /// A match or map did not hold: the packet does not have a field.
     Missing,
@@ -147,7 +147,8 @@ pub enum DecideWhy {
 /// Evaluation of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecideStep {
-    /// Position of the rule; statement is the one that did not hold, or the number of statements with `Held`.
+    /// Position of the rule. Its field statement is the index of the statement that did not hold, or the number of
+    /// statements if `why` is `Held`.
     pub place: CompilePlace,
     /// Number of jumps and gotos on the way to the rule.
     pub depth: u32,
@@ -163,7 +164,7 @@ pub struct DecideStep {
     pub verdict: Option<Leads>,
 }
 
-/// Recorder of a walk.
+/// Recorder of a walk: receives the chains and rules that are evaluated.
 pub trait DecideRecorder {
     /// False if the recorder records nothing.
     const LISTENS: bool = true;

@@ -18,13 +18,14 @@ use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 use crate::policy::{Verdict as Leads, FIELDS_OF_NAMES};
 
-/// Continues in a rule that reads a field beyond the captured bytes or an unknown name, up to its first statement with
-/// an effect: a match may fail whatever the unknown value is.
-/// - statement: the statement with the unknown value; changed to the one that fails.
+/// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up to its first
+/// statement with an effect. If another match fails, the rule does not hold, whatever the unknown value is.
+/// - statement: in: index of the statement with the unknown value; out: index of the match that fails, if a match
+///   fails.
 /// - why: `Beyond` or `Unknown`.
-/// - target: changed to `Drop` if no match fails.
-/// - Returns the reason why a match fails. Otherwise returns `why`, and sets in outcome what the rule reads, and in
-///   walk.stuck the statement.
+/// - target: out: `Drop` if no match fails.
+/// - Returns the reason why a match fails. Otherwise returns `why`. Then walk.stuck is the statement, and the outcome
+///   says which kinds of unknown values the rule reads (undecidable, undecided).
 #[cold]
 #[inline(never)]
 fn look_on<R>(
@@ -125,7 +126,7 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
             return frame::end_by_policy(walk, base);
         };
         let target = walk_rule(walk, rule);
-        // The most frequent case comes first: a comparison costs less than a jump by a table.
+        // The most frequent case comes first: a comparison costs less than a jump table.
         if target.verdict == Leads::Continue {
             continue;
         }
@@ -150,7 +151,9 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
     }
 }
 
-/// Returns the fields by which rules are found, if some fields are beyond the captured bytes or names are unknown.
+/// Returns the set of fields by which rules can be found.
+/// - beyond: bits of the fields beyond the captured bytes.
+/// - unknown: bits of the unknown names.
 fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
     match (beyond, unknown) {
         (0, 0) => CompileReach::Whole,
@@ -161,11 +164,11 @@ fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
 }
 
 /// Evaluates base chains in order, until one drops the packet. If it is unknown whether a rule holds, because it reads
-/// a field beyond the captured bytes or an unknown name, `ways` continues; but not if another match of the rule, before
-/// its first effect, fails in any case.
+/// a field beyond the captured bytes or an unknown name, `ways` continues, unless another match of the rule, before its
+/// first effect, fails whatever the unknown value is.
 /// - bases: numbers of chains.
 /// - nfproto: fields::IPV4 or fields::IPV6.
-/// - outcome: filled in; its verdict must not be reject before.
+/// - outcome: in/out: filled in; its previous verdict must not be reject.
 pub fn policy<R: DecideRecorder>(
     settings: &DecideSettings,
     policy: &DecidePolicy,

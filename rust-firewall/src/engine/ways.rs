@@ -266,7 +266,8 @@ fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, 
     false
 }
 
-/// Records the possible targets of a rule's verdict map, from the n-th on.
+/// Records the possible targets of a rule's verdict map from index n on. Stops at the first target that is a chain, and
+/// enters it.
 fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, n: u32) {
     for (lead, next) in leads(ways, rule).iter().zip(1..).skip(n as usize) {
         if note_lead(ways, number, *lead, next) {
