@@ -37,7 +37,7 @@ static bool reads_names(const struct policy_table *table, const struct policy_ru
 }
 
 /// Lists the rules of a chain that nft does not support.
-/// - told: number of such rules so far, in all chains.
+/// - told: in/out: number of such rules so far, in all chains.
 static void put_chain(FILE *out, const struct policy *policy, const struct policy_table *table,
                       const struct policy_chain *chain, uint32_t *told) {
     for (uint32_t i = 0; i < chain->count; i++) {
@@ -95,7 +95,7 @@ static void put_line(const char *text) { puts(text); }
 static void warn(const char *text) { log_warn("%s", text); }
 
 int check_run(const struct options *options) {
-    // `check` ignores interfaces: they are searched when packets are filtered.
+    // `check` does not look up interfaces: the firewall does so when it loads the policy.
     const struct compile_settings settings = {0};
     struct policy policy = {0};
     struct compiled *compiled = NULL;

@@ -5,9 +5,10 @@
 
 #include "options/options.h"
 
-/// Prints "ok" and the rules that nft does not support, and logs warnings about rules with less
-/// effect than they seem to have; with options->print it prints the canonical text; for an invalid
-/// policy, the error. Returns the exit code.
+/// Checks options->policy. Prints "ok", the rules that nft does not support and the number of names
+/// in each file of names; logs warnings about rules with less effect than they seem to have. With
+/// options->print, prints only the policy's canonical text. Logs the error of an invalid policy.
+/// Returns the exit code.
 int check_run(const struct options *options);
 
 #endif

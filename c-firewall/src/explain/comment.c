@@ -113,7 +113,7 @@ static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t 
 }
 
 /// Parses a field, NAME=VALUE. Returns false if it is damaged or repeated.
-/// - seen: one bit per element of fields.
+/// - seen: in/out: bit n is set if fields[n] has been parsed.
 static bool take(struct comment *comment, const uint8_t *text, size_t length, uint32_t *seen) {
     const uint8_t *equals = memchr(text, '=', length);
     const size_t name = equals ? (size_t)(equals - text) : 0;

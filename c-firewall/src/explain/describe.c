@@ -145,7 +145,8 @@ static void put_protocols(FILE *out, const struct names *names) {
     fputs(" }", out);
 }
 
-/// Returns the value of a packet's field, unless it is an interface.
+/// Prints the value of a packet's field. The index of an interface must have been replaced by its
+/// name.
 static void put_value(FILE *out, enum policy_type type, policy_value value,
                       const struct names *names) {
     if (type == POLICY_HOSTNAME)

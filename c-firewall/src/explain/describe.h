@@ -11,7 +11,7 @@
 #include "policy/policy.h"
 
 /// Prints the position of a rule: "FILE:LINE".
-/// - place: of the rule or one of its statements.
+/// - place: position of the rule, or of one of its statements.
 void describe_place(FILE *out, const struct policy *policy, struct compile_place place);
 
 /// Returns the width of a rule's position in bytes.
@@ -21,10 +21,10 @@ int describe_place_width(const struct policy *policy, struct compile_place place
 void describe_place_padded(FILE *out, const struct policy *policy, struct compile_place place,
                            int width);
 
-/// Prints the name of a chain: "inet filter input".
+/// Prints the family and name of a chain's table and the chain's name: "inet filter input".
 void describe_chain(FILE *out, const struct policy *policy, struct compile_place place);
 
-/// Each returns the rule or the statement at a place.
+/// Return the rule or the statement at a position in the policy.
 const struct policy_rule *describe_rule(const struct policy *policy, struct compile_place place);
 const struct policy_statement *describe_statement(const struct policy *policy,
                                                   struct compile_place place);

@@ -51,7 +51,8 @@ static void engine_free(struct explain_engine *engine) {
     compile_free(engine->compiled);
 }
 
-/// Returns the hook of the base chain that comes first in the text; input without one.
+/// Returns the hook of the base chain that comes first in the policy's text; input if there is no
+/// base chain.
 static enum policy_hook first_hook(const struct policy *policy) {
     for (uint32_t i = 0; i < policy->table_count; i++)
         for (uint32_t j = 0; j < policy->tables[i].chain_count; j++) {
@@ -63,7 +64,7 @@ static enum policy_hook first_hook(const struct policy *policy) {
     return POLICY_INPUT;
 }
 
-/// Parses those bytes of a packet that the daemon would copy.
+/// Parses the bytes of a packet that the daemon would copy.
 /// - inspected: out: the fields, for decide_input.
 static enum packet_status inspect(const struct explain *explain, const struct pcap_packet *packet,
                                   struct packet *inspected) {
@@ -73,7 +74,7 @@ static enum packet_status inspect(const struct explain *explain, const struct pc
     return packet_parse(packet->bytes, captured, packet->original, inspected);
 }
 
-/// Returns the protocol that the kernel would report for a packet.
+/// Returns the IP version (NFPROTO_*) that the kernel would report for a packet.
 /// - version: IP version in the frame; 0 = decide reads it from the packet.
 static uint8_t nfproto_of(uint8_t version) {
     if (version == 4)
@@ -221,9 +222,9 @@ static int walk_both(struct explain *explain, const struct decide_settings *sett
     return agree(explain, &explain->outcome, &walked) ? 0 : fail_disagreement(explain, failure);
 }
 
-/// Decides a packet by the policy; a packet with several DNS queries or HTTP requests once for
-/// each, until one is not accepted. Stores the names that its client has shown. Returns 0, or
-/// -errno with failure filled in.
+/// Decides a packet by the policy. Decides a packet with several DNS queries or HTTP requests once
+/// for each query or request, until one is not accepted. Stores the names that the packet's client
+/// has shown. Returns 0, or -errno with failure filled in.
 /// - named: NULL if the policy reads no names.
 static int ask_policy(struct explain *explain, const struct decide_settings *settings,
                       struct decide_input *input, struct named *named, struct failure *failure) {
@@ -280,8 +281,8 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
     return 0;
 }
 
-/// Sets the metadata of the current packet, from its comment or else from the options, and its
-/// recorded verdict.
+/// Sets the metadata of the current packet from its comment, or from the options if it has no valid
+/// comment. Also sets its recorded verdict.
 static void take_facts(struct explain *explain, const struct pcap_packet *packet) {
     struct comment comment = {0};
     const int result =
@@ -376,7 +377,8 @@ static int learned_of(struct explain *explain, struct failure *failure) {
     return -ENOMEM;
 }
 
-/// Checks that verdicts equal the recorded ones. Fails also if the capture has none.
+/// Checks that all verdicts equal the recorded verdicts. Also fails if the capture has no recorded
+/// verdicts.
 static int check_expected(const struct explain *explain, struct failure *failure) {
     const struct explain_sums *sums = &explain->sums;
     const char *capture = explain->options.explain.capture;

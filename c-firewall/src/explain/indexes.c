@@ -36,7 +36,7 @@ uint32_t indexes_add(const char *name, void *context) {
         indexes->known = known;
         indexes->room = room;
     }
-    // The policy's language has no longer names.
+    // A name in a policy has at most OPTION_INTERFACE_BYTES_MAX bytes.
     strncpy(indexes->known[indexes->count], name, OPTION_INTERFACE_BYTES_MAX);
     indexes->known[indexes->count][OPTION_INTERFACE_BYTES_MAX] = '\0';
     return FIRST + (uint32_t)indexes->count++;

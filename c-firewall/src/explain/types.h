@@ -61,7 +61,7 @@ struct explain {
     enum verdict recorded; // recorded verdict of the packet
 };
 
-/// Returns true if the packet's verdict differs from the recorded one.
+/// Returns true if the packet's verdict differs from the recorded verdict.
 bool explain_differs(const struct explain *explain);
 
 /// Returns the name of the interface with an index; "" = none.

@@ -14,7 +14,7 @@ use crate::policy::{
     Table,
 };
 
-/// Maximum number of rules whose positions are named.
+/// Maximum number of rules whose positions are printed.
 const RULES_TOLD: usize = 8;
 
 /// Returns true if a statement searches a set that learns addresses.
@@ -38,7 +38,7 @@ fn reads_names(table: &Table, rule: &Rule) -> bool {
 }
 
 /// Lists the rules of a chain that nft does not support.
-/// - told: number of such rules so far, in all chains.
+/// - told: in/out: number of such rules so far, in all chains.
 fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, told: &mut usize) {
     for rule in chain.rules.iter().filter(|rule| reads_names(table, rule)) {
         *told += 1;
@@ -80,7 +80,7 @@ fn summary(policy: &Policy) -> String {
 
 fn check(options: &Options) -> Result<(), Failure> {
     let policy = parse::file(options.policy.as_deref().unwrap_or_default())?;
-    // `check` ignores interfaces: they are searched when packets are filtered.
+    // `check` does not look up interfaces: the firewall does so when it loads the policy.
     let settings = CompileSettings {
         linear: false,
         interface_index: &|_| 0,
@@ -97,8 +97,9 @@ fn check(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints "ok" and the rules that nft does not support, and logs warnings about rules with less effect than they seem
-/// to have; with options.print it prints the canonical text; for an invalid policy, the error. Returns the exit code.
+/// Checks options.policy. Prints "ok", the rules that nft does not support and the number of names in each file of
+/// names; logs warnings about rules with less effect than they seem to have. With options.print, prints only the
+/// policy's canonical text. Logs the error of an invalid policy. Returns the exit code.
 pub fn run(options: &Options) -> LogExit {
     match check(options) {
         Ok(()) => LogExit::Stopped,

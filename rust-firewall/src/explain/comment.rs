@@ -8,7 +8,7 @@ use crate::options::types::OptionsFacts;
 use crate::options::values;
 use crate::packet::verdict::{self, Verdict};
 
-/// Maximum length of a known field's value, in bytes; a longer one is damage.
+/// Maximum length of a known field's value, in bytes. A comment with a longer value is damaged.
 const VALUE_BYTES_MAX: usize = 63;
 
 /// Parsed comment. Fields that the comment does not name are unset.
@@ -116,7 +116,7 @@ fn digit_of(byte: u8) -> Option<u8> {
     Some(digit as u8)
 }
 
-/// Decodes %XX in a value; None if it holds a NUL or is damaged.
+/// Decodes %XX in a value; None if the value contains a NUL, or is damaged or too long.
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     let mut left = text.iter();
@@ -140,7 +140,7 @@ fn all_within(text: &[u8], low: u8, high: u8) -> bool {
 }
 
 /// Parses a field, NAME=VALUE. Returns None if it is damaged or repeated.
-/// - seen: one bit per element of FIELDS.
+/// - seen: in/out: bit n is set if FIELDS[n] has been parsed.
 fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
     let equals = text.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (text.get(..equals)?, text.get(equals + 1..)?);

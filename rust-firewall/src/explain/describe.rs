@@ -12,21 +12,21 @@ use crate::policy::{
 };
 use crate::worker::reject;
 
-/// Returns the rule at a place.
+/// Returns the rule at a position in the policy.
 pub fn rule(policy: &Policy, place: CompilePlace) -> Option<&Rule> {
     let table = policy.tables.get(place.table as usize)?;
     let chain = table.chains.get(place.chain as usize)?;
     chain.rules.get(place.rule as usize)
 }
 
-/// Returns the statement at a place.
+/// Returns the statement at a position in the policy.
 pub fn statement(policy: &Policy, place: CompilePlace) -> Option<&Statement> {
     let rule = rule(policy, place)?;
     rule.statements.get(place.statement as usize)
 }
 
 /// Returns the position of a rule: "FILE:LINE".
-/// - place: of the rule or one of its statements.
+/// - place: position of the rule, or of one of its statements.
 pub fn place(policy: &Policy, place: CompilePlace) -> String {
     let text = rule(policy, place).map(|rule| rule.place);
     let file = text.and_then(|text| policy.files.get(text.file as usize));
@@ -42,7 +42,7 @@ pub fn place_padded(place: &str, width: usize) -> String {
     format!("{place}{}", " ".repeat(width.saturating_sub(place.len())))
 }
 
-/// Returns the name of a chain: "inet filter input".
+/// Returns the family and name of a chain's table and the chain's name: "inet filter input".
 pub fn chain(policy: &Policy, place: CompilePlace) -> String {
     let table = policy.tables.get(place.table as usize);
     let chain = table.and_then(|table| table.chains.get(place.chain as usize));
@@ -165,7 +165,7 @@ fn protocols(names: &Names) -> String {
     format!("{{ {} }}", offered.join(", "))
 }
 
-/// Returns the value of a packet's field, unless it is an interface.
+/// Returns the value of a packet's field as text. The index of an interface must have been replaced by its name.
 fn value(kind: Type, value: u128, names: &Names) -> String {
     match kind {
         Type::Hostname => quoted(names::host(names)),
@@ -211,7 +211,7 @@ fn other_kind(rule: &Rule) -> &'static str {
     }
 }
 
-/// Returns the text of the field that is missing or not copied.
+/// Returns the field that is missing, not copied or unknown, as a policy writes it.
 fn missing(step: &DecideStep) -> &'static str {
     let field = step.missing;
     field.map_or("", |field| policy::field_facts(field).text)

@@ -54,7 +54,7 @@ fn engine_make(policy: &Policy, indexes: &Indexes, linear: bool) -> Result<Expla
     })
 }
 
-/// Returns the hook of the base chain that comes first in the text; input without one.
+/// Returns the hook of the base chain that comes first in the policy's text; input if there is no base chain.
 fn first_hook(policy: &Policy) -> Hook {
     let chains = policy.tables.iter().flat_map(|table| &table.chains);
     let mut bases = chains.filter_map(|chain| chain.base);
@@ -63,7 +63,7 @@ fn first_hook(policy: &Policy) -> Hook {
         .map_or(Hook::Input, |base| base.hook)
 }
 
-/// Parses those bytes of a packet that the daemon would copy.
+/// Parses the bytes of a packet that the daemon would copy.
 fn inspect<'a>(
     explain: &Explain,
     packet: &PcapPacket<'a>,
@@ -74,7 +74,7 @@ fn inspect<'a>(
     packet::parse(captured, packet.original, inspected)
 }
 
-/// Returns the protocol that the kernel would report for a packet.
+/// Returns the IP version (NFPROTO_*) that the kernel would report for a packet.
 /// - version: IP version in the frame; 0 = decide reads it from the packet.
 fn nfproto_of(version: u8) -> u8 {
     match version {
@@ -241,8 +241,8 @@ fn walk_both(
     }
 }
 
-/// Decides a packet by the policy; a packet with several DNS queries or HTTP requests once for each, until one is not
-/// accepted. Stores the names that its client has shown.
+/// Decides a packet by the policy. Decides a packet with several DNS queries or HTTP requests once for each query or
+/// request, until one is not accepted. Stores the names that the packet's client has shown.
 /// - named: None if the policy reads no names.
 /// - number: number of the packet.
 fn ask_policy(
@@ -315,7 +315,8 @@ fn decide_both<'a>(
     })
 }
 
-/// Sets the metadata of the current packet, from its comment or else from the options. Returns the recorded verdict.
+/// Sets the metadata of the current packet from its comment, or from the options if it has no valid comment. Returns
+/// the recorded verdict.
 fn take_facts(explain: &mut Explain, packet: &PcapPacket) -> Option<Verdict> {
     let read = packet.comment.map(comment::read);
     if let Some(Some(comment)) = read {
@@ -352,7 +353,7 @@ fn explain_packet(
     Ok(())
 }
 
-/// An error is ignored: the reader may have closed the pipe.
+/// Writes a text. Ignores an error, because the reader may have closed the pipe.
 fn put(out: &mut impl Write, text: &str) {
     let _ = out.write_all(text.as_bytes());
 }
@@ -398,7 +399,7 @@ fn learned_of(explain: &mut Explain) {
     explain.linear.compiled.learned = Some(learned);
 }
 
-/// Checks that verdicts equal the recorded ones. Fails also if the capture has none.
+/// Checks that all verdicts equal the recorded verdicts. Also fails if the capture has no recorded verdicts.
 fn check_expected(explain: &Explain) -> Result<(), Failure> {
     let sums = &explain.sums;
     let capture = &explain.options.explain.capture;

@@ -36,7 +36,7 @@ fn place(explain: &Explain, place: CompilePlace) -> String {
     string(&describe::place(&explain.policy, place))
 }
 
-/// Writes the name of a chain as a JSON string.
+/// Returns the name of a chain as a JSON string.
 /// - before: text before the name.
 fn chain(explain: &Explain, place: CompilePlace, before: &str) -> String {
     let chain = describe::chain(&explain.policy, place);
@@ -108,7 +108,7 @@ fn recorded(explained: &Explained) -> String {
     name.map_or("null".to_owned(), string)
 }
 
-/// Returns the current packet as one line.
+/// Returns the current packet as one line of JSON.
 pub fn packet(explain: &Explain, explained: &Explained) -> String {
     let outcome = &explained.outcome;
     let time_ns = explained.time_ns.unsigned_abs();
@@ -135,7 +135,7 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
     )
 }
 
-/// Returns the summary as one line.
+/// Returns the summary as one line of JSON.
 pub fn end(explain: &Explain) -> String {
     let sums = &explain.sums;
     let counters = (0..compile::counters(&explain.daemon.compiled)).map(|counter| {

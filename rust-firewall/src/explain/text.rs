@@ -19,7 +19,7 @@ const STEP: usize = 2;
 const STEPS_OF_A_JUMP: usize = 2;
 const NS_PER_US: u64 = 1000;
 
-/// Returns the length of the longest position of a rule, in bytes.
+/// Returns the length of the longest rule position ("FILE:LINE"), in bytes.
 fn widest(explain: &Explain, places: impl Iterator<Item = CompilePlace>) -> usize {
     let widths = places.map(|place| describe::place(&explain.policy, place).len());
     widths.max().unwrap_or(0)
@@ -35,7 +35,7 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     format!("{text} | {why}")
 }
 
-/// Returns the mark that shows whether a rule matched.
+/// Returns the word that shows whether a rule matched.
 fn matched(step: &DecideStep) -> &'static str {
     match step.why {
         _ if step.may => "may",
@@ -135,7 +135,7 @@ fn put_verdict(out: &mut String, explain: &Explain, explained: &Explained) {
     out.push('\n');
 }
 
-/// Prints the recorded verdict, if it differs.
+/// Prints the recorded verdict, if the packet's verdict differs from it.
 fn put_recorded(out: &mut String, explained: &Explained) {
     let recorded = explained.recorded.filter(|_| types::differs(explained));
     if let Some(recorded) = recorded {

@@ -37,7 +37,7 @@ pub fn clear(trace: &mut Trace) {
     trace.items.clear();
 }
 
-/// Returns true if a rule could have given a packet with this verdict another one.
+/// Returns true if a rule could have given a packet with this verdict another verdict.
 fn leads_elsewhere(rule: &Rule, verdict: Verdict) -> bool {
     match rule.statements.last().map(|last| &last.kind) {
         Some(StatementKind::Reject(_)) => verdict != Verdict::Reject,
@@ -52,8 +52,8 @@ fn leads_elsewhere(rule: &Rule, verdict: Verdict) -> bool {
     }
 }
 
-/// Returns the nearest miss: the rule with the most statements that held, among those that did not match and could have
-/// given another verdict; the first one of equals. A rule could have given another verdict if it accepts, drops or
+/// Returns the nearest miss: of the rules that did not match and could have given another verdict, the rule with the
+/// most statements that held; of equal rules the first. A rule could have given another verdict if it accepts, drops or
 /// rejects and the packet has a different verdict, or if it leads to another chain.
 pub fn nearest_miss(trace: &Trace, policy: &Policy, verdict: Verdict) -> Option<DecideStep> {
     let mut nearest: Option<DecideStep> = None;

@@ -24,7 +24,7 @@ pub struct ExplainSums {
     pub rejected: u64,
     /// Number of packets with a recorded verdict.
     pub recorded: u64,
-    /// Packets whose verdict differs from the recorded one.
+    /// Number of packets whose verdict differs from the recorded verdict.
     pub different: u64,
     /// Number of invalid comments.
     pub damaged: u64,
@@ -48,7 +48,7 @@ pub struct Explain<'a> {
     pub facts: OptionsFacts,
     /// Engine as in the daemon.
     pub daemon: ExplainEngine,
-    /// Engine that compares rule by rule.
+    /// Engine that evaluates every rule, without indexes.
     pub linear: ExplainEngine,
     pub sums: ExplainSums,
     /// Number of frames that are not IP.
@@ -70,7 +70,7 @@ pub struct Explain<'a> {
 pub struct Explained<'a> {
     /// Number of the packet's frame, from 1.
     pub number: u64,
-    /// Time of the packet since the first one.
+    /// Time between the first packet and this packet, in nanoseconds.
     pub time_ns: i64,
     pub packet: Packet<'a>,
     pub status: PacketStatus,
@@ -81,7 +81,7 @@ pub struct Explained<'a> {
     pub recorded: Option<Verdict>,
 }
 
-/// Returns true if the packet's verdict differs from the recorded one.
+/// Returns true if the packet's verdict differs from the recorded verdict.
 pub fn differs(explained: &Explained) -> bool {
     let verdict = explained.outcome.verdict;
     explained
