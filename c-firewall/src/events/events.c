@@ -138,7 +138,8 @@ static void flush_tail(struct events *events, struct events_tail *tail, uint64_t
     pthread_mutex_unlock(&events->lock);
 }
 
-/// Writes to all sinks without blocking. Only the thread opens and closes sinks, once it runs.
+/// Writes pending lines to all sinks, without blocking. Only the thread opens and closes sinks,
+/// once it runs.
 static void flush(struct events *events, uint64_t now_ns) {
     bool tails[EVENTS_TAILS_MAX];
     bool rotate;
@@ -189,7 +190,8 @@ static bool fall_asleep(struct events *events) {
     return found;
 }
 
-/// Waits for records, a wake-up, sinks, or timeout_ms.
+/// Waits for records, a wake-up, or an event of a sink.
+/// - timeout_ms: maximum time to wait; -1 = no limit.
 static void rest(struct events *events, int timeout_ms) {
     struct pollfd polled[TAILS_POLLED + EVENTS_TAILS_MAX] = {{events->gather.bell.fd, POLLIN, 0}};
     eventfd_t woken;
@@ -214,7 +216,8 @@ static void rest(struct events *events, int timeout_ms) {
     eventfd_read(events->gather.bell.fd, &woken);
 }
 
-/// Does one round of work. Returns the time to wait until the next one, in milliseconds.
+/// Does one round of work: converts records to lines, and writes lines. Returns the time to wait
+/// until the next round, in milliseconds.
 static int work(struct events *events) {
     const uint64_t now_ns = wait_clock();
     bool found, waits;

@@ -2,9 +2,9 @@
 // Output of events: lines of JSON like Suricata's (docs/EVENTS.md), to the destination of --events
 // and to clients that follow (`tail`).
 //
-// Theory of operation: a thread removes the records from the workers' rings, converts them to lines
-// and writes these. Only this thread uses files, and only it may block on one. A lock is held while
-// records become lines, never while lines are written. Therefore any thread may add a line
+// Theory of operation: a thread removes the records from the workers' rings, converts them to
+// lines, and writes the lines. Only this thread uses files, and may block on a file. A lock is held
+// while records become lines, never while lines are written. Therefore any thread may add a line
 // (events_tell), or wait until all records have become lines (events_drain). Events without room
 // are counted, and reported later by a line of their own.
 #ifndef EVENTS_EVENTS_H
@@ -35,9 +35,9 @@ struct event_ring *events_ring(struct events *events, uint32_t index);
 /// Returns the descriptor of the file of --events, for an upgrade; -1 = none.
 int events_fd(struct events *events);
 
-/// Sets the policy to which records of a generation refer, before any worker decides by it. The
-/// policy must live until events_drain, which is called when all workers have changed to the next
-/// policy, or until events_close.
+/// Sets the policy to which records of a generation refer. Must be called before any worker decides
+/// by this policy. The policy must live until events_drain, which is called when all workers have
+/// changed to the next policy, or until events_close.
 /// - policy, compiled: NULL = no policy.
 void events_policy(struct events *events, uint32_t generation, const struct policy *policy,
                    const struct compiled *compiled);

@@ -130,7 +130,7 @@ static void put(struct events_sink *sink, const char *line) {
     counts_add(sink->kind == EVENTS_SINK_TAIL ? COUNT_TAIL_LOST : COUNT_EVENTS_FAILED, 1);
 }
 
-/// A line for several sinks, created for the first one that needs it.
+/// A line for several sinks, which is created for the first sink that needs it.
 struct shared_line {
     char *text;
     bool made;
@@ -156,7 +156,7 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     const bool is_packet = log == log_count;
     struct shared_line plain = {0}, full = {0};
 
-    // Only clients that follow get accepted packets.
+    // The sink gets no lines of accepted packets; only clients that follow do.
     if (events_gather_has_sink(gather) &&
         (!is_packet || (classes & (EVENT_DROP | EVENT_REJECT | EVENT_ANOMALY))) &&
         take_token(gather))
@@ -172,7 +172,7 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     free(full.text);
 }
 
-/// Converts a record to lines: one for each log statement, then the packet's.
+/// Converts a record to lines: a line for each log statement, then the packet's line.
 static void take_event(struct events_gather *gather, const struct event *event) {
     const struct events_known known = known_of(gather, event->generation);
     const uint32_t noted = event->outcome.log_count;
@@ -231,8 +231,8 @@ static void tell_lost(struct events_sink *sink, const char *where) {
         sink->lost_told = sink->lost;
 }
 
-/// Reports to a sink the events that the rings lost. Without room they are reported later, with the
-/// sink's own.
+/// Reports to a sink the number of events that the rings lost. If the sink has no room, the number
+/// is added to the sink's own lost events, which are reported later.
 static void tell_ring(struct events_sink *sink, uint64_t ring) {
     if (ring > 0 && !tell_one(sink, EVENTS_LOST, "ring", ring))
         sink->lost += ring;

@@ -15,7 +15,7 @@
 #include "worker/event.h"
 
 enum {
-    // Maximum number of policies to which records can refer: the current and the previous one.
+    // Maximum number of policies to which records can refer: the current and the previous policy.
     EVENTS_POLICIES = 2,
 };
 
@@ -67,8 +67,8 @@ void events_gather_free(struct events_gather *gather);
 /// Sets the classes of events that the workers record.
 void events_gather_want(struct events_gather *gather);
 
-/// Each is a part of events_policy and events_drain: adds a policy, or removes all policies except
-/// the latest.
+/// Parts of events_policy and events_drain. events_gather_know adds a policy; events_gather_forget
+/// removes all policies except the latest.
 void events_gather_know(struct events_gather *gather, uint32_t generation,
                         const struct policy *policy, const struct compiled *compiled);
 void events_gather_forget(struct events_gather *gather);
@@ -76,7 +76,8 @@ void events_gather_forget(struct events_gather *gather);
 /// Converts all records in the rings. Returns true if there were any.
 bool events_gather_take(struct events_gather *gather);
 
-/// Reports missed events, at most once a second. Returns true if some are still unreported.
+/// Reports missed events, at most once a second. Returns false if no events were missed since the
+/// last report.
 bool events_gather_tell_missed(struct events_gather *gather, uint64_t now_ns);
 
 /// Adds an event about the program itself.

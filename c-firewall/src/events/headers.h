@@ -8,14 +8,15 @@
 #include "packet/packet.h"
 #include "spec/event.h"
 
-/// Returns the flow ID: the same in both directions, with 51 bits like Suricata's.
+/// Returns the flow ID: a number of 51 bits, as in Suricata, that is the same for both directions
+/// of a connection.
 /// - Returns 0 if the packet's addresses are unknown.
 uint64_t events_headers_flow_id(const struct packet *packet);
 
-/// Adds addresses, ports, protocol and flow ID, if the addresses are known.
+/// Adds addresses, ports, protocol, and type and code of ICMP, if the addresses are known.
 void events_headers_put_tuple(struct event_line *line, const struct packet *packet);
 
-/// Adds length and headers, as in Suricata's drop records.
+/// Adds the packet's length and the fields of its headers, as in Suricata's drop records.
 void events_headers_put_layers(struct event_headers *headers, const struct packet *packet);
 
 #endif

@@ -38,7 +38,8 @@ static int make_room(struct events_sink *sink, size_t room) {
     return sink->pending.bytes && sink->writing.bytes ? 0 : -ENOMEM;
 }
 
-/// Ends the last line of a file, because a killed firewall may have written a part of it.
+/// Adds a line end to a file that ends within a line, because a killed firewall may have written a
+/// part of a line.
 static void end_last_line(int folder, const char *name, int fd) {
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     struct stat found;
@@ -52,8 +53,8 @@ static void end_last_line(int folder, const char *name, int fd) {
     close(file);
 }
 
-/// Opens or creates a file with the user's rights; does not follow a link that others could have
-/// created.
+/// Opens or creates a file with the rights of the firewall's user. Does not follow a link that
+/// others could have created.
 /// - Returns the descriptor or -errno.
 static int open_file(const char *path) {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -100,7 +101,7 @@ static int reopen(const struct events_sink *sink) {
     return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path) : open_file(sink->path);
 }
 
-/// Reports once that events are being lost.
+/// Logs that a sink accepts no events, once until it accepts events again.
 static void begin_trouble(struct events_sink *sink, const char *what) {
     if (sink->troubled)
         return;
@@ -212,7 +213,7 @@ static size_t line_start(const struct events_sink *sink) {
     return end ? (size_t)(end - sink->writing.bytes) + 1 : 0;
 }
 
-/// Makes the partly written line be written again from its start.
+/// Resets `written` to the start of the partly written line, so that the line is written again.
 static void again(struct events_sink *sink) { sink->written = line_start(sink); }
 
 /// Reports an error, and sets the time of the next attempt.
@@ -275,7 +276,7 @@ static ssize_t write_some(struct events_sink *sink) {
     }
 }
 
-/// Counts the written lines.
+/// Counts the lines that were written since an offset, except for lines to clients.
 static void count(const struct events_sink *sink, size_t from) {
     uint64_t lines = 0;
 
@@ -308,7 +309,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
     return sink->fd >= 0;
 }
 
-/// Swaps in the pending lines if all earlier ones have been written.
+/// Swaps in the pending lines if all earlier lines have been written.
 /// - Returns true if there is something to write.
 static bool take(struct events_sink *sink, pthread_mutex_t *lock) {
     const struct events_lines written = sink->writing;

@@ -56,7 +56,7 @@ struct events_sink {
 int events_sink_open(struct events_sink *sink, const struct options *options, int inherited,
                      struct failure *failure);
 
-/// Returns the descriptor of an open file; -1 = none.
+/// Returns the descriptor of the sink's file; -1 if the sink is no file, or is not open.
 int events_sink_file(const struct events_sink *sink);
 
 /// Creates a sink for a client, which owns the descriptor on success. Returns 0 or -ENOMEM.
@@ -71,7 +71,7 @@ bool events_sink_put(struct events_sink *sink, const char *line, size_t length);
 /// - lock: guards pending and lost.
 void events_sink_flush(struct events_sink *sink, pthread_mutex_t *lock, uint64_t now_ns);
 
-/// Reopens a file.
+/// Reopens the sink's file, which may have been renamed. If that fails, the old file stays in use.
 void events_sink_rotate(struct events_sink *sink);
 
 /// Checks whether a connection is closed. Afterwards the fd of a client whose connection is closed
@@ -81,7 +81,7 @@ void events_sink_look(struct events_sink *sink, uint64_t now_ns);
 /// Returns the events for which to poll the fd.
 short events_sink_events(const struct events_sink *sink);
 
-/// Returns the number of lines that were added and not written.
+/// Returns the number of lines that were added and have not been written.
 uint64_t events_sink_left(const struct events_sink *sink);
 
 #endif

@@ -32,7 +32,7 @@ static void write_figures(json_t *object, const struct event_figures *figures) {
 }
 
 /// Returns true if a member has a value.
-/// - at: its field in the struct.
+/// - at: the member's field in the struct.
 static bool is_known(enum event_type type, const void *at) {
     const struct event_string *string = at;
 
@@ -252,7 +252,7 @@ char *events_text_shown(const uint8_t *name, size_t length) {
     return text;
 }
 
-/// Returns the highest version that a client offers; NULL if it offers none.
+/// Returns the highest TLS version that a client offers; NULL if it offers none.
 static char *version_of(const struct names *names) {
     char *version = print_value(POLICY_TLS_VERSION, names->version), *text = NULL;
 
@@ -262,7 +262,7 @@ static char *version_of(const struct names *names) {
     return text;
 }
 
-/// Returns the type of a query, in capital letters.
+/// Returns the type of a DNS query, in capital letters.
 static char *type_of(const struct names *names) {
     char *text = print_value(POLICY_DNS_TYPE, names->dns_type);
 
@@ -302,7 +302,7 @@ static void put_names(struct event_line *line, struct objects *objects, const st
     }
 }
 
-/// Returns the beginning of a line: the members before those of its type.
+/// Returns the beginning of a line: the members that precede those of its event type.
 static struct event_line begin_line(const struct event_text *text, const struct packet *packet,
                                     struct objects *objects, const char *name) {
     const uint64_t flow = events_headers_flow_id(packet);

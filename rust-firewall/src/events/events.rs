@@ -3,8 +3,8 @@
 //! Output of events: lines of JSON like Suricata's (docs/EVENTS.md), to the destination of --events and to clients that
 //! follow (`tail`).
 //!
-//! Theory of operation: a thread removes the records from the workers' rings, converts them to lines and writes these.
-//! Only this thread uses files, and only it may block on one. A lock is held while records become lines, never while
+//! Theory of operation: a thread removes the records from the workers' rings, converts them to lines, and writes the
+//! lines. Only this thread uses files, and may block on a file. A lock is held while records become lines, never while
 //! lines are written. Therefore any thread may add a line (`tell`), or wait until all records have become lines
 //! (`drain`). Events without room are counted, and reported later by a line of their own.
 
@@ -99,7 +99,7 @@ pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Fai
     })
 }
 
-/// Creates a ring for a worker, which replaces its previous one.
+/// Creates a ring for a worker, which replaces the worker's previous ring.
 /// - index: index of the worker.
 pub fn ring(events: &Events, index: u16) -> EventRing {
     events::gather::ring(&mut lock::lock(&events.shared.inner).gather, index)
@@ -111,8 +111,8 @@ pub fn fd(events: &Events) -> Option<OwnedFd> {
     inner.file.as_ref()?.try_clone().ok()
 }
 
-/// Sets the policy to which records of a generation refer, before any worker decides by it. The previous policy is kept
-/// until `drain`, which is called when all workers have changed.
+/// Sets the policy to which records of a generation refer. Must be called before any worker decides by this policy. The
+/// previous policy is kept until `drain`, which is called when all workers have changed.
 pub fn policy(events: &Events, generation: u32, loaded: &Arc<Loaded>) {
     let mut inner = lock::lock(&events.shared.inner);
     events::gather::know(&mut inner.gather, generation, loaded);
@@ -201,7 +201,7 @@ fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_
     events::gather::want(&inner.gather);
 }
 
-/// Writes to all sinks without blocking.
+/// Writes pending lines to all sinks, without blocking.
 fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
     let rotate = mem::take(&mut lock::lock(&shared.inner).rotate);
     take_clients(shared, sinks);
@@ -253,7 +253,8 @@ fn fall_asleep(shared: &Shared) -> bool {
     found
 }
 
-/// Waits for records, a wake-up, sinks, or a time; None = no limit.
+/// Waits for records, a wake-up, or an event of a sink.
+/// - timeout_ms: maximum time to wait; None = no limit.
 fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
     let stdout = io::stdout();
     let bell = shared.bell.event.as_fd();
@@ -275,7 +276,8 @@ fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
     let _ = shared.bell.event.read();
 }
 
-/// Does one round of work. Returns the time to wait until the next one, in milliseconds.
+/// Does one round of work: converts records to lines, and writes lines. Returns the time to wait until the next round,
+/// in milliseconds.
 fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     let now_ns = wait::clock();
     let mut inner = lock::lock(&shared.inner);

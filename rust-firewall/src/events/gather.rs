@@ -26,7 +26,7 @@ use crate::worker::event::{
 };
 use crate::worker::wait;
 
-/// Maximum number of policies to which records can refer: the current and the previous one.
+/// Maximum number of policies to which records can refer: the current and the previous policy.
 const POLICIES: usize = 2;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -48,7 +48,7 @@ pub struct EventsTail {
 
 pub struct EventsGather {
     pub bell: Arc<EventBell>,
-    /// Classes of `event` that at least one sink requests.
+    /// Classes of events (`event::classes`) that at least one sink requests.
     wanted: Arc<AtomicU32>,
     queue_first: u16,
     /// Number of records in a ring; 0 = no events can be requested.
@@ -58,7 +58,7 @@ pub struct EventsGather {
     /// Lines for --events.
     pub lines: Option<EventsLines>,
     pub tails: [Option<EventsTail>; TAILS_MAX],
-    /// Policies; the last one is the current one.
+    /// Policies to which records can refer; the last policy is the current one.
     known: VecDeque<EventsKnown>,
     interfaces: Interfaces,
     /// Tokens of --events-rate, in billionths of a line.
@@ -89,7 +89,7 @@ pub fn want(gather: &EventsGather) {
     gather.wanted.store(wanted, Ordering::Relaxed);
 }
 
-/// Creates the reading side of the rings, and the wake-up.
+/// Creates the state for reading rings, without rings, and the event that wakes up the thread.
 /// - has_sink: true if there are lines for --events.
 pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     let can_be_wanted = options.events.is_some() || options.control.is_some();
@@ -214,7 +214,7 @@ fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count:
     let classes = event::classes(event.status, event.truncated, &event.outcome);
     let is_packet = log == log_count;
     let (mut plain, mut full) = (None, None);
-    // Only clients that follow get accepted packets.
+    // The sink gets no lines of accepted packets; only clients that follow do.
     if gather.lines.is_some()
         && (!is_packet || classes & (DROP | REJECT | ANOMALY) != 0)
         && take_token(gather)
@@ -234,7 +234,7 @@ fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count:
     }
 }
 
-/// Converts a record to lines: one for each log statement, then the packet's.
+/// Converts a record to lines: a line for each log statement, then the packet's line.
 fn take_event(gather: &mut EventsGather, event: &Event) {
     let known = known_of(gather, event.generation);
     let noted = event.outcome.log_count as usize;
@@ -294,14 +294,15 @@ fn tell_lost(lines: &mut EventsLines, place: &str) {
     }
 }
 
-/// Reports to a sink the events that the rings lost. Without room they are reported later, with the sink's own.
+/// Reports to a sink the number of events that the rings lost. If the sink has no room, the number is added to the
+/// sink's own lost events, which are reported later.
 fn tell_ring(lines: &mut EventsLines, ring: u64) {
     if ring > 0 && !tell_one(lines, EventsKind::Lost, Some("ring"), ring) {
         lines.lost += ring;
     }
 }
 
-/// Reports missed events, at most once a second. Returns true if some are still unreported.
+/// Reports missed events, at most once a second. Returns false if no events were missed since the last report.
 pub fn tell_missed(gather: &mut EventsGather, now_ns: u64) -> bool {
     let ring = gather.bell.lost.load(Ordering::Relaxed) - gather.lost_told;
     let is_untold = |lines: &EventsLines| lines.lost > lines.lost_told;

@@ -48,8 +48,8 @@ fn hash_end(so_far: u64, (address, port): (&[u8], u16)) -> u64 {
     hash(hash(so_far, address), &port.to_be_bytes())
 }
 
-/// Returns the flow ID: the same in both directions, with 51 bits like Suricata's. None if the packet's addresses are
-/// unknown.
+/// Returns the flow ID: a number of 51 bits, as in Suricata, that is the same for both directions of a connection. None
+/// if the packet's addresses are unknown.
 pub fn flow_id(packet: &Packet) -> Option<u64> {
     let (source, destination) = packet::addresses(packet)?;
     let source = (source, packet.source_port);
@@ -90,7 +90,7 @@ fn address(packet: &Packet, bytes: &[u8]) -> String {
     print::value(kind, bytes.iter().fold(0, fold))
 }
 
-/// Adds addresses, ports, protocol and flow ID, if the addresses are known.
+/// Adds addresses, ports, protocol, and type and code of ICMP, if the addresses are known.
 pub fn put_tuple(line: &mut EventLine, packet: &Packet) {
     let Some((source, destination)) = packet::addresses(packet) else {
         return;
@@ -165,7 +165,7 @@ fn put_layer4(headers: &mut EventHeaders, packet: &Packet) {
     }
 }
 
-/// Adds length and headers, as in Suricata's drop records.
+/// Adds the packet's length and the fields of its headers, as in Suricata's drop records.
 pub fn put_layers(headers: &mut EventHeaders, packet: &Packet) {
     headers.len = packet.original.into();
     put_ip(headers, packet);

@@ -26,7 +26,7 @@ use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set, strerror, Failure, LogExit};
 use crate::privilege;
 
-/// Size of the buffer for waiting lines, and of the one for lines that are being written, in bytes.
+/// Size of each of the two buffers of a sink, in bytes: for pending lines, and for lines that are being written.
 pub const ROOM: usize = 1 << 20;
 /// Size of a client's buffers, in bytes.
 pub const ROOM_TAIL: usize = 1 << 18;
@@ -49,7 +49,7 @@ pub enum EventsSinkKind {
 pub struct EventsLines {
     room: usize,
     pending: Vec<u8>,
-    /// Number of lines without room.
+    /// Number of lines that were lost because there was no room.
     pub lost: u64,
     /// Number of these lines that have been reported.
     pub lost_told: u64,
@@ -63,13 +63,13 @@ pub struct EventsSink {
     /// Descriptor; None = not open: the next attempt is at retry_ns.
     fd: Option<Arc<OwnedFd>>,
     writing: Vec<u8>,
-    /// Number of bytes of writing that are written.
+    /// Number of bytes in writing that have been written.
     written: usize,
     /// True if the sink has accepted only a part of the lines.
     blocked: bool,
     /// True if the sink accepts no lines, which has been reported.
     troubled: bool,
-    /// Value of lost when the trouble began.
+    /// Number of lost lines when the last trouble ended.
     lost_then: u64,
     /// Time of the next attempt after an error.
     retry_ns: u64,
@@ -91,7 +91,8 @@ pub fn has_room(lines: &EventsLines, line: &[u8]) -> bool {
     line.len() <= lines.room.saturating_sub(lines.pending.len())
 }
 
-/// Swaps the pending lines with the written ones. Returns the number of lost lines so far.
+/// Swaps the pending lines with a buffer of written lines, which is cleared; None = no swap. Returns the number of lost
+/// lines so far.
 pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     if let Some(written) = written {
         written.clear();
@@ -100,7 +101,7 @@ pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     lines.lost
 }
 
-/// Ends the last line of a file, because a killed firewall may have written a part of it.
+/// Adds a line end to a file that ends within a line, because a killed firewall may have written a part of a line.
 fn end_last_line(folder: &OwnedFd, name: &str, fd: &OwnedFd) {
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
     let Ok(file) = openat(folder, name, flags, Mode::empty()) else {
@@ -119,7 +120,8 @@ fn end_last_line(folder: &OwnedFd, name: &str, fd: &OwnedFd) {
     }
 }
 
-/// Opens or creates a file with the user's rights; does not follow a link that others could have created.
+/// Opens or creates a file with the rights of the firewall's user. Does not follow a link that others could have
+/// created.
 fn open_file(path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_WRONLY
         | OFlag::O_APPEND
@@ -157,7 +159,7 @@ fn reopen(sink: &EventsSink) -> Result<Arc<OwnedFd>, Errno> {
     fd.map(Arc::new)
 }
 
-/// Reports once that events are being lost.
+/// Logs that a sink accepts no events, once until it accepts events again.
 fn begin_trouble(sink: &mut EventsSink, what: &str) {
     if mem::replace(&mut sink.troubled, true) || sink.kind == EventsSinkKind::Tail {
         return;
@@ -229,7 +231,7 @@ pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failu
     Ok(sink)
 }
 
-/// Returns the descriptor of an open file.
+/// Returns the descriptor of the sink's file; None if the sink is no file, or is not open.
 pub fn file(sink: &EventsSink) -> Option<Arc<OwnedFd>> {
     let fd = sink.fd.as_ref();
     fd.filter(|_| sink.kind == EventsSinkKind::File).cloned()
@@ -262,7 +264,7 @@ fn line_start(sink: &EventsSink) -> usize {
     end.map_or(0, |end| end + 1)
 }
 
-/// Makes the partly written line be written again from its start.
+/// Resets `written` to the start of the partly written line, so that the line is written again.
 fn again(sink: &mut EventsSink) {
     sink.written = line_start(sink);
 }
@@ -331,7 +333,7 @@ fn lines_of(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// Counts the written lines.
+/// Counts the lines that were written since an offset, except for lines to clients.
 fn count(sink: &EventsSink, from: usize) {
     if sink.kind != EventsSinkKind::Tail {
         let written = sink.writing.get(from..sink.written).unwrap_or_default();
@@ -368,7 +370,7 @@ fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
     sink.fd.is_some()
 }
 
-/// Swaps in the pending lines if all earlier ones have been written. Returns true if there is something to write.
+/// Swaps in the pending lines if all earlier lines have been written. Returns true if there is something to write.
 /// - swap: calls `swap` under the lock.
 fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64) -> bool {
     if sink.written < sink.writing.len() {
@@ -415,7 +417,7 @@ pub fn flush(
     }
 }
 
-/// Reopens a file.
+/// Reopens the sink's file, which may have been renamed. If that fails, the old file stays in use.
 pub fn rotate(sink: &mut EventsSink) {
     if sink.kind != EventsSinkKind::File {
         return;
@@ -464,7 +466,7 @@ pub fn events(sink: &EventsSink) -> PollFlags {
     flags
 }
 
-/// Returns the number of lines that were taken over and not written.
+/// Returns the number of lines in writing that have not been written.
 pub fn left(sink: &EventsSink) -> u64 {
     lines_of(to_write(sink))
 }

@@ -31,7 +31,7 @@ use crate::worker::event::{self, Event};
 
 const LINKTYPE_RAW: u64 = 101;
 
-/// A record with the meaning of its numbers.
+/// A record, with the policy and the interface names to which its numbers refer.
 #[derive(Clone, Copy)]
 pub struct EventText<'a> {
     pub event: &'a Event,
@@ -146,13 +146,13 @@ pub fn shown(name: &[u8]) -> Option<Cow<'static, str>> {
     (!name.is_empty()).then(|| name.iter().map(show).collect::<String>().into())
 }
 
-/// Returns the highest version that a client offers; None if it offers none.
+/// Returns the highest TLS version that a client offers; None if it offers none.
 fn version_of(names: &Names) -> Option<Cow<'static, str>> {
     let version = print::value(Type::TlsVersion, names.version.into());
     (names.version != 0).then(|| format!("TLS {version}").into())
 }
 
-/// Returns the type of a query, in capital letters.
+/// Returns the type of a DNS query, in capital letters.
 fn type_of(names: &Names) -> Cow<'static, str> {
     let kind = print::value(Type::DnsType, names.dns_type.into());
     kind.to_ascii_uppercase().into()
@@ -190,7 +190,7 @@ fn put_names(line: &mut EventLine, names: &Names) {
     }
 }
 
-/// Returns the beginning of a line: the members before those of its type.
+/// Returns the beginning of a line: the members that precede those of its event type.
 fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLine {
     let interface = |name: &[u8]| (!name.is_empty()).then(|| object::string_of(name).into());
     let mut line = EventLine {
@@ -251,7 +251,7 @@ fn put_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
                 reply: reply.unwrap_or_default().into(),
             });
         }
-        // There is no other verdict.
+        // The only other verdict is accept.
         _ => line.accept = Some(EventAccept { headers }),
     }
 }
@@ -277,7 +277,7 @@ pub fn packet(text: &EventText, packet: bool) -> String {
     object::line(&line)
 }
 
-/// Returns the line of a log statement; None if the policy does not have it.
+/// Returns the line of a log statement; None if the policy does not have the statement.
 /// - log: index in outcome.logs.
 pub fn log(text: &EventText, log: usize) -> Option<String> {
     let event = text.event;

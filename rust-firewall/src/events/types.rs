@@ -3,7 +3,7 @@
 
 pub use crate::spec::event::EventsKind;
 
-/// Maximum number of clients that follow at a time.
+/// Maximum number of clients that follow events at the same time.
 pub const TAILS_MAX: usize = 8;
 
 /// Members of an event: its text, if it has one, and its figures.
