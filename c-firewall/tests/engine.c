@@ -88,13 +88,14 @@ policy_value engine_ifname(const char *name) {
     return value;
 }
 
-/// Requirements of one rule's matches, which must not exclude each other.
+/// Protocols that a rule's matches require; they are fixed for a rule, so that its matches don't
+/// exclude each other.
 struct kind {
     bool ipv6;
     bool udp;
 };
 
-/// A text that grows.
+/// Text that is being written, with the end of its buffer.
 struct text {
     char *at;
     char *end;
@@ -253,7 +254,8 @@ static void verdict(struct random *random, uint32_t chain, struct kind kind, str
         WRITE(text, "continue");
 }
 
-/// A rule's line. favourite: what most rules of its chain test.
+/// Writes a rule.
+/// - favourite: kind of match of most rules in its chain: 0 = port, 1 = address, 2 = other.
 static void rule(struct random *random, uint32_t chain, uint32_t favourite, struct text *text) {
     struct kind kind;
     uint32_t effects;
@@ -362,7 +364,7 @@ uint32_t engine_packet_bytes(struct random *random, uint8_t bytes[static ENGINE_
     const uint8_t sport = (uint8_t)random_below(random, PORTS);
     const uint8_t dport = (uint8_t)random_below(random, PORTS);
     const uint8_t flags = all_flags[random_below(random, 3)];
-    // As the rest of TCP; of UDP it is length and checksum.
+    // The rest of the TCP header; in UDP the first 4 bytes are length and checksum.
     const uint8_t transport[] = {0, sport, 0,    dport, 0, 20, 0, 0, 0, 0,
                                  0, 0,     0x50, flags, 0, 0,  0, 0, 0, 0};
     uint32_t count;

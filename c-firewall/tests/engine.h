@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Random policies and packets over few values, so that they meet, and whole policies compiled with
-// what they need. The Rust twin's tests/engine makes the same of the same numbers.
+// Random policies and packets with few different values, so that packets often match rules; and
+// compilation of policies with their state. The Rust twin's tests/engine generates the same
+// policies and packets from the same random numbers.
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -24,31 +25,32 @@ struct engine {
     struct flow_counters counters;
 };
 
-/// Interfaces of the tests: eth0 has index 2, eth1 3 and so on up to eth3; lo has 1.
+/// Returns the index of an interface of the tests: 1 for lo, 2 to 5 for eth0 to eth3, otherwise 0.
 uint32_t engine_interface_index(const char *name, void *context);
 
-/// Compiles a text. Returns what parse_text or compile_policy did.
+/// Compiles a policy's text. Returns the result of parse_text or compile_policy.
 int engine_compile(struct engine *engine, const char *text, bool linear, bool must_exist,
                    struct failure *failure);
 
-/// Compiles a text that is right.
+/// Compiles a policy's text, which must be valid.
 struct engine engine_make(const char *text, bool linear);
 void engine_free(struct engine *engine);
 
-/// Packets and bytes of a counter.
+/// Returns the packets and bytes of a counter.
 struct flow_counter engine_counter(const struct engine *engine, uint32_t counter);
 
-/// Metadata of a packet on the hook input, all else absent.
+/// Returns the metadata of a packet on the hook input, with all optional fields absent.
 struct decide_input engine_input(const struct packet *packet, enum packet_status status);
 
-/// An interface name as a value.
+/// Returns an interface name as a value of the type ifname.
 policy_value engine_ifname(const char *name);
 
-/// A policy of one table inet: base chains c0 and late of the hook input, and chains that they may
-/// jump to. vmaps jump to c3, which has none.
+/// Generates a policy with one table inet: base chains c0 and late of the hook input, and chains
+/// that c0 may jump to. Verdict maps jump to c3, which has no jumps.
 void engine_policy_text(struct random *random, char text[static ENGINE_TEXT_BYTES]);
 
-/// A random packet of the same values: IPv4 or IPv6 with TCP, UDP or ICMP. Returns its bytes.
+/// Generates a random packet with values of the policies: IPv4 or IPv6 with TCP, UDP or ICMP.
+/// Returns its length.
 uint32_t engine_packet_bytes(struct random *random, uint8_t bytes[static ENGINE_PACKET_BYTES]);
 
 #endif

@@ -12,8 +12,8 @@ enum {
     ROUNDS = 2000,
 };
 
-/// The list that a value leads to is the ids whose ranges hold it, in order, but for those left
-/// out.
+/// Checks that the list of a value has, in order, the IDs whose ranges contain the value, except
+/// for the IDs that were left out.
 static void check(const struct candidates *candidates, const struct lookup_range *ranges,
                   uint32_t count, const bool *left_out, uint32_t value, uint32_t bits) {
     const uint32_t list = bits == 32 ? lookup_find(&candidates->lookup, value)
@@ -66,7 +66,7 @@ static void what_concerns_too_much_is_left_out(void **state) {
     struct candidates candidates;
 
     (void)state;
-    // Single values 0, 2, 4, …: 39 of them make 77 intervals up to 76.
+    // The 39 single values 0, 2, 4 … 76 make 77 intervals.
     for (uint32_t i = 0; i < 39; i++)
         ranges[i] = (struct lookup_range){2 * i, 2 * i, i};
     ranges[39] = (struct lookup_range){0, 31, 39};

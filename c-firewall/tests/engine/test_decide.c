@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What becomes of packets: the vectors that both twins share, and what can't be a line of them.
+// Tests decisions about packets: the test vectors that both twins share, and cases that the vectors
+// can't express.
 #include "engine/decide.h"
 
 #include <stdio.h>
@@ -17,8 +18,7 @@ enum {
     NOTES_MAX = 64,
 };
 
-/// A table that comes first, so that numbers of sets and chains do not begin with those that are
-/// tested.
+/// Table before the tested table, so that the tested sets and chains do not have the first numbers.
 static const char before[] =
     "table inet before { set first { type ipv4_addr; elements = { 9.9.9.9 }; }; "
     "chain first { accept; }; };";
@@ -28,7 +28,7 @@ static const char sets[] =
 static const char chains[] = "chain back { return; }\n chain there { drop; }\n "
                              "chain over { jump back; goto back; drop; }\n";
 
-/// A packet of transport.txt.
+/// Packet of the test vectors in transport.txt.
 struct sample {
     struct vector vector;
     struct packet packet;
@@ -51,7 +51,8 @@ static struct decide_input sample_input(const struct sample *sample) {
     return engine_input(&sample->packet, sample->status);
 }
 
-/// A policy of a table with a base chain of the hook input that accepts. rules: with "; " between.
+/// Writes a policy with a base chain of the hook input whose policy is accept.
+/// - rules: rules of the base chain, separated by "; ".
 static void policy_of(char text[static TEXT_BYTES], const char *family, const char *rules) {
     char *end;
 
@@ -81,7 +82,7 @@ static struct decide_outcome ask(struct engine *engine, const struct decide_sett
     return outcome;
 }
 
-/// The outcome in the words of decide.txt.
+/// Returns the outcome in the format of decide.txt.
 static void describe(const struct engine *engine, const struct decide_outcome *outcome,
                      char text[static WORDS_BYTES]) {
     static const char *const by[] = {"rule", "policy", "default", "fail"};
@@ -242,7 +243,8 @@ static void what_is_cut_cannot_be_decided_by_a_rule_that_reads_it(void **state) 
     assert_true(outcome.undecidable);
     settings.truncated_open = true;
     assert_outcome(&transport, ask(&transport, &settings, &input), "accept fail");
-    // A rule before decides without it, and what another family reads does not matter.
+    // An earlier rule decides without the missing field. Missing fields of another family have no
+    // effect.
     assert_outcome(&before_it, ask(&before_it, &settings, &input), "accept rule 0");
     assert_outcome(&other, ask(&other, &settings, &input), "accept policy");
     free(sample.vector.bytes);
@@ -271,7 +273,7 @@ static void chains_see_their_hook_and_family(void **state) {
     assert_outcome(&engine, ask(&engine, &settings, &input), "drop rule 0");
     input.nfproto = 10;
     assert_outcome(&engine, ask(&engine, &settings, &input), "drop rule 0");
-    // The hook's family counts, not what the packet says.
+    // The kernel's protocol (nfproto) decides, not the version in the packet.
     input.nfproto = 2;
     assert_outcome(&engine, ask(&engine, &settings, &input), "accept default");
     input.nfproto = 7;
@@ -394,7 +396,7 @@ static void a_walk_tells_how_far_each_rule_came(void **state) {
         {3, 2, 0, 0, DECIDE_DIFFERS},   {3, 3, 0, 0, DECIDE_LIMIT}, {3, 4, 0, 0, DECIDE_QUOTA},
         {3, 5, 0, 0, DECIDE_NO_ANSWER}, {3, 6, 1, 0, DECIDE_HELD},
     };
-    // c, over, back by a jump and back by a goto.
+    // The chains c, over, back by a jump, and back by a goto.
     static const uint32_t depths[] = {0, 1, 2, 2};
     char text[TEXT_BYTES];
     struct decide_outcome outcome;
@@ -453,7 +455,7 @@ static void a_way_of_sixteen_chains_is_walked(void **state) {
 static void rules_behind_a_jump_of_an_indexed_chain_run_once(void **state) {
     static const uint32_t hits[] = {0, 11, 31, 32, 33, 34};
     const struct decide_settings settings = {.default_verdict = VERDICT_DROP};
-    // The first concerns too many intervals to be in the index.
+    // The first rule has too many intervals for the index.
     char rules[TEXT_BYTES / 2] = "tcp dport 60-200 counter; ";
     struct decide_input input;
     struct sample sample;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Random policies decide the same, and count the same, however they were compiled; and so do both
-// twins.
+// Tests that random policies have the same verdicts and counters with and without indexes, and in
+// both twins.
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ enum {
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
                                                 .malformed_by_policy = true};
 
-/// Counts what it is told.
+/// Counts the chains and rules that are reported.
 struct steps {
     size_t rules;
     size_t chains;
@@ -81,12 +81,14 @@ static void trace(struct engine *engine, const struct decide_input *input,
                  &recorder);
 }
 
-/// How much of a packet is copied: of one in four, any part.
+/// Returns the number of captured bytes of a packet: for one in four packets a random part, for the
+/// others all bytes.
 static uint32_t captured_of(struct random *random, uint32_t count) {
     return random_below(random, 4) == 0 ? random_below(random, count + 1) : count;
 }
 
-/// The verdict for a part of a packet must be that for the whole.
+/// Checks that a packet has the same outcome with its captured bytes and with all bytes, unless the
+/// outcome is undecidable.
 static void assert_as_whole(const char *text, const uint8_t *bytes, uint32_t count,
                             const struct decide_input *input) {
     struct engine of_part = engine_make(text, false), of_whole = engine_make(text, false);
@@ -99,15 +101,15 @@ static void assert_as_whole(const char *text, const uint8_t *bytes, uint32_t cou
     decide_packet(&settings, of_part.compiled, &of_part.flow, &of_part.counters, input, &part);
     decide_packet(&settings, of_whole.compiled, &of_whole.flow, &of_whole.counters, &all, &whole);
     assert_false(whole.undecidable);
-    // With no byte of it, its version isn't known here.
+    // Without a captured byte the packet's version is unknown.
     if (!part.undecidable && input->packet->captured > 0)
         assert_same(&part, &whole);
     engine_free(&of_part);
     engine_free(&of_whole);
 }
 
-/// Sends packets through a policy compiled in both ways. all, found: the rules that were walked
-/// without indexes and with them.
+/// Decides packets by a policy compiled with indexes and without indexes.
+/// - all, found: in/out: number of rules that were evaluated without indexes, and with indexes.
 static void compare(struct random *random, uint64_t *digest, struct steps *all,
                     struct steps *found) {
     static char text[ENGINE_TEXT_BYTES];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Limits against the arithmetic of nft_limit.c, quotas, counters, and several threads at them.
+// Compares limits with the arithmetic of nft_limit.c. Tests quotas and counters, also with several
+// threads.
 #include "engine/flow.h"
 
 #include <pthread.h>
@@ -13,14 +14,14 @@ enum {
 
 #define SECOND 1000000000ULL
 
-/// A policy with one limit, one quota, two counters and a log.
+/// Returns a policy with one limit, one quota, two counters and a log statement.
 static struct engine made(void) {
     return engine_make("table ip t {\n chain c {\n limit rate 1/second counter packets 7 bytes 8\n "
                        "quota 9 bytes used 3 bytes counter log\n }\n}\n",
                        false);
 }
 
-/// nft_limit_eval, as the kernel does it.
+/// State of a limit of the kernel, which is evaluated like nft_limit_eval.
 struct kernel {
     uint64_t last;
     uint64_t tokens;
@@ -38,7 +39,8 @@ static bool kernel_holds(struct kernel *kernel, uint64_t cost, uint64_t now) {
     return (tokens >= cost) != kernel->over;
 }
 
-/// Asks both about packets at random times. Returns how often the limit held.
+/// Compares a limit with the kernel's for packets at random times. Returns the number of packets
+/// for which the limit held.
 static int compare(struct random *random, bool of_bytes, bool over) {
     static const uint64_t units[] = {1, 60, 3600};
     const uint64_t nsecs = units[random_below(random, 3)] * SECOND;
@@ -124,7 +126,8 @@ static void quotas_hold_until_they_are_exceeded(void **state) {
         const struct flow_quota quota = {.bytes = 9, .used = 3, .over = over};
         struct engine engine = made();
 
-        // 3 are used: 6 more are up to the quota, and what comes then counts, too.
+        // 3 bytes are used at the start, so that 6 bytes are left. Later packets exceed the quota,
+        // but their bytes are counted.
         assert_int_equal(flow_quota_holds(&engine.flow, 0, &quota, 5), !over);
         assert_int_equal(flow_quota_holds(&engine.flow, 0, &quota, 1), !over);
         assert_int_equal(flow_quota_holds(&engine.flow, 0, &quota, 1), over);
@@ -141,7 +144,7 @@ static const struct flow_limit shared_limit = {
 };
 static const struct flow_quota shared_quota = {.bytes = 3 + 2000, .used = 3};
 
-/// A thread's share.
+/// Input and results of one thread.
 struct share {
     struct flow *flow;
     int limited;

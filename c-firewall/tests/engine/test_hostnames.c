@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names of clients among those of a policy, and what is decided by them.
+// Tests the search for a client's names among a policy's names, and decisions by them.
 #include "engine/hostnames.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static const uint8_t packet_bytes[40] = {
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
                                                 .undecided_verdict = VERDICT_ACCEPT};
 
-/// A pattern without its `*.`.
+/// Returns a pattern without its prefix `*.`.
 static const char *split(const char *pattern, bool *wildcard) {
     *wildcard = strncmp(pattern, "*.", 2) == 0;
     return *wildcard ? pattern + 2 : pattern;
@@ -44,7 +44,7 @@ static uint32_t add(struct hostnames *all, const char *pattern) {
     return id;
 }
 
-/// Whether a name has a number by the pattern that is expected; "-" = none.
+/// Returns true if the number of a name is that of the expected pattern; "-" = no pattern.
 static bool is_found(const struct host_numbers *numbers, const char *name, const char *expected) {
     const uint32_t number = hostnames_find(numbers, (const uint8_t *)name, strlen(name));
     bool wildcard;
@@ -58,7 +58,7 @@ static bool is_found(const struct host_numbers *numbers, const char *name, const
     return hostnames_interval(numbers, id).low == number;
 }
 
-/// Makes the numbers of patterns with blanks between them.
+/// Creates the numbers of patterns, which are separated by blanks.
 static void make(struct host_numbers *numbers, char *patterns) {
     struct hostnames *all = hostname_make();
 
@@ -173,7 +173,7 @@ static void random_names_are_found_as_one_by_one(void **state) {
     }
 }
 
-/// Writes so many labels of a byte.
+/// Writes a name with count labels of one byte each.
 static void put_labels(uint32_t count, char *text) {
     for (uint32_t i = 0; i < count; i++)
         memcpy(&text[2 * i], "a.", 2);
@@ -195,7 +195,7 @@ static void names_have_as_many_labels_as_fit(void **state) {
     hostnames_make(&numbers, all);
     assert_true(is_found(&numbers, longest, above));
     assert_true(is_found(&numbers, above + 2, "*.a"));
-    // Texts that are no names but may be looked up.
+    // These texts are no valid names, but can be searched.
     memset(dots, '.', NAMES_HOST_BYTES);
     assert_true(is_found(&numbers, dots, "-"));
     dots[NAMES_HOST_BYTES - 1] = 'a';
@@ -231,7 +231,7 @@ static uint8_t one_of(const char *word, const char *const *words) {
     return 0;
 }
 
-/// The protocols of a list, each behind its length. Returns all their bytes.
+/// Writes the protocols of a list, each with its length before it. Returns the number of bytes.
 static uint8_t put_protocols(uint8_t *alpn, const char *list) {
     uint8_t *at = alpn;
 
@@ -299,7 +299,8 @@ static void describe(const struct decide_outcome *outcome, char text[static TEXT
              outcome->read_names ? " read" : "");
 }
 
-/// A policy of the rules, with \n in place of line ends.
+/// Writes a policy with these rules.
+/// - rules: rules, with the two characters \n in place of line ends.
 static void policy_text(const char *rules, char text[static POLICY_BYTES]) {
     char *at = text + sprintf(text, "table inet t {\nchain c {\n"
                                     "type filter hook input priority 0; policy drop;\n");

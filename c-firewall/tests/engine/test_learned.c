@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What sets have learnt: for how long, apart from each other, in a table that is full, and while
-// others write.
+// Tests learned addresses: their expiry, their separation by set, eviction from a full table, and
+// reads during writes.
 #include "engine/learned.h"
 
 #include <pthread.h>
@@ -51,7 +51,7 @@ static void who_ends_first_makes_room(void **state) {
     assert_false(learned_find(learned, 1, 0, 0));
     for (uint32_t address = 1; address < 9; address++)
         assert_true(learned_find(learned, 1, address, 0));
-    // An expired entry makes room, too.
+    // An expired entry is replaced without an eviction.
     assert_false(learned_add(learned, 1, 9, 500, 101));
     assert_false(learned_find(learned, 1, 1, 0));
     for (uint32_t address = 0; address < MORE; address++) {
@@ -89,7 +89,7 @@ static void what_is_known_is_told_by_places(void **state) {
 static void *write_all(void *context) {
     struct learned *learned = context;
 
-    // Each half of an address says which set it is of.
+    // Each half of an address is the number of its set, so that the reader detects a mixed address.
     for (uint64_t round = 0; round < ROUNDS; round++) {
         const uint64_t set = round % 7 + 2;
 
@@ -99,8 +99,8 @@ static void *write_all(void *context) {
     return NULL;
 }
 
-/// An address that is known stays known while others come and go in its bucket, and no address is
-/// known that nobody learnt.
+/// Checks that an address is found while other addresses of its bucket are replaced, and that no
+/// address is found that was never added.
 static void who_looks_sees_what_is_there(void **state) {
     struct learned *learned = learned_make(8);
     pthread_t writer;

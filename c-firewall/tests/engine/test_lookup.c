@@ -9,7 +9,7 @@ enum {
     ROUNDS = 2000,
 };
 
-/// Contents of the parted ranges, one by one.
+/// Returns the result for a value by a linear search of ranges without overlaps.
 static uint32_t expected(const struct lookup_range *ranges, uint32_t count, policy_value value) {
     for (uint32_t i = 0; i < count; i++)
         if (ranges[i].low <= value && value <= ranges[i].high)
@@ -17,7 +17,8 @@ static uint32_t expected(const struct lookup_range *ranges, uint32_t count, poli
     return LOOKUP_NONE;
 }
 
-/// Ranges in a small space of values that is stretched by 2^shift, so that they meet and overlap.
+/// Returns random ranges of few values, so that ranges touch and overlap. The values are multiplied
+/// by 2^shift.
 static uint32_t make_ranges(struct random *random, struct lookup_range *ranges, uint32_t shift,
                             bool exact) {
     const uint32_t count = random_below(random, RANGES_MAX + 1);

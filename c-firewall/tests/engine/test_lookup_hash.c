@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Hash tables: what they find, and how many slots a search can look at, also for values that an
-// attacker chose.
+// Tests hash tables: the results, and the maximum number of slots that a search examines, also for
+// values that an attacker chose.
 #include "engine/lookup_hash.h"
 
 #include <stdbool.h>
@@ -14,11 +14,12 @@ enum {
     SLOTS = 1 << 17, // at least twice as many
 };
 
-/// 2^32 and 2^64 / golden ratio: what a hash without a key would multiply with.
+/// 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a key.
 #define MULTIPLIER_32 0x9e3779b1U
 #define MULTIPLIER_64 0x9e3779b97f4a7c15ULL
 
-/// No search looks at more, and the table has no more slots than it needs.
+/// Checks that no search examines more than PROBES_MAX used slots, and that the table has SLOTS
+/// slots.
 static void assert_bounded(const struct lookup_table *table) {
     uint32_t used = 0, most = 0;
 
@@ -31,7 +32,7 @@ static void assert_bounded(const struct lookup_table *table) {
     assert_in_range(most, 1, LOOKUP_PROBES_MAX);
 }
 
-/// Whether a hash without a key would put the words into the same 64th of the slots.
+/// Returns true if a hash without a key would place the words in the first 64th of the slots.
 static bool meets(const uint64_t words[static 2]) {
     uint64_t hash = MULTIPLIER_64;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sets of several fields against a search one by one.
+// Compares sets of several fields with a linear search.
 #include "engine/set.h"
 
 #include <stdlib.h>
@@ -21,12 +21,13 @@ static const struct policy_key key = {
 static const bool wide[] = {false, true, false};
 static const enum policy_type types[] = {POLICY_IPV4_ADDR, POLICY_IPV6_ADDR, POLICY_INET_SERVICE};
 
-/// Values of the fields are small numbers; that of the wide one stands in its upper half, too.
+/// Returns a field's value for a small number. The value of the wide field has the number in both
+/// halves.
 static policy_value widen(uint32_t field, uint32_t value) {
     return wide[field] ? (policy_value)value << 100 | value : value;
 }
 
-/// A range of a field: exact, short, or of all values.
+/// Returns a random range of a field: a single value, a short range, or all values.
 static struct policy_range make_range(struct random *random, uint32_t field, uint32_t most) {
     const uint32_t low = random_below(random, most);
 
@@ -59,7 +60,8 @@ static bool holds(const struct policy_range *element, const struct fields *field
     return true;
 }
 
-/// A found element holds, and one is found if any holds.
+/// Checks that a found element contains the fields' values, and that an element is found if any
+/// element contains them. Returns true if an element was found.
 static bool check(const struct set *set, const struct policy_range *ranges, uint32_t count,
                   const struct fields *fields) {
     uint64_t words[FIELDS_KEY_WORDS_MAX];

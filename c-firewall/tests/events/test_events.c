@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Events from rings to sinks: generations of policies, the rate, the report of missed events,
-// and clients that follow.
+// Tests events from rings to sinks: generations of policies, the rate limit, reports of missed
+// events, and clients that follow.
 #include "events/events.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static char folder[64], path[128];
 static struct options options;
 static struct events *events;
 
-/// A policy of one rule, compiled.
+/// Policy with one rule, and its compiled form.
 struct rules {
     struct policy policy;
     struct compiled *compiled;
@@ -108,15 +108,15 @@ static uint32_t count(const char *text, const char *part) {
     return found;
 }
 
-/// Waits until a file has a part.
+/// Waits until the file of events contains a text; fails after 30 seconds.
 static void await(const char *part) {
     for (int i = 0; i < 3000 && count(text_of_file(), part) == 0; i++)
         poll(NULL, 0, 10);
     assert_int_not_equal(count(text_of_file(), part), 0);
 }
 
-/// An event noted under a policy is reported with it, also when the policy is freed right after the
-/// drain.
+/// Checks that a record is described by the policy of its generation, also when the policy is freed
+/// immediately after the drain.
 static void records_are_told_by_the_policy_that_decided(void **state) {
     struct rules one = rules_of("drop comment \"one\""), two = rules_of("drop comment \"two\"");
     const char *text;
@@ -143,7 +143,7 @@ static void records_are_told_by_the_policy_that_decided(void **state) {
     free_rules(&two);
 }
 
-/// Packets that pass are of no interest, but for the log statements that they passed.
+/// Checks that accepted packets produce no lines, except for the log statements that they passed.
 static void only_what_passed_a_log_is_told_of_accepts(void **state) {
     struct rules rules = rules_of("log prefix \"p\" accept");
     const uint64_t lost = counts_get(COUNT_EVENTS_LOST);
@@ -208,7 +208,7 @@ static void a_sleeping_thread_is_woken(void **state) {
     events_stop(events);
 }
 
-/// Reads what a client gets until it has a part.
+/// Reads the lines that a client receives until they contain a text.
 static void await_client(int fd, char *text, size_t size, const char *part) {
     size_t length = strlen(text);
 
@@ -261,7 +261,7 @@ static void clients_get_what_they_asked_for(void **state) {
     events_stop(events);
 }
 
-/// Without a sink and a control socket there is nothing to do.
+/// Checks that no events are recorded without a sink and a control socket.
 static void nothing_is_wanted_of_nobody(void **state) {
     (void)state;
     options.events = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sinks of events: files, pipes, listeners and clients that fill up, break, vanish and come back,
-// by a clock of the test's.
+// Tests sinks of events with a simulated clock: files, pipes, listeners and clients that are full,
+// fail, disappear and reappear.
 #include "events/sink.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static int remove_folder(void **state) {
 }
 
 static void open_sink(const char *prefix) {
-    // As root, what is made changes hands; this stays ours.
+    // The user has no effect here: events_sink_open does not change the owner of a file.
     static char where[160];
     const struct options options = {.events = where, .user = "root"};
     struct failure failure;
@@ -56,7 +56,7 @@ static void put(const char *line) { assert_true(events_sink_put(&sink, line, str
 
 static void flush(void) { events_sink_flush(&sink, &lock, now_ns); }
 
-/// Bytes that can be read at once. Returns the number of bytes, which are NUL-terminated.
+/// Reads all bytes that can be read without blocking, and appends a NUL. Returns their number.
 static size_t read_all(int fd, char *text, size_t size) {
     size_t length = 0;
     ssize_t count;
@@ -133,7 +133,8 @@ static void a_deleted_file_is_made_again(void **state) {
     assert_false(sink.troubled);
 }
 
-/// A full pipe keeps nobody waiting; what is cut off by it goes on where it was.
+/// Checks that a full pipe does not block, and that a line that was written in part is continued at
+/// the right byte.
 static void a_full_pipe_is_waited_for_and_then_counted(void **state) {
     static char text[4 << 20];
     const size_t length = strlen(LINE);
@@ -168,7 +169,7 @@ static void a_full_pipe_is_waited_for_and_then_counted(void **state) {
     close(reader);
 }
 
-/// Has the descriptor of the sink stand for another file.
+/// Replaces the file of the sink's descriptor by another file.
 static void stand_for(const char *file) {
     assert_int_equal(dup3(open(file, O_WRONLY | O_CLOEXEC), sink.fd, O_CLOEXEC), sink.fd);
 }
@@ -183,7 +184,7 @@ static void a_full_disk_is_tried_again_in_a_second(void **state) {
     flush();
     assert_true(sink.troubled);
     assert_int_equal(events_sink_left(&sink), 1);
-    // Room again, but it is not looked before a second has passed.
+    // There is space again, but the sink does not try before a second has passed.
     stand_for("/dev/null");
     now_ns += SECOND - 1;
     flush();
@@ -206,7 +207,7 @@ static int listen_at_path(void) {
     return fd;
 }
 
-/// A line that the listener before had in part comes again as a whole.
+/// Checks that a line that the previous listener received in part is written again completely.
 static void a_listener_that_went_is_looked_for_each_second(void **state) {
     static char text[4 << 20];
     const int small = 1;
@@ -228,7 +229,7 @@ static void a_listener_that_went_is_looked_for_each_second(void **state) {
         put(LINE);
     flush();
     assert_true(sink.blocked);
-    // It goes with what it has not read.
+    // The listener closes with unread bytes.
     close(client);
     close(listener);
     events_sink_look(&sink, now_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Lines of events: those of tests/corpus/vectors/events.txt for packets that the policy events.nft
-// decides on, and the program's own.
+// Tests lines of events: those of tests/corpus/vectors/events.txt, for packets that the policy
+// events.nft decides, and those about the program itself.
 #include "events/text.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@
 
 enum { LINES_MAX = 4 };
 
-/// A packet with what it comes with, and its lines.
+/// Block of test vectors: a packet, its metadata, and its expected lines.
 struct block {
     char name[64];
     uint8_t bytes[512];
@@ -38,7 +38,7 @@ struct block {
     struct names names; // what the packet's client has shown
 };
 
-/// The policy of the tests, with its state.
+/// Policy of the tests, its compiled form and its state.
 struct rules {
     struct policy policy;
     struct compiled *compiled;
@@ -81,7 +81,7 @@ static void take_hex(struct block *block, const char *digits) {
         block->bytes[block->captured++] = (uint8_t)byte;
 }
 
-/// Copies a text to where names keep it. Returns its length.
+/// Copies an escaped text to a field of names. Returns its length.
 static uint8_t keep(uint8_t *to, size_t room, const char *text) {
     char *bytes = strdup(text);
     const size_t length = lines_unescape(bytes);
@@ -92,7 +92,8 @@ static uint8_t keep(uint8_t *to, size_t room, const char *text) {
     return (uint8_t)length;
 }
 
-/// Names that the packet's client has sent. Returns whether a key is about that.
+/// Parses a pair about the names that the packet's client has sent. Returns false for other keys,
+/// and for unknown protocols.
 static bool take_names(struct names *names, const char *pair, size_t key, const char *text) {
     static const char *const protocols[] = {
         [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic", [NAMES_HTTP] = "http", [NAMES_DNS] = "dns"};
@@ -117,7 +118,7 @@ static bool take_names(struct names *names, const char *pair, size_t key, const 
     return true;
 }
 
-/// "key=value", numbers in decimal.
+/// Parses a pair "key=value" of the line `with`; numbers are decimal.
 static void take_with(struct block *block, const char *pair) {
     const char *text = strchr(pair, '=') + 1;
     const size_t key = (size_t)(text - pair) - 1;
@@ -175,7 +176,7 @@ static void take_line(struct block *block, char *line) {
         fail_msg("%s: %s", block->name, line);
 }
 
-/// Reads the next block. Whether there was one.
+/// Reads the next block. Returns false at the end of the file.
 static bool next(FILE *file, struct block *block) {
     char *line = NULL;
     size_t size = 0;
@@ -192,7 +193,8 @@ static bool next(FILE *file, struct block *block) {
     return block->name[0] != '\0';
 }
 
-/// The line must be the expected one, and JSON. With EVENTS_SHOW set, it is printed instead.
+/// Checks that a line is JSON and equals the expected line. If the environment has EVENTS_SHOW,
+/// prints the line instead.
 static void check(const struct block *block, const char *key, char *line, const char *expected) {
     json_t *object;
 
@@ -276,7 +278,7 @@ static void a_flow_is_the_same_in_both_directions(void **state) {
     const uint64_t back = flow_of("4500001c0000000040110000 0a000002 0a000001 1234 0035 0008 0000");
     const uint64_t other =
         flow_of("4500001c0000000040110000 0a000001 0a000002 0036 1234 0008 0000");
-    // The ports change places, the addresses don't: another flow.
+    // With exchanged ports but the same addresses, the flow is another flow.
     const uint64_t crossed =
         flow_of("4500001c0000000040110000 0a000001 0a000002 1234 0035 0008 0000");
 

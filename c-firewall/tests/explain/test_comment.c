@@ -19,7 +19,7 @@ static void put_number(FILE *out, const char *key, bool has, uint32_t number) {
         fprintf(out, " %s=-", key);
 }
 
-/// The fields of a comment in the form of the vectors; to be freed.
+/// Returns the fields of a comment in the format of the test vectors; the caller frees the text.
 static char *printed(const struct comment *comment) {
     const struct options_facts *facts = &comment->facts;
     char *text = NULL;
@@ -40,7 +40,8 @@ static char *printed(const struct comment *comment) {
 
 static void check(const char *line, const char *text, size_t length, const char *expected) {
     struct comment comment;
-    // Just as large, so that a sanitizer sees what is read behind it.
+    // The buffer has exactly the size of the text, so that a sanitizer detects reads beyond its
+    // end.
     uint8_t *bytes = malloc(length > 0 ? length : 1);
     char *said = NULL;
 

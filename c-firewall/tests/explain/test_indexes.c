@@ -25,7 +25,8 @@ static void a_name_of_the_policy_has_one_number(void **state) {
     indexes_free(&indexes);
 }
 
-/// Two that the policy does not name are equal if their names are.
+/// Checks that two interfaces that the policy does not name have the same number if and only if
+/// they have the same name.
 static void other_names_have_theirs_for_a_packet(void **state) {
     struct indexes indexes = {0};
     const uint32_t named = indexes_add("eth0", &indexes);

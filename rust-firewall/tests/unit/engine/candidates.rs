@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lists of candidates against a search one by one.
+//! Compares lists of candidates with a linear search.
 
 use crate::support::engine::Random;
 use rust_firewall::engine::candidates::{self, Candidates};
@@ -51,7 +51,7 @@ fn lists_hold_all_that_concern_a_value() {
 
 #[test]
 fn what_concerns_too_much_is_left_out() {
-    // Single values 0, 2, 4, …: 39 of them make 77 intervals up to 76.
+    // The 39 single values 0, 2, 4 … 76 make 77 intervals.
     let mut ranges: Vec<LookupRange> = (0..39)
         .map(|value| LookupRange {
             low: 2 * u128::from(value),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What becomes of packets: the vectors that both twins share, and what can't be a line of them.
+//! Tests decisions about packets: the test vectors that both twins share, and cases that the vectors can't express.
 
 use crate::support::engine::{compile_text, engine, ifname, input, Engine};
 use crate::support::lines;
@@ -15,8 +15,7 @@ use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{self, Packet, PacketStatus, STATUSES};
 use rust_firewall::policy::{Field, Verdict as Leads};
 
-/// A table that comes first, so that numbers of sets and chains do not begin with those that are
-/// tested.
+/// Table before the tested table, so that the tested sets and chains do not have the first numbers.
 const BEFORE: &str = "table inet before { set first { type ipv4_addr; elements = { 9.9.9.9 }; }; \
                       chain first { accept; }; };";
 const SETS: &str = "set numbers { type inet_service; elements = { 22, 80 }; }; map names { type \
@@ -35,7 +34,7 @@ fn settings(default_verdict: Verdict, open: bool) -> DecideSettings {
     }
 }
 
-/// A packet of transport.txt.
+/// Packet of the test vectors in transport.txt.
 struct Sample {
     bytes: Vec<u8>,
     original: u32,
@@ -60,7 +59,8 @@ impl Sample {
     }
 }
 
-/// A policy of a table with a base chain of the hook input that accepts.
+/// Returns a policy with a base chain of the hook input whose policy is accept.
+/// - rules: rules of the base chain, separated by "; ".
 fn policy_of(family: &str, rules: &str) -> String {
     let rules = rules.replace("; ", "\n");
     format!(
@@ -73,7 +73,7 @@ fn decide(engine: &Engine, settings: &DecideSettings, input: &DecideInput) -> De
     decide::packet(settings, Some(&engine.policy()), input)
 }
 
-/// The outcome in the words of decide.txt.
+/// Returns the outcome in the format of decide.txt.
 fn describe(engine: &Engine, outcome: &DecideOutcome) -> String {
     let by = match outcome.by {
         DecideBy::Rule => {
@@ -221,7 +221,7 @@ fn what_is_cut_cannot_be_decided_by_a_rule_that_reads_it() {
     settings.truncated_open = true;
     let outcome = decide(&transport, &settings, &input(&packet, status));
     assert_eq!(describe(&transport, &outcome), "accept fail");
-    // A rule before decides without it.
+    // An earlier rule decides without the missing field.
     let before_it = engine(
         &policy_of("inet", "ip saddr 10.9.0.1 accept; th dport 1 drop"),
         false,
@@ -231,7 +231,7 @@ fn what_is_cut_cannot_be_decided_by_a_rule_that_reads_it() {
     let sample = self::sample("ipv6-extension-uncopied");
     let (packet6, status6) = sample.parse();
     assert_eq!(status6, PacketStatus::BeyondCopy);
-    // The fields of another family don't matter.
+    // Missing fields of another family have no effect.
     let icmp = engine(&policy_of("inet", "icmp type 1 drop"), false);
     let outcome = decide(&icmp, &settings, &input(&packet6, status6));
     assert_eq!(describe(&icmp, &outcome), "accept policy");
@@ -250,7 +250,7 @@ fn chains_see_their_hook_and_family() {
     assert_eq!(decide(&engine, &settings, &input).by, DecideBy::Rule);
     input.nfproto = 10;
     assert_eq!(decide(&engine, &settings, &input).by, DecideBy::Rule);
-    // The hook's family counts, not what the packet says.
+    // The kernel's protocol (nfproto) decides, not the version in the packet.
     input.nfproto = 2;
     assert_eq!(decide(&engine, &settings, &input).by, DecideBy::Default);
     input.nfproto = 7;
@@ -349,7 +349,7 @@ fn a_walk_tells_how_far_each_rule_came() {
                  reject with icmpv6 no-route; tcp dport vmap { 80 : accept }; drop";
     let (notes, outcome) = trace(&policy_of("inet", rules), "ipv4-tcp");
     let depths: Vec<u32> = notes.chains.iter().map(|&(_, depth)| depth).collect();
-    // c, over, back by a jump and back by a goto.
+    // The chains c, over, back by a jump, and back by a goto.
     assert_eq!(depths, [0, 1, 2, 2]);
     let told = |step: &DecideStep| {
         let place = step.place;
@@ -409,7 +409,7 @@ fn a_way_of_sixteen_chains_is_walked() {
 
 #[test]
 fn rules_behind_a_jump_of_an_indexed_chain_run_once() {
-    // Concerns too many intervals to be in the index.
+    // The first rule has too many intervals for the index.
     let mut rules = "tcp dport 60-200 counter; ".to_owned();
     for port in (60..120).step_by(2) {
         rules += &format!("tcp dport {port} counter jump back; ");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random policies decide the same, and count the same, however they were compiled; and so do both
-//! twins.
+//! Tests that random policies have the same verdicts and counters with and without indexes, and in both twins.
 
 use crate::support::engine::{engine, ifname, input, packet_bytes, policy_text, Engine, Random};
 use rust_firewall::engine::compile;
@@ -14,7 +13,7 @@ use rust_firewall::packet::{self, Packet};
 
 const POLICIES: usize = 60;
 const PACKETS: usize = 400;
-/// Results of both twins for the numbers from seed 1 on.
+/// Hash of all results for the random numbers of seed 1; the same in both twins.
 const DIGEST: u64 = 0x94b9_2399_67da_7d2c;
 
 const SETTINGS: DecideSettings = DecideSettings {
@@ -26,7 +25,7 @@ const SETTINGS: DecideSettings = DecideSettings {
     unknown_open: false,
 };
 
-/// Counts what it is told.
+/// Counts the chains and rules that are reported.
 #[derive(Default)]
 struct Steps {
     rules: usize,
@@ -69,7 +68,7 @@ fn mix_counters(digest: &mut u64, engine: &Engine) {
     }
 }
 
-/// How much of a packet is copied: of one in four, any part.
+/// Returns the number of captured bytes of a packet: for one in four packets a random part, for the others all bytes.
 fn captured_of(random: &mut Random, count: u32) -> u32 {
     match random.below(4) {
         0 => random.below(count + 1),
@@ -77,7 +76,8 @@ fn captured_of(random: &mut Random, count: u32) -> u32 {
     }
 }
 
-/// The verdict for a part of a packet must be that for the whole.
+/// Checks that a packet has the same outcome with its captured bytes and with all bytes, unless the outcome is
+/// undecidable.
 fn assert_as_whole(text: &str, bytes: &[u8], input: &DecideInput) {
     let (of_part, of_whole) = (engine(text, false), engine(text, false));
     let mut packet = Packet::default();
@@ -90,14 +90,14 @@ fn assert_as_whole(text: &str, bytes: &[u8], input: &DecideInput) {
     let part = decide::packet(&SETTINGS, Some(&of_part.policy()), input);
     let whole = decide::packet(&SETTINGS, Some(&of_whole.policy()), &all);
     assert!(!whole.undecidable);
-    // With no byte of it, its version isn't known here.
+    // Without a captured byte the packet's version is unknown.
     if !part.undecidable && !input.packet.bytes.is_empty() {
         assert_eq!(part, whole, "{bytes:02x?} of\n{text}");
     }
 }
 
-/// Sends packets through a policy compiled in both ways. all, found: the rules that were walked
-/// without indexes and with them.
+/// Decides packets by a policy compiled with indexes and without indexes.
+/// - all, found: in/out: number of rules that were evaluated without indexes, and with indexes.
 fn compare(random: &mut Random, digest: &mut u64, all: &mut Steps, found: &mut Steps) {
     let text = policy_text(random);
     let (indexed, linear) = (engine(&text, false), engine(&text, true));

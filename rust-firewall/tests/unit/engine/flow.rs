@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Limits against the arithmetic of nft_limit.c, quotas, counters, and several threads at them.
+//! Compares limits with the arithmetic of nft_limit.c. Tests quotas and counters, also with several threads.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ use rust_firewall::engine::flow::{self, FlowCounter};
 const SECOND: u64 = 1_000_000_000;
 const THREADS: u32 = 4;
 
-/// A policy with one limit, one quota, two counters and a log.
+/// Returns a policy with one limit, one quota, two counters and a log statement.
 fn made() -> Engine {
     engine(
         "table ip t {\n chain c {\n limit rate 1/second counter packets 7 bytes 8\n quota 9 bytes \
@@ -19,7 +19,7 @@ fn made() -> Engine {
     )
 }
 
-/// nft_limit_eval, as the kernel does it.
+/// State of a limit of the kernel, which is evaluated like nft_limit_eval.
 struct Kernel {
     last: u64,
     tokens: u64,
@@ -134,7 +134,8 @@ fn quotas_hold_until_they_are_exceeded() {
             over,
         };
         let holds = |bytes| flow::quota_holds(&engine.flow, 0, &quota, bytes) != over;
-        // 3 are used: 6 more are up to the quota, and what comes then counts, too.
+        // 3 bytes are used at the start, so that 6 bytes are left. Later packets exceed the quota, but their bytes are
+        // counted.
         assert_eq!(
             [holds(5), holds(1), holds(1), holds(0)],
             [true, true, false, false]

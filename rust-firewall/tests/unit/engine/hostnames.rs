@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names of clients among those of a policy, and what is decided by them.
+//! Tests the search for a client's names among a policy's names, and decisions by them.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn make(patterns: &[String]) -> (Arc<Hostnames>, HostNumbers) {
     (all, numbers)
 }
 
-/// The pattern that a number stands for.
+/// Returns the pattern of a policy with a number; "-" = none.
 fn pattern_of(all: &Hostnames, numbers: &HostNumbers, number: u32) -> String {
     let mut ids = 0..hostname::count(all);
     let found = ids.find(|&id| hostnames::interval(numbers, id).low == u128::from(number));
@@ -87,7 +87,7 @@ fn random_name(random: &mut Random) -> String {
     labels.join(".")
 }
 
-/// Whether a pattern covers a name.
+/// Returns true if a pattern matches a name.
 fn covers(pattern: &str, name: &str) -> bool {
     match split(pattern) {
         (rest, true) => name.ends_with(&format!(".{rest}")),
@@ -95,7 +95,8 @@ fn covers(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The pattern of most bytes of those that cover a name; one that is the name before all.
+/// Returns the pattern that must be found for a name: the name itself, otherwise the longest pattern that matches it;
+/// "-" = none.
 fn best<'a>(patterns: &'a [String], name: &str) -> &'a str {
     let covering = patterns.iter().filter(|pattern| covers(pattern, name));
     let best = covering.max_by_key(|pattern| (pattern.as_str() == name, pattern.len()));
@@ -140,7 +141,7 @@ fn names_have_as_many_labels_as_fit() {
     };
     assert_eq!(found(&longest), patterns[0]);
     assert_eq!(found(&above), patterns[1]);
-    // Texts that are no names but may be looked up.
+    // These texts are no valid names, but can be searched.
     assert_eq!(found(&".".repeat(253)), "-");
     assert_eq!(found(&format!("{}a", ".".repeat(252))), patterns[1]);
 }
@@ -167,7 +168,7 @@ fn what_lies_inside_is_kept() {
     assert_eq!(ranges, expected);
 }
 
-/// Names of a client, from a line of the vectors.
+/// Returns a client's names from the words of a test vector.
 fn names_of(words: &[&str]) -> Names {
     let [state, protocol, host, alpn, version, ech, method, kind] = *words else {
         panic!("eight words: {words:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names of interfaces as numbers, and how long they are known.
+//! Tests names of interfaces as numbers, and the time for which they are cached.
 
 use std::cell::{Cell, RefCell};
 

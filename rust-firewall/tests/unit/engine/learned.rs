@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What sets have learnt: for how long, apart from each other, in a table that is full, and while others write.
+//! Tests learned addresses: their expiry, their separation by set, eviction from a full table, and reads during writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -44,7 +44,7 @@ fn who_ends_first_makes_room() {
     assert!(learned::add(&learned, 1, 8, 500, 0));
     assert!(!learned::find(&learned, 1, 0, 0));
     assert!((1..9).all(|address| learned::find(&learned, 1, address, 0)));
-    // An expired entry makes room, too.
+    // An expired entry is replaced without an eviction.
     assert!(!learned::add(&learned, 1, 9, 500, 101));
     assert!(!learned::find(&learned, 1, 1, 0));
     for address in 0..MORE {
@@ -79,7 +79,8 @@ fn what_is_known_is_told_by_places() {
     assert!(learned::find(&learned, 3, address, 99));
 }
 
-/// An address that is known stays known while others come and go in its bucket, and no address is known that nobody learnt.
+/// Checks that an address is found while other addresses of its bucket are replaced, and that no address is found that
+/// was never added.
 #[test]
 fn who_looks_sees_what_is_there() {
     let learned = learned::make(8);
@@ -87,7 +88,7 @@ fn who_looks_sees_what_is_there() {
     learned::add(&learned, 1, u128::MAX, u64::MAX, 0);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Each half of an address says which set it is of.
+            // Each half of an address is the number of its set, so that the reader detects a mixed address.
             for round in 0..ROUNDS {
                 let set = round % 7 + 2;
                 learned::add(&learned, set as u64, set << 64 | set, 10 + round as u64, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lookups against a search one by one.
+//! Compares lookups with a linear search.
 
 use crate::support::engine::Random;
 use rust_firewall::engine::lookup::{self, LookupRange};
@@ -7,7 +7,7 @@ use rust_firewall::engine::lookup::{self, LookupRange};
 const RANGES_MAX: u32 = 40;
 const ROUNDS: usize = 2000;
 
-/// Contents of the parted ranges, one by one.
+/// Returns the result for a value by a linear search of ranges without overlaps.
 fn expected(ranges: &[LookupRange], value: u128) -> Option<u32> {
     let mut holding = ranges
         .iter()
@@ -15,7 +15,7 @@ fn expected(ranges: &[LookupRange], value: u128) -> Option<u32> {
     holding.next().map(|range| range.value)
 }
 
-/// Ranges in a small space of values that is stretched by 2^shift, so that they meet and overlap.
+/// Returns random ranges of few values, so that ranges touch and overlap. The values are multiplied by 2^shift.
 fn make_ranges(random: &mut Random, shift: u32, exact: bool) -> Vec<LookupRange> {
     let count = random.below(RANGES_MAX + 1);
     let make = |value| {

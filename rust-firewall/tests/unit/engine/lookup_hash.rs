@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hash tables: what they find, and how many slots a search can look at, also for values that an attacker chose.
+//! Tests hash tables: the results, and the maximum number of slots that a search examines, also for values that an
+//! attacker chose.
 
 use rust_firewall::engine::lookup_hash::{self, LookupSlot, NONE, PROBES_MAX};
 
 const CHOSEN: u64 = 50_000;
-/// At least twice as many.
+/// Number of slots for CHOSEN values: a power of 2 that is at least twice as large.
 const SLOTS: usize = 1 << 17;
-/// 2^32 and 2^64 / golden ratio: what a hash without a key would multiply with.
+/// 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a key.
 const MULTIPLIER_32: u32 = 0x9e37_79b1;
 const MULTIPLIER_64: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// No search looks at more, and the table has no more slots than it needs.
+/// Checks that no search examines more than PROBES_MAX used slots, and that the table has SLOTS slots.
 fn assert_bounded(slots: &[LookupSlot]) {
     assert_eq!(slots.len(), SLOTS);
     let (mut used, mut most) = (0, 0);
@@ -21,7 +22,7 @@ fn assert_bounded(slots: &[LookupSlot]) {
     assert!(most > 0 && most <= PROBES_MAX, "{most} side by side");
 }
 
-/// Words that a hash without a key would put into the same 64th of the slots.
+/// Returns true if a hash without a key would place the words in the first 64th of the slots.
 fn meets(words: [u64; 2]) -> bool {
     let hash = words.iter().fold(MULTIPLIER_64, |hash, word| {
         let product = u128::from(hash ^ word) * u128::from(MULTIPLIER_64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets of several fields against a search one by one.
+//! Compares sets of several fields with a linear search.
 
 use crate::support::engine::{self, Random};
 use rust_firewall::engine::fields::{self, Fields, KEY_WORDS_MAX};
@@ -15,7 +15,7 @@ const ELEMENTS_MAX: u32 = 120;
 const ROUNDS: u32 = 400;
 const QUESTIONS: u32 = 300;
 
-/// Values of the fields are small numbers; that of the wide one stands in its upper half, too.
+/// Returns a field's value for a small number. The value of the wide field has the number in both halves.
 fn widen(field: usize, value: u32) -> u128 {
     let value = u128::from(value);
     match WIDE[field] {
@@ -24,7 +24,7 @@ fn widen(field: usize, value: u32) -> u128 {
     }
 }
 
-/// A range of a field: exact, short, or of all values.
+/// Returns a random range of a field: a single value, a short range, or all values.
 fn make_range(random: &mut Random, field: usize, most: u32) -> Range {
     let low = random.below(most);
     let (low, high) = match random.below(6) {
@@ -35,7 +35,7 @@ fn make_range(random: &mut Random, field: usize, most: u32) -> Range {
     Range { low, high }
 }
 
-/// Fields of which nothing has been read.
+/// Returns fields without values, except for empty interface names.
 fn no_fields() -> Fields {
     Fields::from(&engine::input(&Packet::default(), PacketStatus::Ok))
 }
@@ -64,7 +64,8 @@ fn holds(element: &[Range], fields: &Fields) -> bool {
     })
 }
 
-/// A found element holds, and one is found if any holds.
+/// Checks that a found element contains the fields' values, and that an element is found if any element contains them.
+/// Returns true if an element was found.
 fn check(set: &Set, ranges: &[Range], fields: &Fields) -> bool {
     let mut words = [0; KEY_WORDS_MAX];
     let count = fields::words(fields, &KEY, &mut words);

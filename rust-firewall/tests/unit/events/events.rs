@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events from rings to sinks: generations of policies, the rate, the report of missed events,
-//! and clients that follow.
+//! Tests events from rings to sinks: generations of policies, the rate limit, reports of missed events, and clients
+//! that follow.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +24,7 @@ use rust_firewall::worker::event::{self, EventRing, ACCEPT, DROP, RING_RECORDS};
 
 const STEP: Duration = Duration::from_millis(10);
 
-/// The options of a good command line.
+/// Returns the options of a valid command line.
 fn options(arguments: &[&str]) -> Options {
     let arguments = ["rust-firewall"].iter().chain(arguments);
     let arguments: Vec<OsString> = arguments.map(OsString::from).collect();
@@ -34,7 +34,7 @@ fn options(arguments: &[&str]) -> Options {
     }
 }
 
-/// Events to a file, with the ring of the only worker.
+/// Events with the ring of the only worker, and the test's folder.
 struct Made {
     place: Place,
     events: Events,
@@ -59,7 +59,7 @@ impl Made {
         }
     }
 
-    /// A policy of one rule.
+    /// Loads a policy with one rule.
     fn rules(&self, rule: &str) -> Arc<Loaded> {
         let path = self.place.path("a.nft");
         fs::write(
@@ -71,7 +71,8 @@ impl Made {
         Arc::new(loaded.unwrap())
     }
 
-    /// Notes packets of a generation's first rule.
+    /// Records packets that the first rule of a generation decided.
+    /// - log_count: number of log statements that each packet has passed.
     fn note(&mut self, generation: u32, verdict: Verdict, log_count: u32, packets: usize) {
         let packet = Packet::default();
         let input = engine::input(&packet, PacketStatus::Ok);
@@ -102,7 +103,7 @@ impl Made {
         text.matches(part).count()
     }
 
-    /// Waits until the file has a part.
+    /// Waits until the file of events contains a text; fails after 30 seconds.
     fn wait_for(&self, part: &str) {
         for _ in 0..3000 {
             if self.count(part) > 0 {
@@ -114,7 +115,7 @@ impl Made {
     }
 }
 
-/// An event noted under a policy is described by it, until a drain forgets it.
+/// Checks that a record is described by the policy of its generation, until a drain removes the policy.
 #[test]
 fn records_are_told_by_the_policy_that_decided() {
     let mut made = Made::new("events-policy", &[]);
@@ -136,7 +137,7 @@ fn records_are_told_by_the_policy_that_decided() {
     assert_eq!(made.count("\"event_type\":\"drop\""), 11);
 }
 
-/// Packets that pass are of no interest, but for the log statements that they passed.
+/// Checks that accepted packets produce no lines, except for the log statements that they passed.
 #[test]
 fn only_what_passed_a_log_is_told_of_accepts() {
     let mut made = Made::new("events-log", &[]);
@@ -187,7 +188,7 @@ fn a_sleeping_thread_is_woken() {
     made.wait_for("\"drop\":{");
     assert!(events::fd(&made.events).is_some());
     events::stop(&made.events);
-    // It can be started again, as after an upgrade that failed.
+    // The thread can be started again, as after an upgrade that failed.
     events::start(&made.events).unwrap();
     made.note(0, Verdict::Reject, 0, 1);
     made.wait_for("\"reject\":{");
@@ -232,7 +233,7 @@ fn clients_get_what_they_asked_for() {
         assert!(line.contains("\"accept\":{"), "{line}");
         assert_eq!(line.contains("\"input\":{"), index == 0);
     }
-    // All go: nothing is wanted any more, and another may come.
+    // When all clients have closed their connections, no events are requested, and another client can connect.
     clients.clear();
     let accept = DecideOutcome {
         verdict: Verdict::Accept,
@@ -257,7 +258,7 @@ fn clients_get_what_they_asked_for() {
     events::stop(&made.events);
 }
 
-/// Without a sink and a control socket there is nothing to do.
+/// Checks that no events are recorded without a sink and a control socket.
 #[test]
 fn nothing_is_wanted_of_nobody() {
     let mut made = Made::with(Place::new("events-none"), &[]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sinks of events: files, pipes, listeners and clients that fill up, break, vanish and come back, by
-//! a clock of the test's.
+//! Tests sinks of events with a simulated clock: files, pipes, listeners and clients that are full, fail, disappear and
+//! reappear.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -54,7 +54,7 @@ impl Made {
     }
 }
 
-/// Bytes that can be read at once.
+/// Reads all bytes that can be read without blocking. Returns their number.
 fn read_all(from: &mut impl Read, bytes: &mut Vec<u8>) -> usize {
     let before = bytes.len();
     match from.read_to_end(bytes) {
@@ -117,7 +117,7 @@ fn a_deleted_file_is_made_again() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
 }
 
-/// A full pipe keeps nobody waiting; what is cut off by it goes on where it was.
+/// Checks that a full pipe does not block, and that a line that was written in part is continued at the right byte.
 #[test]
 fn a_full_pipe_is_waited_for_and_then_counted() {
     let place = Place::new("sink-pipe");
@@ -148,11 +148,11 @@ fn a_full_pipe_is_waited_for_and_then_counted() {
     assert_eq!(events::sink::events(&made.sink), PollFlags::empty());
 }
 
-/// Has the descriptor of a sink stand for another file.
+/// Replaces the file of a sink's descriptor by another file.
 fn stand_for(made: &Made, file: &str) {
     let other = fs::OpenOptions::new().write(true).open(file).unwrap();
     let own = events::sink::fd(&made.sink).unwrap().as_raw_fd();
-    // SAFETY: the descriptor is the sink's, which goes on with what it stands for now.
+    // SAFETY: the descriptor stays owned by the sink, which closes it.
     let same = unsafe { dup2_raw(other, own) }.unwrap();
     std::mem::forget(same);
 }
@@ -165,7 +165,7 @@ fn a_full_disk_is_tried_again_in_a_second() {
     made.put(b"one\n");
     made.flush();
     assert_eq!(made.left(), 1);
-    // Room again, but it is not looked before a second has passed.
+    // There is space again, but the sink does not try before a second has passed.
     stand_for(&made, "/dev/null");
     made.now_ns += SECOND - 1;
     made.flush();
@@ -175,7 +175,7 @@ fn a_full_disk_is_tried_again_in_a_second() {
     assert_eq!(made.left(), 0);
 }
 
-/// A line that the listener before had in part comes again as a whole.
+/// Checks that a line that the previous listener received in part is written again completely.
 #[test]
 fn a_listener_that_went_is_looked_for_each_second() {
     let place = Place::new("sink-listener");
@@ -198,7 +198,7 @@ fn a_listener_that_went_is_looked_for_each_second() {
     }
     made.flush();
     assert!(events::sink::events(&made.sink).contains(PollFlags::POLLOUT));
-    // It goes with what it has not read.
+    // The listener closes with unread bytes.
     drop((client, listener));
     events::sink::look(&mut made.sink, made.now_ns);
     assert!(events::sink::fd(&made.sink).is_none());

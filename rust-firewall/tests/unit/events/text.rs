@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines of events: those of tests/corpus/vectors/events.txt for packets that the policy events.nft decides
-//! on, and the program's own.
+//! Tests lines of events: those of tests/corpus/vectors/events.txt, for packets that the policy events.nft decides, and
+//! those about the program itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn rules() -> (Policy, Compiled) {
     (policy, compiled)
 }
 
-/// Facts in a block's `with`.
+/// Metadata in the line `with` of a block of test vectors.
 struct With {
     hook: u8,
     ethertype: u16,
@@ -59,7 +59,7 @@ struct With {
     names: Names,
 }
 
-/// Copies a text to where names keep it; gives its length.
+/// Copies an escaped text to a field of names. Returns its length.
 fn keep(to: &mut [u8], text: &str) -> u8 {
     let bytes = lines::unescape(text);
     to[..bytes.len()].copy_from_slice(&bytes);
@@ -153,7 +153,7 @@ fn input_of<'a>(packet: &'a Packet<'a>, status: PacketStatus, with: &'a With) ->
     }
 }
 
-/// A line without its end, which must be JSON.
+/// Returns a line without its line end. Fails unless the line is JSON.
 fn text_of(line: String) -> String {
     let line = line.strip_suffix('\n').unwrap();
     serde_json::from_str::<Value>(line).unwrap();
@@ -234,7 +234,7 @@ fn a_flow_is_the_same_in_both_directions() {
     let there = flow_of(one, 53, two, 4660);
     assert_eq!(there, flow_of(two, 4660, one, 53));
     assert_ne!(there, flow_of(one, 54, two, 4660));
-    // The ports change places, the addresses don't: another flow.
+    // With exchanged ports but the same addresses, the flow is another flow.
     assert_ne!(there, flow_of(one, 4660, two, 53));
     assert!(there < 1 << 51);
     let mut parsed = Packet::default();

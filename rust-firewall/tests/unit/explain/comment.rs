@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What comments of captures tell of packets.
+//! Tests the parsing of packets' comments in captures.
 
 use crate::support::lines::{lines, unescape};
 use rust_firewall::explain::comment::{read, Comment};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interfaces by numbers.
+//! Tests the index numbers of interfaces.
 
 use rust_firewall::explain::indexes::{add, iif, name_of, oif, Indexes};
 
@@ -17,7 +17,8 @@ fn a_name_of_the_policy_has_one_number() {
     assert_ne!(iif(&indexes, b"eth0"), iif(&indexes, b"eth1"));
 }
 
-/// Two that the policy does not name are equal if their names are.
+/// Checks that two interfaces that the policy does not name have the same number if and only if they have the same
+/// name.
 #[test]
 fn other_names_have_theirs_for_a_packet() {
     let indexes = Indexes::default();

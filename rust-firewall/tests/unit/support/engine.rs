@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random policies and packets over few values, so that they meet, and whole policies compiled with
-//! what they need. The C twin's tests/engine.c makes the same of the same numbers.
+//! Random policies and packets with few different values, so that packets often match rules; and compilation of
+//! policies with their state. The C twin's tests/engine.c generates the same policies and packets from the same random
+//! numbers.
 
 use std::fmt::Write;
 
@@ -25,7 +26,7 @@ impl Random {
         number ^ (number >> 31)
     }
 
-    /// A number below a bound, which is not 0.
+    /// Returns a number less than a bound, which must not be 0.
     pub fn below(&mut self, bound: u32) -> u32 {
         (self.next() >> 32) as u32 % bound
     }
@@ -47,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// Packets and bytes of a counter.
+    /// Returns the packets and bytes of a counter.
     pub fn counter(&self, counter: u32) -> (u64, u64) {
         let mut sum = flow::FlowCounter::default();
         flow::sum(&self.counters, counter, &mut sum);
@@ -55,7 +56,7 @@ impl Engine {
     }
 }
 
-/// Interfaces of the tests: eth0 has index 2, eth1 3 and so on up to eth3; lo has 1.
+/// Returns the index of an interface of the tests: 1 for lo, 2 to 5 for eth0 to eth3, otherwise 0.
 pub fn interface_index(name: &str) -> u32 {
     match name {
         "lo" => 1,
@@ -67,7 +68,7 @@ pub fn interface_index(name: &str) -> u32 {
     }
 }
 
-/// Compiles a text.
+/// Compiles a policy's text.
 pub fn compile_text(text: &str, linear: bool, must_exist: bool) -> Result<Engine, Failure> {
     let policy = parse::text("policy.nft", text.as_bytes())?;
     let settings = CompileSettings {
@@ -85,7 +86,7 @@ pub fn compile_text(text: &str, linear: bool, must_exist: bool) -> Result<Engine
     })
 }
 
-/// Compiles a text that is right.
+/// Compiles a policy's text, which must be valid.
 pub fn engine(text: &str, linear: bool) -> Engine {
     match compile_text(text, linear, false) {
         Ok(engine) => engine,
@@ -93,7 +94,7 @@ pub fn engine(text: &str, linear: bool) -> Engine {
     }
 }
 
-/// Metadata of a packet on the hook input, all else absent.
+/// Returns the metadata of a packet on the hook input, with all optional fields absent.
 pub fn input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a> {
     DecideInput {
         packet,
@@ -119,7 +120,7 @@ pub fn input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a
     }
 }
 
-/// An interface name as a value.
+/// Returns an interface name as a value of the type ifname.
 pub fn ifname(name: &str) -> u128 {
     let mut bytes = [0; 16];
     bytes[..name.len()].copy_from_slice(name.as_bytes());
@@ -131,7 +132,7 @@ const ADDRESSES: u32 = 48;
 const MARKS: u32 = 6;
 const CHAINS: u32 = 4;
 
-/// Requirements of one rule's matches, which must not exclude each other.
+/// Protocols that a rule's matches require; they are fixed for a rule, so that its matches don't exclude each other.
 #[derive(Clone, Copy)]
 struct Kind {
     ipv6: bool,
@@ -220,7 +221,8 @@ fn effect(random: &mut Random, text: &mut String) {
     };
 }
 
-/// chain: its number; jumps go to higher ones.
+/// Writes a verdict.
+/// - chain: number of the rule's chain; jumps lead to chains with higher numbers.
 fn verdict(random: &mut Random, chain: u32, kind: Kind, text: &mut String) {
     let to = (chain + 1 + random.below(2)).min(CHAINS - 1);
     let may_jump = chain + 1 < CHAINS;
@@ -239,7 +241,8 @@ fn verdict(random: &mut Random, chain: u32, kind: Kind, text: &mut String) {
     };
 }
 
-/// A rule's line. favourite: what most rules of its chain test.
+/// Writes a rule.
+/// - favourite: kind of match of most rules in its chain: 0 = port, 1 = address, 2 = other.
 fn rule(random: &mut Random, chain: u32, favourite: u32, text: &mut String) {
     let kind = Kind {
         ipv6: random.below(4) == 0,
@@ -309,8 +312,8 @@ fn chain(random: &mut Random, number: u32, text: &mut String) {
     text.push_str("\t}\n");
 }
 
-/// A policy of one table inet: base chains c0 and late of the hook input, and chains that they may
-/// jump to. vmaps jump to c3, which has none.
+/// Generates a policy with one table inet: base chains c0 and late of the hook input, and chains that c0 may jump to.
+/// Verdict maps jump to c3, which has no jumps.
 pub fn policy_text(random: &mut Random) -> String {
     let mut text = String::from("table inet filter {\n");
     sets(random, &mut text);
@@ -326,7 +329,7 @@ pub fn policy_text(random: &mut Random) -> String {
     text
 }
 
-/// A random packet of the same values: IPv4 or IPv6 with TCP, UDP or ICMP.
+/// Generates a random packet with values of the policies: IPv4 or IPv6 with TCP, UDP or ICMP.
 pub fn packet_bytes(random: &mut Random) -> Vec<u8> {
     let ipv6 = random.below(4) == 0;
     let protocol = [6, 6, 17, 1][random.below(4) as usize];
@@ -346,7 +349,7 @@ pub fn packet_bytes(random: &mut Random) -> Vec<u8> {
         bytes.extend([10, 0, 0, host, 10, 0, 1, 1]);
     }
     bytes.extend([0, sport as u8, 0, dport as u8]);
-    // As the rest of TCP; of UDP it is length and checksum.
+    // The rest of the TCP header; in UDP the first 4 bytes are length and checksum.
     bytes.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
     bytes
 }
