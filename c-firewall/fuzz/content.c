@@ -21,7 +21,7 @@ static void put_number(struct content *content, uint32_t number, uint32_t bytes)
     put(content, both + 2 - bytes, bytes);
 }
 
-/// Adds a TLS vector: a length of so many bytes, and the bytes.
+/// Adds a TLS vector: a length of length_bytes bytes, and the vector's bytes.
 static void put_vector(struct content *content, uint32_t length_bytes,
                        const struct content *vector) {
     put_number(content, vector->length, length_bytes);
@@ -70,7 +70,7 @@ static void put_request(struct content *content, const char *host) {
     put_text(content, "\r\n\r\nbody");
 }
 
-/// Adds a question with the length before it.
+/// Adds a DNS query with its length before it, as over TCP.
 static void put_query(struct content *content, const char *host) {
     struct content query = {0};
 

@@ -18,9 +18,9 @@ struct content {
     uint8_t bytes[CONTENT_BYTES];
 };
 
-/// Writes a client's first bytes. Those for the denied and the allowed name have the same length.
-/// HTTP and DNS ask for another allowed name first.
-/// - padding: of a ClientHello, up to 255 bytes.
+/// Writes the first bytes of a client. Their number is the same for the denied and the allowed
+/// name. HTTP and DNS clients request the allowed name first.
+/// - padding: number of padding bytes in a ClientHello, at most 255.
 void content_make(enum content_kind kind, bool is_denied, uint32_t padding,
                   struct content *content);
 

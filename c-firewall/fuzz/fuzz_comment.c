@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A comment of a capture, from behind PCAP_COMMENT_BEGIN on: what is taken lies within its bounds,
-// and written anew it is taken again and says the same.
+// Fuzzer of comment_read: accepted values must lie within their bounds, and a comment must be equal
+// after it is written and parsed again. Input: a capture's comment without its prefix
+// PCAP_COMMENT_BEGIN.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static void must(int condition) {
         abort();
 }
 
-/// Reads from a block of just that size.
+/// Parses a copy in a block of exactly its size, so that a sanitizer detects reads beyond its end.
 static int read_comment(const uint8_t *text, size_t length, struct comment *comment) {
     uint8_t *bytes = malloc(length ? length : 1);
     int result;
@@ -41,7 +42,7 @@ static void put_number(FILE *out, const char *key, bool has, uint32_t number) {
         fprintf(out, " %s=%" PRIu32, key, number);
 }
 
-/// Writes what a comment says. Returns the length of the text, to be freed.
+/// Writes a parsed comment as a text, which the caller frees. Returns the text's length.
 static size_t write_comment(const struct comment *comment, char **text) {
     const struct options_facts *facts = &comment->facts;
     char *states = print_value(POLICY_CT_STATE, facts->ct_state);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What an old firewall tells in an upgrade: the first byte says what follows, a line of state, the
-// memory of rules, that of states, that of connections or that of learnt addresses; the shape of
-// states is in five more bytes.
+// Fuzzer of the data that an old firewall sends in an upgrade. Input: a byte that selects the kind
+// of data, then the data: a line of state, or the memory of rules, of states, of connections or of
+// learned addresses. Before the memory of states, five bytes say how many values it has.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void must(int condition) {
         abort();
 }
 
-/// An accepted input is printed, and the text is accepted again.
+/// Checks that a line that is accepted can be printed, and that the printed line is accepted.
 static void fuzz_line(const uint8_t *data, size_t size) {
     char *line = strndup((const char *)data, size), *printed;
     struct handover told, again;
@@ -61,8 +61,8 @@ static void fuzz_line(const uint8_t *data, size_t size) {
     free(line);
 }
 
-/// Totals are those of all rules, and sizes those of limits. A written state is read back as it
-/// was.
+/// Checks that the totals are the sums over all rules, that the sizes of limits are valid, and that
+/// all rules are found again in the same rules.
 static void fuzz_rules(const uint8_t *data, size_t size) {
     uint32_t totals[MIGRATION_KIND_COUNT] = {0};
     struct migration_side side;
@@ -91,7 +91,7 @@ static void make_places(struct handover_places *places, uint32_t count) {
         places->of[i] = i % 2 ? i : HANDOVER_UNKNOWN;
 }
 
-/// Accepted values lie within their bounds.
+/// Checks that accepted values lie within their bounds.
 static void fuzz_states(const uint8_t *data, size_t size) {
     struct handover taken;
     uint8_t *bytes;
@@ -124,8 +124,8 @@ static void fuzz_states(const uint8_t *data, size_t size) {
     handover_free(&taken);
 }
 
-/// Reads connections into a table that has none, and gives what is written of them, to be freed.
-/// NULL: they are refused, and it has none.
+/// Parses connections into an empty table, and writes the table. Returns the written bytes, which
+/// the caller frees; NULL if the connections are refused, which leaves the table empty.
 static uint8_t *again(struct connections *connections, const uint8_t *bytes, size_t *length) {
     static struct handover_memory memory;
     struct handover_connections_taken followed;
@@ -149,7 +149,8 @@ static uint8_t *again(struct connections *connections, const uint8_t *bytes, siz
     return written;
 }
 
-/// An accepted input is written, and reading that gives the same bytes.
+/// Checks that accepted connections are written as bytes that stay the same if they are parsed and
+/// written again.
 static void fuzz_connections(const uint8_t *data, size_t size) {
     static const struct connection_settings settings = {TABLE, STREAM_BYTES, UINT64_C(10000000000),
                                                         8192};
@@ -177,7 +178,7 @@ static uint32_t no_interface(const char *name, void *context) {
     return 0;
 }
 
-/// The policy of the shared vectors, whose sets have learnt nothing.
+/// Compiles the policy of the shared test vectors, with empty learning sets.
 static struct compiled *make_learning(void) {
     static const char text[] = "table inet t {\n"
                                "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"
@@ -196,7 +197,8 @@ static struct compiled *make_learning(void) {
     return compiled;
 }
 
-/// An accepted input is stored, and its written form is accepted again.
+/// Checks that accepted addresses are stored, and that the addresses are accepted again after they
+/// are written.
 static void fuzz_learned(const uint8_t *data, size_t size) {
     static struct compiled *compiled;
     static struct handover_memory memory;

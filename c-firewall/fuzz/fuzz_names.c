@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The parsers of names: the first byte says what is asked of the rest. What they read is whole or
-// empty, and what a stream's first bytes are known by does not change when more come, nor with the
-// segments that they come in. With TWINWALL_LINES set each input's line is printed, to be held
-// against the Rust twin's.
+// Fuzzer of the parsers of names. Input: a byte that selects the parser, then the parser's input.
+// Names must be complete or empty. The result for the first bytes of a stream must not change with
+// later bytes, nor with the division into segments. With TWINWALL_LINES set, prints a line for each
+// input, to be compared with the Rust twin's.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 
 enum { SEGMENTS = 64 }; // number of segments that a stream comes in, at most
 
-/// Asks from a block of just this size.
+/// Calls names_ask for a copy in a block of exactly its size, so that a sanitizer detects reads
+/// beyond its end.
 static char *ask(const char *what, const uint8_t *data, uint32_t length) {
     uint8_t *bytes = malloc(length ? length : 1);
     char *line;
@@ -24,25 +25,27 @@ static char *ask(const char *what, const uint8_t *data, uint32_t length) {
     return line;
 }
 
-/// Whether more bytes may come behind those that are asked of.
+/// Returns true if a parser reads a stream, so that more bytes may follow.
 static bool is_stream(const char *what) {
     return strcmp(what, "hello") == 0 || strcmp(what, "client") == 0 ||
            strcmp(what, "framed") == 0 || strcmp(what, "request") == 0 ||
            strcmp(what, "chunk") == 0;
 }
 
-/// Whether what was another protocol shows a field Host of HTTP with the bytes that came since.
+/// Returns true if a stream of another protocol became unreadable, because later bytes have a
+/// header field Host of HTTP.
 static bool becomes_unreadable(const char *shorter, const char *line) {
     return strstr(shorter, "\"state\":\"known\",\"protocol\":\"other\"") &&
            strstr(line, "\"state\":\"unreadable\",\"protocol\":\"other\"");
 }
 
-/// Returns true if a stream may come in any segments.
+/// Returns true if a parser can read a stream in segments.
 static bool is_in_segments(const char *what) {
     return strcmp(what, "client") == 0 || strcmp(what, "request") == 0;
 }
 
-/// Reads a stream in up to SEGMENTS segments, and from its start with each of them.
+/// Returns true if reading a stream in up to SEGMENTS segments has the same results as reading it
+/// from its start after each segment.
 static bool in_segments(const char *what, const uint8_t *data, uint32_t length, uint8_t number) {
     uint8_t *bytes = malloc(length ? length : 1);
     bool is_same;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A netlink message as it comes from the socket: the raw parser and the one over libmnl must say
-// the same, and neither may read beyond what was received (the input lies in a block of just its
-// size).
+// Fuzzer of the two parsers of netlink messages. The results of the raw parser and of the parser
+// with libmnl must be equal. Neither may read past the received bytes: the input lies in a block of
+// exactly its size.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void must_be_equal(const struct queue_packet *raw, const struct queue_pac
     must(raw->original_bytes == mnl->original_bytes);
 }
 
-/// The payload lies wholly within what was received.
+/// Checks that the payload lies completely within the received bytes.
 static void must_be_within(const struct queue_packet *packet, const uint8_t *bytes,
                            size_t received) {
     if (!packet->payload)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A packet: first two bytes say how many bytes are cut off (little-endian), then two how many more
-// the packet has in the kernel, in units of 4; the rest is the packet.
+// Fuzzer of packet_parse. Input: the number of bytes to cut off (2 bytes, little-endian), the
+// number of bytes that were not captured in units of 4 bytes (2 bytes, little-endian), then the
+// packet.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static void must(int condition) {
         abort();
 }
 
-/// Parses from a block of just the captured size, and checks what holds for every packet.
+/// Parses a copy in a block of exactly the captured size, and checks the invariants of all packets.
 static enum packet_status parse(const uint8_t *data, uint32_t captured, uint32_t original) {
     uint8_t *bytes = malloc(captured ? captured : 1);
     struct packet packet;
@@ -49,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
     whole = parse(data + PREFIX_BYTES, captured, original);
     part = parse(data + PREFIX_BYTES, captured - cut, original);
-    // A shorter copy hides what is wrong, or not, but never makes something else wrong.
+    // With fewer captured bytes, the status stays the same or becomes PACKET_BEYOND_COPY.
     must(part == whole || part == PACKET_BEYOND_COPY);
     return 0;
 }

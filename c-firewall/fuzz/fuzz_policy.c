@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The text of a policy. What is refused has a place, and what is taken is printed as a policy that
-// is equal and prints the same. Includes would read files of this machine, so a text with one is no
-// input.
+// Fuzzer of parse_text. The message about a refused text must begin with its file's name. An
+// accepted policy must be equal after it is printed and parsed again, and print the same text.
+// Input: the text of a policy. Texts with an include are rejected, because they would read files of
+// this machine.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

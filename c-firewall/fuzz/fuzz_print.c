@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What is printed of a packet, whatever is known of it: its lines of events and what `explain` says
-// of it, both as text and as JSON. The input has all that is known, and the packet behind it; the
-// rules are those of tests/corpus/vectors/printed.nft. With TWINWALL_LINES set each input's lines
-// are printed, to be held against the Rust twin's.
+// Fuzzer of the output about a packet: its lines of events, and the output of `explain` as text and
+// as JSON. Input: the packet's metadata, an arbitrary outcome, then the packet. The policy is
+// tests/corpus/vectors/printed.nft. With TWINWALL_LINES set, prints the output for each input, to
+// be compared with the Rust twin's.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void must(int condition) {
         abort();
 }
 
-/// Rest of an input.
+/// Bytes of the input that have not been read.
 struct facts {
     const uint8_t *at;
     size_t left;
@@ -49,7 +49,7 @@ static void take_bytes(struct facts *facts, uint8_t *to, size_t count) {
         to[i] = (uint8_t)take(facts, 1);
 }
 
-/// The rules, and what is known of the packet at hand.
+/// Policy, and data about the current packet.
 struct printed {
     struct explain explain;
     struct decide_settings settings;
@@ -149,7 +149,8 @@ static void take_packet(struct facts *facts, struct printed *printed) {
     explain->time_ns = (int64_t)printed->time_ns;
 }
 
-/// Reads an arbitrary outcome. logs: number of log statements.
+/// Reads an arbitrary outcome.
+/// - logs: number of log statements in the policy.
 static void take_outcome(struct facts *facts, struct decide_outcome *outcome, uint32_t logs) {
     outcome->verdict = (enum verdict)(take(facts, 1) % (VERDICT_REJECT + 1));
     outcome->by = (enum decide_by)(take(facts, 1) % (DECIDE_BY_CONNECTION + 1));
@@ -166,7 +167,7 @@ static void take_outcome(struct facts *facts, struct decide_outcome *outcome, ui
         outcome->logs[i] = (uint32_t)take(facts, 1) % logs;
 }
 
-/// The event of the packet at hand.
+/// Returns the event of the current packet.
 static struct event event_of(const struct printed *printed) {
     struct event_bell bell = {.fd = -1};
     struct event_ring ring;
@@ -187,7 +188,7 @@ static void put_line(FILE *out, char *line) {
     free(line);
 }
 
-/// Prints all that is ever printed of a packet.
+/// Prints all output about a packet.
 static void print(FILE *out, struct printed *printed) {
     struct explain *explain = &printed->explain;
     const struct event event = event_of(printed);
@@ -208,7 +209,7 @@ static void print(FILE *out, struct printed *printed) {
     explain_text_packet(out, explain);
 }
 
-/// Decides on the packet at hand.
+/// Decides the current packet.
 static void decide_on(struct printed *printed) {
     struct explain *explain = &printed->explain;
     struct explain_engine *engine = &explain->daemon;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// TCP servers behind the follower of connections: a client does anything that a client can (decoys
-// that do not reach the server, other bytes for the same place, SYNs, RSTs, FINs, pauses, reuse of
-// ports), and forges packets of the server. While each verdict is obeyed, no server gets what asks
-// for the denied name.
+// Fuzzer of the following of connections, with models of TCP servers behind the firewall. A client
+// does anything that a client can (decoys that do not reach the server, different bytes for the
+// same sequence number, SYNs, RSTs, FINs, pauses, reuse of ports), and forges packets of the
+// server. If all verdicts are applied, no server may receive a request for the denied name.
 //
 // Input: a byte of properties for each server, then steps (enum step). With TWINWALL_LINES set each
 // input's verdicts are printed, to be compared with those of the Rust twin.
@@ -51,7 +51,8 @@ enum action {
     ACTION_COUNT = 14,
 };
 
-/// Fate of a packet: the three highest bits of a step's server. The others are plain.
+/// Fate of a packet: the three highest bits of a step's server. With other values the packet
+/// arrives unchanged.
 enum fate {
     FATE_DECOY = 4,    // the packet is lost behind the firewall
     FATE_DECOY_TOO,    // the same
@@ -59,7 +60,7 @@ enum fate {
     FATE_UNHEARD,      // the server's answer is lost before the firewall
 };
 
-/// Change of a client's segment: a step's change modulo 16. The others change nothing.
+/// Change of a client's segment: a step's change modulo 16. Other values change nothing.
 enum change {
     CHANGE_ACKNOWLEDGED = 10,
     CHANGE_NO_ACK,
@@ -101,7 +102,7 @@ static void make_connections(struct connections *made) {
 
     if (connection_make(made, &settings) < 0)
         abort();
-    // With random keys other connections would be evicted in each run.
+    // The keys are fixed, so that each run evicts the same connections.
     made->table.key = made->table.grave_key = (struct siphash_key){{1, 2}};
 }
 
@@ -123,7 +124,7 @@ static void put32(uint8_t *at, uint32_t value) {
     put16(at + 2, value);
 }
 
-/// Adds up words of 16 bits for a checksum.
+/// Adds 16-bit words to a ones' complement sum, for a checksum (RFC 1071). Returns the sum.
 static uint32_t add_up(const uint8_t *bytes, uint32_t length, uint32_t sum) {
     for (uint32_t i = 0; i < length; i++)
         sum += i % 2 ? bytes[i] : (uint32_t)bytes[i] << 8;
@@ -132,7 +133,7 @@ static uint32_t add_up(const uint8_t *bytes, uint32_t length, uint32_t sum) {
     return sum;
 }
 
-/// Writes a packet with a right checksum of TCP. Returns its length.
+/// Writes a packet with a valid TCP checksum. Returns its length.
 /// - client: last byte of the client's address.
 static uint32_t write_packet(uint8_t *bytes, uint8_t client, uint32_t client_port,
                              uint32_t server_port, bool is_clients, const struct sent *sent) {
@@ -196,7 +197,11 @@ static bool passes(const uint8_t *bytes, uint32_t length, bool from_client_side)
     return outcome.verdict == VERDICT_ACCEPT;
 }
 
-/// Sends a segment between the client and a server. Returns true if it passes.
+/// Sends a segment between the client and a server through the firewall. Returns true if it is
+/// accepted.
+/// - is_clients: true if the client is the source address.
+/// - from_client_side: true if the segment arrives from the client's side.
+/// - is_bad: true if the checksum is wrong.
 static bool through(uint32_t number, bool is_clients, bool from_client_side, bool is_bad,
                     const struct sent *sent) {
     static uint8_t bytes[HEADER_BYTES + CONTENT_BYTES];
@@ -207,7 +212,7 @@ static bool through(uint32_t number, bool is_clients, bool from_client_side, boo
     return passes(bytes, length, from_client_side);
 }
 
-/// Sends a client's segment. What reaches the server is answered.
+/// Sends a client's segment. If the segment reaches the server, the server answers.
 static void send_segment(const uint8_t *step, uint32_t number, const struct sent *sent) {
     const uint8_t fate = step[STEP_SERVER] >> 5;
     const bool is_bad = fate == FATE_BAD_CHECKSUM;
@@ -227,7 +232,8 @@ static void send_segment(const uint8_t *step, uint32_t number, const struct sent
         known[number] = answer.sequence;
 }
 
-/// Changes a segment, whose data are writable.
+/// Changes a segment as a step says.
+/// - data: the segment's data, which are writable.
 static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct sent *sent) {
     switch (step[STEP_CHANGE] % 16) {
     case CHANGE_ACKNOWLEDGED:
@@ -256,8 +262,8 @@ static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct s
     }
 }
 
-/// Sends a SYN, or data of the content. Lengths from 0x8000 on reach its end, and places from there
-/// on are where the server is.
+/// Sends a SYN, or data of the content. A length from 0x8000 on reaches to the content's end. An
+/// offset from 0x8000 on is that of the server's next byte.
 static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     const struct server *server = &servers[number];
     const uint32_t offset = get16(step + STEP_OFFSET), length = get16(step + STEP_LENGTH);
@@ -281,7 +287,7 @@ static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     send_segment(step, number, &sent);
 }
 
-/// Sends a segment with odd flags, of the client, or forged in the server's name.
+/// Sends a segment with odd flags: from the client, or forged with the server's address.
 static void send_flags(const uint8_t *step, uint32_t number, bool is_forged) {
     const struct server *server = &servers[number];
     const uint32_t clients = bases[number] + 1 + (step[STEP_OFFSET] & 1 ? server->next : 0);
@@ -316,7 +322,7 @@ static void hand_over(void) {
     free(bytes);
 }
 
-/// Opens connections of another client, so that there may be no room.
+/// Opens connections of another client, so that the table of connections may become full.
 static void open_others(const uint8_t *step) {
     const struct sent sent = {.flags = SERVER_SYN};
     uint8_t bytes[HEADER_BYTES];

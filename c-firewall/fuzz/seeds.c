@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Writes the vectors as first inputs of the fuzzers: seeds FOLDER makes FOLDER/netlink/NAME,
-// FOLDER/packet/NAME, FOLDER/print/NAME, FOLDER/names/NAME, FOLDER/handover/NUMBER and
-// FOLDER/comment/NUMBER in the form that each target reads.
+// Program that writes test vectors as first inputs of the fuzzers. `seeds FOLDER` writes
+// FOLDER/netlink/NAME, FOLDER/packet/NAME, FOLDER/print/NAME, FOLDER/names/NAME,
+// FOLDER/handover/NUMBER and FOLDER/comment/NUMBER in the form that each target reads.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void write_packet(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
-/// Behind what is known of a packet: a client of TLS whose highest version, 0x0305, has no name.
+/// Writes a packet after metadata with a TLS client whose highest version, 0x0305, has no name.
 static void write_print(const char *folder, const struct vector *vector) {
     const uint8_t known[100] = {[1] = 0x10, [74] = 2, [75] = 1, [77] = 0x05, [78] = 0x03};
     FILE *file = create(folder, "print", vector->name);
@@ -60,7 +60,7 @@ static void write_print(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
-/// The fields asked for stand first, as their place in names_asks.
+/// Writes a vector of a parser of names, after the parser's index in names_asks.
 static void write_names(const char *folder, const struct vector *vector) {
     FILE *file = create(folder, "names", vector->name);
 
@@ -87,7 +87,8 @@ static void write_hex(const char *digits, FILE *file) {
         fputc((int)byte, file);
 }
 
-/// Writes the lines of a file that begin with a keyword: what follows it, behind a byte.
+/// Writes an input for each line of a file that begins with a keyword: the byte `first`, then the
+/// rest of the line (decoded from hexadecimal digits unless `first` is 0).
 static void write_lines(const char *folder, const char *name, const char *keyword, char first) {
     FILE *file = vectors_open(name);
     const size_t length = strlen(keyword);
@@ -114,7 +115,7 @@ static void write_lines(const char *folder, const char *name, const char *keywor
     fclose(file);
 }
 
-/// Writes the comments of a file's lines: what stands before an arrow.
+/// Writes the comments in a file's lines: the text before " -> ".
 static void write_comments(const char *folder, const char *name) {
     FILE *file = vectors_open(name);
     char line[LINE_BYTES], number[32];

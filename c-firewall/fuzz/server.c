@@ -14,7 +14,7 @@ struct server server_make(uint8_t properties) {
     };
 }
 
-/// Receives data. Bytes that were read are not replaced.
+/// Receives data. Bytes before `next` have been read, and are not replaced.
 static void take(struct server *server, const struct sent *sent, uint32_t sequence) {
     for (uint32_t i = 0; i < sent->length; i++) {
         const uint32_t offset = sequence + i - (server->base + 1);
@@ -29,7 +29,7 @@ static void take(struct server *server, const struct sent *sent, uint32_t sequen
         server->next++;
 }
 
-/// Answers with a segment that acknowledges what was received.
+/// Fills in a segment that acknowledges the received bytes. Returns true.
 static bool say(const struct server *server, uint8_t flags, struct sent *answer) {
     *answer = (struct sent){
         .flags = flags,
@@ -39,7 +39,7 @@ static bool say(const struct server *server, uint8_t flags, struct sent *answer)
     return true;
 }
 
-/// Begins a connection. data: of the SYN.
+/// Begins a connection.
 static void begin(struct server *server, uint32_t base, uint32_t own) {
     server->state = SERVER_ASKED;
     server->base = base;

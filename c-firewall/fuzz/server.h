@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Model of a TCP server, as Linux has it, as far as it concerns what the server reads.
+// Model of a TCP server like Linux's, reduced to the rules that decide which bytes the server
+// reads.
 #ifndef SERVER_H
 #define SERVER_H
 
@@ -17,7 +18,7 @@ enum {
     SERVER_BYTES = 2 * CONTENT_BYTES,
 };
 
-/// Properties of a server, in a byte of which the first two bits are the content's kind.
+/// Properties of a server, in one byte. The two lowest bits are the kind of content.
 enum server_property {
     SERVER_LAST_WINS = 4, // of bytes for one place, those that came last are kept
     SERVER_COOKIES = 8,   // another SYN takes the place of one that is not acknowledged
@@ -26,7 +27,7 @@ enum server_property {
 
 enum server_state { SERVER_LISTENS, SERVER_ASKED, SERVER_OPEN };
 
-/// A server's end of one pair of ports.
+/// Server's end of the connections between one pair of ports.
 struct server {
     enum server_state state;
     uint8_t properties;
@@ -50,12 +51,13 @@ struct sent {
 /// Creates a server.
 struct server server_make(uint8_t properties);
 
-/// Receives a segment. own: sequence number of the server's SYN, if it answers one.
+/// Receives a segment.
+/// - own: sequence number of the server's SYN, if the segment is a SYN.
 /// - Returns true if the server answers, with the answer in *answer.
 bool server_receive(struct server *server, const struct sent *sent, uint32_t own,
                     struct sent *answer);
 
-/// Returns true if the server has received what asks for the denied name.
+/// Returns true if the server has received a request for the denied name.
 bool server_is_asked_for_denied(const struct server *server);
 
 #endif

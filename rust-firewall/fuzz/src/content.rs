@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bytes of clients that ask for a name: a TLS ClientHello, HTTP requests, DNS questions.
+//! First bytes of clients that request a name: a TLS ClientHello, HTTP requests, DNS queries.
 
 pub const DENIED: &str = "www.denied.example";
 const ALLOWED: &str = "www.amused.example";
@@ -59,7 +59,7 @@ fn request(host: &str) -> Vec<u8> {
     format!("POST /a HTTP/1.1\r\nContent-Length: 4\r\nHost: {host}\r\n\r\nbody").into_bytes()
 }
 
-/// Returns a question with the length before it.
+/// Returns a DNS query with its length before it, as over TCP.
 fn query(host: &str) -> Vec<u8> {
     let mut query = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0".to_vec();
     for label in host.split('.') {
@@ -70,9 +70,9 @@ fn query(host: &str) -> Vec<u8> {
     vector(&query)
 }
 
-/// Returns a client's first bytes. Those for the denied and the allowed name have the same length. HTTP and DNS ask for another
-/// allowed name first.
-/// - padding: of a ClientHello.
+/// Returns the first bytes of a client. Their number is the same for the denied and the allowed name. HTTP and DNS
+/// clients request the allowed name first.
+/// - padding: number of padding bytes in a ClientHello.
 pub fn make(kind: ContentKind, is_denied: bool, padding: u8) -> Vec<u8> {
     let host = if is_denied { DENIED } else { ALLOWED };
     match kind {

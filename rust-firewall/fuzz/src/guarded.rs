@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory whose end is followed by a page that can't be read: a parser that reads past its input
-//! dies on the spot, also where it is C code that no sanitizer watches.
+//! Memory whose end is followed by pages that can't be read (the guard). A parser that reads past its input crashes
+//! immediately, also in C code without a sanitizer.
 
 use std::ptr;
 use std::slice;
 
-/// Bytes in front of the guard. Inputs are cut to this.
+/// Number of bytes before the guard. Longer inputs are cut.
 pub const CAPACITY: usize = 1 << 17;
-/// The size of the guard; at least a page on every machine.
+/// Size of the guard in bytes; at least a page on every machine.
 const GUARD_BYTES: usize = 1 << 16;
 
 /// A mapping that lasts as long as the process.
@@ -16,7 +16,7 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Panics if the kernel gives no memory.
+    /// Creates the mapping. Panics if there is no memory.
     pub fn new() -> Self {
         // SAFETY: a fresh anonymous mapping overlaps nothing.
         let start = unsafe {
@@ -38,8 +38,8 @@ impl Guarded {
         Self { start }
     }
 
-    /// A copy of the input whose end is the guard, or up to `alignment - 1` bytes before it so that
-    /// its start is a multiple of `alignment` (a power of two).
+    /// Copies the input to the end of the memory, or up to `alignment - 1` bytes before it, so that the copy's start is
+    /// a multiple of `alignment` (a power of two). Returns the copy.
     pub fn copy(&mut self, input: &[u8], alignment: usize) -> &[u8] {
         let bytes = input.len().min(CAPACITY);
         let offset = (CAPACITY - bytes) & !(alignment - 1);

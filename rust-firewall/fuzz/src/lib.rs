@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the fuzz targets share.
+//! Code that the fuzz targets share.
 
 pub mod content;
 pub mod guarded;

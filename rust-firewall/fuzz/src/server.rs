@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Model of a TCP server, as Linux has it, as far as it concerns what the server reads.
+//! Model of a TCP server like Linux's, reduced to the rules that decide which bytes the server reads.
 
 use rust_firewall::names::body::NamesBody;
 use rust_firewall::names::progress::NamesProgress;
@@ -14,10 +14,10 @@ pub const ACK: u8 = 16;
 pub const URG: u8 = 32;
 const BYTES: usize = 2 * content::BYTES;
 
-// Properties of a server, in a byte of which the first two bits are the content's kind.
-/// Of bytes for one place, those that came last are kept.
+// Properties of a server, in one byte. The two lowest bits are the kind of content.
+/// If several segments have bytes for the same sequence number, the bytes that arrived last are kept.
 const LAST_WINS: u8 = 4;
-/// Another SYN takes the place of one that is not acknowledged.
+/// A new SYN replaces a SYN that has not been acknowledged.
 const COOKIES: u8 = 8;
 const FAST_OPEN: u8 = 16;
 
@@ -28,7 +28,7 @@ enum ServerState {
     Open,
 }
 
-/// A server's end of one pair of ports.
+/// Server's end of the connections between one pair of ports.
 pub struct Server {
     state: ServerState,
     pub properties: u8,
@@ -66,7 +66,7 @@ pub fn make(properties: u8) -> Server {
     }
 }
 
-/// Receives data. Bytes that were read are not replaced.
+/// Receives data. Bytes before `next` have been read, and are not replaced.
 fn take(server: &mut Server, sent: &Sent, sequence: u32) {
     let first = sequence.wrapping_sub(server.base.wrapping_add(1));
     for (offset, byte) in (0..).map(|place| first.wrapping_add(place)).zip(&sent.data) {
@@ -84,12 +84,12 @@ fn take(server: &mut Server, sent: &Sent, sequence: u32) {
     }
 }
 
-/// Returns the sequence number behind the received bytes.
+/// Returns the sequence number after the received bytes.
 fn expected(server: &Server) -> u32 {
     server.base.wrapping_add(1 + server.next)
 }
 
-/// Answers with a segment that acknowledges what was received.
+/// Returns a segment that acknowledges the received bytes.
 fn say(server: &Server, flags: u8) -> Option<Sent> {
     let is_later = u32::from(flags & SYN == 0);
     Some(Sent {
@@ -122,7 +122,8 @@ fn take_syn(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
     say(server, SYN | ACK)
 }
 
-/// Receives a segment. own: sequence number of the server's SYN, if it answers one. Returns the server's answer, if any.
+/// Receives a segment. Returns the server's answer, if any.
+/// - own: sequence number of the server's SYN, if the segment is a SYN.
 pub fn receive(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
     if server.state == ServerState::Listens {
         if sent.flags & (SYN | ACK | RST | FIN) != SYN {
@@ -178,7 +179,7 @@ fn read_one(kind: ContentKind, bytes: &[u8], names: &mut Names) -> u64 {
     }
 }
 
-/// Returns true if the server has received what asks for the denied name.
+/// Returns true if the server has received a request for the denied name.
 pub fn is_asked_for_denied(server: &Server) -> bool {
     let bytes = &server.bytes[..server.next as usize];
     let mut names = Names::default();

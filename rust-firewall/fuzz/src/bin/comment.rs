@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `comment::read` on any bytes: it never panics, what it takes lies within its bounds, and written anew it is taken
-//! again and says the same.
+//! Fuzzer of `comment::read`: it must never panic, accepted values must lie within their bounds, and a comment must be
+//! equal after it is written and parsed again.
 //!
-//! Input: a comment of a capture, from behind `COMMENT_BEGIN` on.
+//! Input: a capture's comment without its prefix `COMMENT_BEGIN`.
 #![no_main]
 
 use std::fmt::Write;

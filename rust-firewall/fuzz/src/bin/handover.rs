@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What an old firewall tells in an upgrade.
+//! Fuzzer of the data that an old firewall sends in an upgrade.
 //!
-//! Input: a byte that says what follows, a line of state, the memory of rules, that of states, that of
-//! connections or that of learnt addresses; the shape of states is in five more bytes.
+//! Input: a byte that selects the kind of data, then the data: a line of state, or the memory of rules, of states, of
+//! connections or of learned addresses. Before the memory of states, five bytes say how many values it has.
 #![no_main]
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// An accepted input is printed, and the text is accepted again.
+/// Checks that a line that is accepted can be printed, and that the printed line is accepted.
 fn fuzz_line(line: &[u8]) {
     let (mut told, mut again) = (Handover::default(), Handover::default());
     match handover::state::parse(line, &mut told) {
@@ -61,7 +61,8 @@ fn fuzz_line(line: &[u8]) {
     }
 }
 
-/// Totals are those of all rules, and sizes those of limits. A written state is read back as it was.
+/// Checks that the totals are the sums over all rules, that the sizes of limits are valid, and that all rules are found
+/// again in the same rules.
 fn fuzz_rules(bytes: &[u8]) {
     let Some(side) = handover::rules::parse(bytes) else {
         return;
@@ -90,7 +91,7 @@ fn places(count: u8) -> Vec<Option<usize>> {
     (0..count % PLACES_MAX).map(place).collect()
 }
 
-/// Accepted values lie within their bounds.
+/// Checks that accepted values lie within their bounds.
 fn fuzz_states(input: &[u8]) {
     let Some(([counts, stats, queues, limits, quotas], rest)) = input.split_first_chunk() else {
         return;
@@ -120,8 +121,8 @@ fn fuzz_states(input: &[u8]) {
     }
 }
 
-/// Reads connections into a table that has none, and gives what is written of them. None: they are refused, and it has
-/// none.
+/// Parses connections into an empty table, and writes the table. Returns the written bytes; None if the connections are
+/// refused, which leaves the table empty.
 fn again(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut connections = follow::make(&SETTINGS);
     let parsed = handover::connections::parse(bytes, &mut connections, NOW_NS);
@@ -136,7 +137,7 @@ fn again(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(handover::memory::read(&sealed).expect("bytes"))
 }
 
-/// An accepted input is written, and reading that gives the same bytes.
+/// Checks that accepted connections are written as bytes that stay the same if they are parsed and written again.
 fn fuzz_connections(bytes: &[u8]) {
     if let Some(first) = again(bytes) {
         assert_eq!(again(&first), Some(first));
@@ -150,7 +151,7 @@ const LEARNING: &str = "table inet t {
 }
 ";
 
-/// The policy of the shared vectors, whose sets have learnt nothing.
+/// Compiles the policy of the shared test vectors, with empty learning sets.
 fn make_learning() -> Compiled {
     let policy = parse::text("t", LEARNING.as_bytes());
     let policy = policy.unwrap_or_else(|failure| panic!("{}", failure.text));
@@ -165,7 +166,7 @@ fn make_learning() -> Compiled {
     compiled
 }
 
-/// An accepted input is stored, and its written form is accepted again.
+/// Checks that accepted addresses are stored, and that the addresses are accepted again after they are written.
 fn fuzz_learned(bytes: &[u8]) {
     thread_local! {
         static COMPILED: Compiled = make_learning();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The parsers of names: the first byte says what is asked of the rest. What they read is whole or empty, and what a stream's
-//! first bytes are known by does not change when more come, nor with the segments that they come in. With TWINWALL_LINES set each input's line is printed, to be held
-//! against the C twin's.
+//! Fuzzer of the parsers of names. Input: a byte that selects the parser, then the parser's input. Names must be
+//! complete or empty. The result for the first bytes of a stream must not change with later bytes, nor with the
+//! division into segments. With TWINWALL_LINES set, prints a line for each input, to be compared with the C twin's.
 #![no_main]
 
 #[path = "../../../tests/unit/support/names.rs"]
@@ -13,7 +13,7 @@ use libfuzzer_sys::{fuzz_target, Corpus};
 use names::{ask, is_same_in_segments, ASKS};
 use rust_firewall_fuzz::guarded::Guarded;
 
-/// Number of segments that a stream comes in, at most.
+/// Maximum number of segments of a stream.
 const SEGMENTS: usize = 64;
 
 thread_local! {
@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
             let end = usize::from(input[input.len() - 1]) % input.len();
             let shorter = ask(what, memory.copy(&bytes[..end], 1));
             let is_undecided = shorter.contains("\"state\":\"undecided\"");
-            // Another protocol may show a field Host of HTTP once more bytes have come.
+            // A stream of another protocol becomes unreadable if later bytes have a header field Host of HTTP.
             let becomes_unreadable = shorter.contains("\"state\":\"known\",\"protocol\":\"other\"")
                 && line.contains("\"state\":\"unreadable\",\"protocol\":\"other\"");
             assert!(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `queue::raw::parse` and `queue::mnl::parse` on any bytes: they never panic, never read past what
-//! was received, and say the same, field by field, whatever the packet held before.
+//! Fuzzer of `queue::raw::parse` and `queue::mnl::parse`: they must never panic and never read past the received bytes.
+//! Their results must be equal in each field, whatever the packet contained before.
 //!
-//! Input: one netlink message as the socket gives it.
+//! Input: one netlink message, as received from the socket.
 #![no_main]
 
 use std::cell::RefCell;
@@ -12,14 +12,14 @@ use rust_firewall::queue;
 use rust_firewall::queue::{QueuePacket, QueueParsed};
 use rust_firewall_fuzz::guarded::Guarded;
 
-/// nlmsghdr and nfgenmsg.
+/// Size of nlmsghdr and nfgenmsg in bytes.
 const MESSAGE_BYTES: usize = 20;
-/// The length of a message whose one attribute is NFQA_PACKET_HDR, unpadded.
+/// Length in bytes of a message whose only attribute is NFQA_PACKET_HDR, without padding.
 const SHORTEST_PACKET_BYTES: usize = MESSAGE_BYTES + 4 + 7;
-/// libmnl reads headers in place.
+/// Alignment of a message in bytes, because libmnl reads headers in place.
 const MNL_ALIGNMENT: usize = 4;
 
-/// A parser's result for a message: the packet only where there is one.
+/// A parser's result for a message, and the packet if the message has one.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     parsed: QueueParsed,
@@ -49,14 +49,14 @@ type Parse = fn(&[u8], &mut QueuePacket) -> QueueParsed;
 fn outcome(parse: Parse, bytes: &[u8], mut packet: QueuePacket) -> Outcome {
     let parsed = parse(bytes, &mut packet);
     if packet.payload_bytes == 0 {
-        // Has no meaning then.
+        // Without a payload the offset has no meaning.
         packet.payload_offset = 0;
     }
     let packet = (parsed == QueueParsed::Packet).then_some(packet);
     Outcome { parsed, packet }
 }
 
-/// A packet as the message before it could have left it.
+/// Returns a packet as the previous message could have left it.
 fn used_packet() -> QueuePacket {
     QueuePacket {
         id: 0x0101_0101,
@@ -80,7 +80,8 @@ fn used_packet() -> QueuePacket {
     }
 }
 
-/// The payload lies within the message, a truncated packet has none, and the id can have been read.
+/// Checks that the payload lies within the message, that a truncated packet has only id, ethertype and hook, and that
+/// the message is long enough for the id.
 fn check_packet(outcome: &Outcome, bytes: &[u8]) {
     let Some(packet) = &outcome.packet else {
         return;

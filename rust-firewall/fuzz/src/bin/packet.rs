@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `packet::parse` on any bytes: it never panics and never reads past what was copied, its fields
-//! lie within the packet and belong together, and copying less of a packet makes it `cut` at most.
+//! Fuzzer of `packet::parse`: it must never panic and never read past the captured bytes. Its fields must lie within
+//! the packet and be consistent. With fewer captured bytes, the status must stay the same or become `BeyondCopy`.
 //!
-//! Input: the packet's length in the kernel (4 bytes, little-endian), then what was copied of it.
+//! Input: the packet's length in the kernel (4 bytes, little-endian), then its captured bytes.
 #![no_main]
 
 use std::cell::RefCell;
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// Lengths and offsets lie within one another; the fields of fragments agree.
+/// Checks that offsets lie within lengths, and that the fields of fragments are consistent.
 fn check_lengths(status: PacketStatus, packet: &Packet, bytes: &[u8], original: u32) {
     assert_eq!(packet.bytes, bytes);
     assert_eq!(packet.original, original.max(bytes.len() as u32));
@@ -55,7 +55,8 @@ fn check_lengths(status: PacketStatus, packet: &Packet, bytes: &[u8], original: 
     }
 }
 
-/// A field of layer 4 is there if and only if its bytes are, before the end and in the copy.
+/// Checks that a field of layer 4 is present if and only if its bytes lie before the packet's end and within the
+/// captured bytes.
 fn check_layer4(status: PacketStatus, packet: &Packet) {
     let reached = packet.l4_offset > 0;
     let layer4 = packet.bytes.get(packet.l4_offset as usize..).unwrap_or(&[]);
@@ -90,7 +91,7 @@ fn check_layer4(status: PacketStatus, packet: &Packet) {
     }
 }
 
-/// The status belongs to the version and protocol that were found.
+/// Checks that the status agrees with the version and protocol that were found.
 fn check_malformed(status: PacketStatus, packet: &Packet) {
     let malformed = packet::is_malformed(status);
     assert_eq!(malformed, status >= PacketStatus::Empty);
@@ -108,7 +109,7 @@ fn check_malformed(status: PacketStatus, packet: &Packet) {
     }
 }
 
-/// The same packet with fewer bytes copied: what is then said is the same, or that it is cut.
+/// Checks that the status of the same packet with fewer captured bytes is the same, or `BeyondCopy`.
 fn check_shorter_copy(status: PacketStatus, bytes: &[u8], original: u32) {
     let original = original.max(bytes.len() as u32);
     let kept = original as usize % (bytes.len() + 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `parse::text` on any text: it never panics; what it refuses has a place, and what it takes is printed as a policy
-//! that is equal and prints the same.
+//! Fuzzer of `parse::text`: it must never panic. The message about a refused text must begin with its file's name. An
+//! accepted policy must be equal after it is printed and parsed again, and print the same text.
 //!
-//! Input: the text of a policy. Includes would read files of this machine, so a text with one is no input.
+//! Input: the text of a policy. Texts with an include are rejected, because they would read files of this machine.
 #![no_main]
 
 use libfuzzer_sys::{fuzz_target, Corpus};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is printed of a packet, whatever is known of it: its lines of events and what `explain` says of it, both as text and as
-//! JSON. The input has all that is known, and the packet behind it; the rules are those of tests/corpus/vectors/printed.nft. With
-//! TWINWALL_LINES set each input's lines are printed, to be held against the C twin's.
+//! Fuzzer of the output about a packet: its lines of events, and the output of `explain` as text and as JSON. Input:
+//! the packet's metadata, an arbitrary outcome, then the packet. The policy is tests/corpus/vectors/printed.nft. With
+//! TWINWALL_LINES set, prints the output for each input, to be compared with the C twin's.
 #![no_main]
 
 use std::cell::RefCell;
@@ -37,7 +37,7 @@ const RULES: &str = include_str!("../../../../tests/corpus/vectors/printed.nft")
 
 const ICMPX_CODES: u8 = 4;
 
-/// Rest of an input.
+/// Bytes of the input that have not been read.
 struct Facts<'a>(&'a [u8]);
 
 /// Reads a little-endian number; missing bytes are 0.
@@ -65,7 +65,7 @@ fn take_interface(facts: &mut Facts) -> Vec<u8> {
         .to_vec()
 }
 
-/// Facts of the current packet besides the rules' input.
+/// Data about the current packet that are not part of the policy's input.
 #[derive(Default)]
 struct Known {
     time_ns: u64,
@@ -74,7 +74,7 @@ struct Known {
     ethertype: u16,
     number: u64,
     has_names: bool,
-    /// A reply to a reject is due.
+    /// True if a rejected packet gets a reply.
     answers: bool,
     recorded: Option<Verdict>,
 }
@@ -160,7 +160,7 @@ fn verdict_of(accepts: bool) -> Verdict {
     }
 }
 
-/// Reads the options and the facts of all packets.
+/// Reads the settings, and the flags that say which metadata the packet has.
 fn take_options<'a>(
     facts: &mut Facts,
     parsed: &'a Packet<'a>,
@@ -241,7 +241,8 @@ fn take_packet(
     known.number = take(facts, 4);
 }
 
-/// Reads an arbitrary outcome. logs: number of log statements.
+/// Reads an arbitrary outcome.
+/// - logs: number of log statements in the policy.
 fn take_outcome(facts: &mut Facts, logs: u32) -> DecideOutcome {
     const VERDICTS: [Verdict; 3] = [Verdict::Accept, Verdict::Drop, Verdict::Reject];
     const BY: [DecideBy; 6] = [
@@ -288,7 +289,7 @@ fn take_outcome(facts: &mut Facts, logs: u32) -> DecideOutcome {
     outcome
 }
 
-/// Prints all that is ever printed of a packet.
+/// Returns all output about a packet.
 fn print(
     explain: &Explain,
     input: &DecideInput,
@@ -326,7 +327,7 @@ fn print(
     out + &plain::packet(explain, &explained)
 }
 
-/// Decides on the packet at hand.
+/// Decides the current packet.
 fn decide_on(
     explain: &mut Explain,
     settings: &DecideSettings,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TCP servers behind the follower of connections: a client does anything that a client can (decoys that do not reach the server,
-//! other bytes for the same place, SYNs, RSTs, FINs, pauses, reuse of ports), and forges packets of the server. While each verdict
-//! is obeyed, no server gets what asks for the denied name.
+//! Fuzzer of the following of connections, with models of TCP servers behind the firewall. A client does anything that
+//! a client can (decoys that do not reach the server, different bytes for the same sequence number, SYNs, RSTs, FINs,
+//! pauses, reuse of ports), and forges packets of the server. If all verdicts are applied, no server may receive a
+//! request for the denied name.
 //!
 //! Input: a byte of properties for each server, then steps (`Step`). With TWINWALL_LINES set each input's verdicts are printed, to
 //! be compared with those of the C twin.
@@ -50,46 +51,46 @@ struct Step {
     action: u8,
     /// Number of the server, DENIED, and one of the fates below.
     server: u8,
-    /// Place in the content.
+    /// Offset in the content; from 0x8000 on, that of the server's next byte.
     offset: u16,
     length: u16,
-    /// One of the changes below.
+    /// One of the changes below (`CHANGE_*`).
     change: u8,
     /// Time before the step.
     pause: u8,
 }
 
 // Actions, modulo ACTIONS.
-/// A SYN. So is the next one, so that connections open often. The actions from 7 on send data.
+/// Sends a SYN, as action 0 does, so that connections are opened often. Actions from 7 on send data.
 const ACTION_SYN_TOO: u8 = 1;
-/// A segment with odd flags.
+/// Sends a segment with odd flags.
 const ACTION_FLAGS: u8 = 2;
 const ACTION_RELOAD: u8 = 3;
 const ACTION_HAND_OVER: u8 = 4;
-/// A packet in the server's name from the client's side.
+/// Sends a packet with the server's address from the client's side.
 const ACTION_FORGE: u8 = 5;
-/// Connections of another client.
+/// Opens connections of another client.
 const ACTION_OTHERS: u8 = 6;
 const ACTIONS: u8 = 14;
 
-// Fates of a packet: the three highest bits of a step's server. The others are plain.
-/// The packet is lost behind the firewall. So it is with the next one.
+// Fates of a packet: the three highest bits of a step's server. With other values the packet arrives unchanged.
+/// The packet is lost after the firewall; also with FATE_DECOY_TOO.
 const FATE_DECOY: u8 = 4;
 const FATE_DECOY_TOO: u8 = 5;
-/// Its checksum is wrong.
+/// The packet's checksum is wrong.
 const FATE_BAD_CHECKSUM: u8 = 6;
 /// The server's answer is lost before the firewall.
 const FATE_UNHEARD: u8 = 7;
 
-// Changes of a client's segment, modulo 16. The others change nothing.
+// Changes of a client's segment: a step's change modulo 16. Other values change nothing.
 const CHANGE_ACKNOWLEDGED: u8 = 10;
 const CHANGE_NO_ACK: u8 = 11;
 const CHANGE_URGENT: u8 = 12;
-/// By one of SHIFTS.
+/// Shifts the sequence number by one of SHIFTS.
 const CHANGE_SEQUENCE: u8 = 13;
-/// Another byte of the data.
+/// Changes a byte of the data.
 const CHANGE_BYTE: u8 = 14;
-/// Another first sequence number.
+/// Changes the client's initial sequence number.
 const CHANGE_BASE: u8 = 15;
 
 const POLICY: &str = r#"table inet t {
@@ -106,7 +107,7 @@ const SHIFTS: [u32; 4] = [u32::MAX, 1, u32::MAX - 2, 2];
 const ODD_FLAGS: [u8; 7] = [RST, RST | ACK, FIN | ACK, FIN, SYN | ACK, SYN | RST, ACK];
 const PORTS: [u16; KINDS.len()] = [443, 80, 53];
 
-/// Servers, the firewall before them, and their client.
+/// Servers, the firewall in front of them, and the state of their client.
 struct Scene {
     engine: &'static Engine,
     connections: Connections,
@@ -115,11 +116,11 @@ struct Scene {
     bases: [u32; SERVERS],
     /// Sequence number of the server's SYN, as far as the client knows.
     known: [u32; SERVERS],
-    /// Number of first sequence numbers.
+    /// Number of initial sequence numbers that were drawn.
     drawn: u32,
     now_ns: u64,
     generation: u64,
-    /// Verdicts.
+    /// Verdicts so far: `+` for accept, `-` for others.
     line: String,
 }
 
@@ -130,7 +131,7 @@ fn make_connections() -> Connections {
         hello_timeout_ns: 10_000 * MS_NS,
         undecided_bytes: 32_768,
     });
-    // With random keys other connections would be evicted in each run.
+    // The keys are fixed, so that each run evicts the same connections.
     made.table.key = SiphashKey { words: [1, 2] };
     made.table.grave_key = made.table.key;
     made
@@ -144,7 +145,7 @@ fn draw_base(scene: &mut Scene, number: usize) -> u32 {
     }
 }
 
-/// Adds up words of 16 bits for a checksum.
+/// Adds 16-bit words to a ones' complement sum, for a checksum (RFC 1071). Returns the sum.
 fn add_up(bytes: &[u8], sum: u32) -> u32 {
     let words = bytes.chunks(2);
     let words = words.map(|word| u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
@@ -155,7 +156,7 @@ fn add_up(bytes: &[u8], sum: u32) -> u32 {
     sum
 }
 
-/// Returns a packet with a right checksum of TCP.
+/// Returns a packet with a valid TCP checksum.
 /// - client: last byte of the client's address, and the client's port.
 fn packet(client: (u8, u16), server_port: u16, is_clients: bool, sent: &Sent) -> Vec<u8> {
     let mut ends = [
@@ -235,7 +236,10 @@ fn passes(scene: &mut Scene, bytes: &[u8], from_client_side: bool) -> bool {
     is_accepted
 }
 
-/// Sends a segment between the client and a server. Returns true if it passes.
+/// Sends a segment between the client and a server through the firewall. Returns true if it is accepted.
+/// - is_clients: true if the client is the source address.
+/// - from_client_side: true if the segment arrives from the client's side.
+/// - is_bad: true if the checksum is wrong.
 fn through(
     scene: &mut Scene,
     number: usize,
@@ -250,7 +254,7 @@ fn through(
     passes(scene, &bytes, from_client_side)
 }
 
-/// Sends a client's segment. What reaches the server is answered.
+/// Sends a client's segment. If the segment reaches the server, the server answers.
 fn send_segment(scene: &mut Scene, step: &Step, number: usize, sent: &Sent) {
     let fate = step.server >> 5;
     let is_bad = fate == FATE_BAD_CHECKSUM;
@@ -271,7 +275,7 @@ fn send_segment(scene: &mut Scene, step: &Step, number: usize, sent: &Sent) {
     }
 }
 
-/// Changes a segment.
+/// Changes a segment as a step says.
 fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     match step.change % 16 {
         CHANGE_ACKNOWLEDGED => sent.acknowledged = sent.acknowledged.wrapping_add(0x5000),
@@ -295,7 +299,8 @@ fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     }
 }
 
-/// Sends a SYN, or data of the content. Lengths from 0x8000 on reach its end, and places from there on are where the server is.
+/// Sends a SYN, or data of the content. A length from 0x8000 on reaches to the content's end. An offset from 0x8000 on
+/// is that of the server's next byte.
 fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     let server = &scene.servers[number];
     let content = content::make(server.kind, step.server & DENIED != 0, server.properties);
@@ -325,7 +330,7 @@ fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     send_segment(scene, step, number, &sent);
 }
 
-/// Sends a segment with odd flags, of the client, or forged in the server's name.
+/// Sends a segment with odd flags: from the client, or forged with the server's address.
 fn send_flags(scene: &mut Scene, step: &Step, number: usize, is_forged: bool) {
     let [high, _] = step.offset.to_be_bytes();
     let is_odd = u32::from(high & 1);
@@ -358,7 +363,7 @@ fn hand_over(scene: &mut Scene) {
     scene.generation += 1;
 }
 
-/// Opens connections of another client, so that there may be no room.
+/// Opens connections of another client, so that the table of connections may become full.
 fn open_others(scene: &mut Scene, step: &Step) {
     let sent = Sent {
         flags: SYN,
