@@ -14,7 +14,7 @@ enum {
 
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP};
 
-/// A text that grows. There is room for all of them.
+/// Text that is being written, with room for the longest policy.
 struct case_text {
     char *start;
     size_t bytes;
@@ -65,7 +65,7 @@ static void addresses(struct case_text *text, uint32_t size) {
     ADD(text, "\t}\n}\n");
 }
 
-/// Prefixes of /26 to /32, each in a /26 of 10.0.0.0/8.
+/// Writes a policy with a set of prefixes from /26 to /32, each in a /26 of its own in 10.0.0.0/8.
 static void prefixes(struct case_text *text, uint32_t size) {
     ADD(text, "%s\tset listed {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = {\n", head);
     for (uint32_t i = 0; i < size; i++) {
@@ -98,7 +98,8 @@ struct decide_input cases_input(const struct packet *packet, enum packet_status 
     };
 }
 
-/// IPv4 with TCP; sources and ports are scattered, half of the sources in 10.0.0.0/8.
+/// Creates IPv4 packets with TCP. Source addresses and destination ports are scattered. Half of the
+/// source addresses are in 10.0.0.0/8.
 void cases_make_load(struct case_load *load) {
     static const uint8_t common[CASES_PACKET_BYTES] = {
         0x45, 0, 0, 40,   0,    0, 0x40, 0, 64, 6, 0, 0, 0, 0, 0, 0,    10,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The policies and packets of the micro-benchmarks; those of the Rust twin's benches/cases.
+// Policies and packets of the micro-benchmarks, which are the same in the Rust twin's
+// benches/cases.
 #ifndef BENCH_CASES_H
 #define BENCH_CASES_H
 
@@ -13,12 +14,13 @@ enum {
     CASE_COUNT = 7,
 };
 
-/// Odd, so that its multiples are scattered (2^32 / golden ratio).
+/// Factor that scatters numbers over 32 bits: 2^32 / golden ratio, odd, so that its multiples
+/// differ.
 #define CASES_STRIDE 2654435761U
 
 struct case_text;
 
-/// A policy of some size.
+/// Case of a benchmark: a policy with `size` rules or elements.
 struct policy_case {
     const char *name;
     void (*make)(struct case_text *text, uint32_t size);
@@ -32,7 +34,7 @@ struct case_load {
     struct decide_input inputs[CASES_PACKETS];
 };
 
-/// Input of a decision.
+/// Compiled policy with its state.
 struct case_subject {
     struct compiled *compiled;
     struct flow flow;
@@ -41,13 +43,13 @@ struct case_subject {
 
 extern const struct policy_case cases[CASE_COUNT];
 
-/// Metadata of a received packet.
+/// Returns the metadata of a received packet.
 struct decide_input cases_input(const struct packet *packet, enum packet_status status);
 
-/// Makes the packets of all policies.
+/// Creates the packets that all policies decide.
 void cases_make_load(struct case_load *load);
 
-/// Compiles a policy, which is right.
+/// Compiles a policy, which must be valid.
 struct case_subject cases_compile(const char *text);
 struct case_subject cases_make_subject(const struct policy_case *policy_case);
 void cases_free_subject(struct case_subject *subject);
@@ -56,7 +58,7 @@ void cases_free_subject(struct case_subject *subject);
 void cases_decide(struct case_subject *subject, const struct decide_input *input,
                   struct decide_outcome *outcome);
 
-/// Decides all packets. Returns how many are accepted.
+/// Decides all packets. Returns the number of accepted packets.
 uint32_t cases_decide_all(struct case_subject *subject, const struct case_load *load);
 
 #endif

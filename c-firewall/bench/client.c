@@ -10,9 +10,8 @@
 static const char name[] = "www.shop.example";
 
 enum {
-    // Sizes of an Initial packet: the whole, its header, the packet number, and the sealed bytes
-    // after the
-    // header.
+    // Layout of an Initial packet in bytes: its size, the size of its header, the offset of the
+    // packet number, and the size of the authentication tag at its end.
     INITIAL_BYTES = 1200,
     INITIAL_HEAD = 22,
     INITIAL_NUMBER = 18,
@@ -35,7 +34,7 @@ static void put_zeros(struct client_bytes *to, size_t count) {
     to->count += count;
 }
 
-/// Adds a part behind its length, which has so many bytes.
+/// Adds a part after its length, which is a big-endian number of length_bytes bytes.
 static void put_part(struct client_bytes *to, size_t length_bytes,
                      const struct client_bytes *part) {
     client_put_number(to, length_bytes, part->count);
@@ -84,7 +83,7 @@ struct client_bytes client_record(const struct client_bytes *handshake) {
     return record;
 }
 
-/// Seals the frames of an Initial packet and hides its number.
+/// Encrypts the frames of an Initial packet, and protects its header (RFC 9001 section 5).
 static void seal(uint8_t packet[INITIAL_BYTES], const struct names_quic_keys *keys) {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
     uint8_t *frames = &packet[INITIAL_HEAD], mask[TAG_BYTES];

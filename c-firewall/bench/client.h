@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What clients say first: a ClientHello in a record or in an Initial packet of QUIC, a request of
-// HTTP, and a query of DNS; those of the Rust twin's benches/names/client.rs.
+// First bytes of clients: a ClientHello in a TLS record or in a QUIC Initial packet, an HTTP
+// request, and a DNS query. They are the same in the Rust twin's benches/names/client.rs.
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
 
@@ -9,31 +9,31 @@
 
 enum { CLIENT_BYTES_MAX = 2048 };
 
-/// Bytes that are put together; there is room for all.
+/// Bytes that are being written.
 struct client_bytes {
     size_t count;
     uint8_t at[CLIENT_BYTES_MAX];
 };
 
-/// A ClientHello as a browser's, with a key share of so many bytes.
+/// Returns a ClientHello like a browser's, with a key share of share_bytes bytes.
 struct client_bytes client_hello(size_t share_bytes);
 
-/// A handshake in a record of TLS.
+/// Returns a TLS record with a handshake message.
 struct client_bytes client_record(const struct client_bytes *handshake);
 
-/// A handshake in the CRYPTO frame of an Initial packet of QUIC's version 1.
+/// Returns an Initial packet of QUIC version 1 with a handshake message in its CRYPTO frame.
 struct client_bytes client_initial(const struct client_bytes *handshake);
 
-/// A request of HTTP.
+/// Returns an HTTP request.
 struct client_bytes client_request(void);
 
-/// A query of DNS for the addresses of a name.
+/// Returns a DNS query for the IPv4 addresses of a name.
 struct client_bytes client_query(void);
 
 /// Adds bytes.
 void client_put(struct client_bytes *to, const void *bytes, size_t count);
 
-/// Adds a number of so many bytes, the highest one first.
+/// Adds a big-endian number of `bytes` bytes.
 void client_put_number(struct client_bytes *to, size_t bytes, size_t number);
 
 #endif

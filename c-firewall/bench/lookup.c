@@ -17,13 +17,13 @@ enum {
     FRONT_BYTES = 4, // of what is below a wildcard
 };
 
-/// A name that is asked for.
+/// Name that is searched.
 struct asked {
     uint8_t length;
     char text[NAME_BYTES];
 };
 
-/// The names of a policy, and what is asked of it.
+/// Names of a policy, and the names that are searched.
 struct lookups {
     struct host_numbers numbers;
     uint32_t next;
@@ -47,8 +47,8 @@ static bool put_listed(uint32_t index, char *text) {
     }
 }
 
-/// Writes what is asked for: a quarter is in the policy, a quarter below a wildcard of it, half
-/// not.
+/// Writes a name to search: a quarter of these names is in the policy, a quarter matches a wildcard
+/// of the policy, half is not in the policy.
 static void put_asked(uint32_t count, char *text) {
     const uint32_t index = count * CASES_STRIDE % NAMES;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names looked up among a million of a policy, a quarter of them wildcards; those of the Rust
-// twin's benches/names/lookup.rs.
+// Search for names among a million names of a policy, a quarter of which are wildcards. The names
+// are the same in the Rust twin's benches/names/lookup.rs.
 #ifndef BENCH_LOOKUP_H
 #define BENCH_LOOKUP_H
 
@@ -11,7 +11,7 @@ struct lookups;
 struct lookups *lookups_make(void);
 void lookups_free(struct lookups *lookups);
 
-/// Looks up the next names. Returns their number.
+/// Searches the next names. Returns the number of names that were found.
 uint32_t lookups_round(struct lookups *lookups);
 
 #endif

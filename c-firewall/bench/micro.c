@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a decision costs, without kernel and queue: by each policy, by each kind of client that
-// shows a name, and for a name among a million. Without arguments it prints the names of these
-// cases. With `CASE` it measures a slice of a case for each line that it reads, and prints its
-// nanoseconds, for who compares programs in turn. With `CASE ROUNDS` it does a case as often as
-// asked for and prints nothing, for who counts instructions. The Rust twin's benches/micro.rs does
-// the same.
+// Benchmark of decisions without kernel and queue. The cases are policies, kinds of clients that
+// show a name, and the search for a name among a million names. Without arguments, prints the names
+// of the cases. With `CASE`, measures a slice of time for each line on stdin and prints the
+// nanoseconds per packet, client or name, so that programs can be compared in turn. With `CASE
+// ROUNDS`, executes this number of rounds and prints nothing, so that instructions can be counted.
+// The Rust twin's benches/micro.rs does the same.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,15 @@ enum task_kind {
     TASK_REPEAT, // so many rounds of one are done
 };
 
-/// Actions for cases.
+/// Task of the program.
 struct task {
     enum task_kind kind;
     const char *asked; // the case; NULL in a list
     uint32_t rounds;   // of TASK_REPEAT
 };
 
-/// A case that is done: a round of it does as many things as there are packets.
+/// Case that is executed: a round decides CASES_PACKETS packets, or the packets of CASES_PACKETS
+/// clients, or searches CASES_PACKETS names.
 struct rounds {
     uint32_t (*round)(void *subject);
     void *subject;
@@ -47,10 +48,12 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-/// CPU time of this thread, which others that run meanwhile don't lengthen.
+/// Returns the CPU time of this thread. Unlike elapsed time, it does not grow while other threads
+/// run.
 static uint64_t cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-/// Nanoseconds of CPU of each in a round, over as many rounds as fit into a time.
+/// Executes as many rounds as fit into a time. Returns the CPU time per packet, client or name in
+/// nanoseconds.
 static double measure(uint64_t time_ns, const struct rounds *rounds) {
     volatile uint32_t done = 0;
     uint64_t count = 0, start = clock_ns(CLOCK_MONOTONIC), cpu_start = cpu_ns();
@@ -62,14 +65,14 @@ static double measure(uint64_t time_ns, const struct rounds *rounds) {
     return (double)(cpu_ns() - cpu_start) / (double)(count * CASES_PACKETS);
 }
 
-/// Whether anything is to be done with a case but to name it.
+/// Prints the name of a case if the task is a list. Returns true if the task executes the case.
 static bool is_of(const struct task *task, const char *name) {
     if (task->kind == TASK_LIST)
         printf("%s\n", name);
     return task->asked && strcmp(task->asked, name) == 0;
 }
 
-/// Does what is asked for with a case.
+/// Executes the task for a case.
 static void run(const struct task *task, const struct rounds *rounds) {
     volatile uint32_t done = 0;
     char line[LINE_BYTES];
@@ -83,7 +86,7 @@ static void run(const struct task *task, const struct rounds *rounds) {
     }
 }
 
-/// A policy and the packets that it decides.
+/// Policy, and the packets that it decides.
 struct deciding {
     struct case_subject subject;
     const struct case_load *load;

@@ -9,8 +9,8 @@
 #include "client.h"
 #include "engine/named.h"
 
-// The beginning of a ServerHello that asks for no other ClientHello: a record, a message, a
-// version.
+// First bytes of a ServerHello that is no HelloRetryRequest: headers of record and message,
+// version, first random byte.
 static const uint8_t server_hello[] = {22, 3, 3, 0, 122, 2, 0, 0, 118, 3, 3, 'r'};
 
 static const char policy[] = "table inet filter {\n"
@@ -45,7 +45,7 @@ enum {
     STEPS_MAX = 256,
 };
 
-/// A packet, of any client.
+/// Packet. The client's address and port are written before it is decided.
 struct step {
     bool from_client;
     struct client_bytes bytes;
@@ -56,7 +56,7 @@ struct step_list {
     struct step steps[STEPS_MAX];
 };
 
-/// An IPv4 packet between a client of 10.0.0.0/8 and 192.0.2.1.
+/// Creates an IPv4 packet between a client in 10.0.0.0/8 and the server 192.0.2.1.
 static void add_ipv4(struct step_list *list, bool from_client, uint8_t protocol,
                      const struct client_bytes *segment) {
     struct step *step = &list->steps[list->count++];
@@ -91,13 +91,14 @@ static void add_udp(struct step_list *list, uint16_t port, const struct client_b
     add_ipv4(list, true, UDP, &segment);
 }
 
-/// SYN and SYN-ACK.
+/// Creates the SYN and SYN-ACK of a connection.
 static void add_opening(struct step_list *list) {
     add_tcp(list, true, SYN, CLIENT_FIRST - 1, 0, "", 0);
     add_tcp(list, false, SYN | ACK, SERVER_FIRST - 1, CLIENT_FIRST, "", 0);
 }
 
-/// A connection up to its hello, in as many packets as that takes.
+/// Creates the packets of a connection up to its ClientHello, which has as many packets as
+/// necessary.
 static void add_hello(struct step_list *list, size_t share_bytes) {
     const struct client_bytes hello = client_hello(share_bytes), record = client_record(&hello);
 
@@ -110,7 +111,7 @@ static void add_hello(struct step_list *list, size_t share_bytes) {
     }
 }
 
-/// A connection whose server has answered its client's hello.
+/// Creates the packets of a connection up to the server's answer to the ClientHello.
 static void add_known(struct step_list *list) {
     add_hello(list, SHARE_BYTES);
     add_tcp(list, false, ACK, SERVER_FIRST, KNOWN, server_hello, sizeof server_hello);
@@ -127,7 +128,7 @@ static void add_short_hello(struct step_list *list) { add_hello(list, SHARE_BYTE
 
 static void add_long_hello(struct step_list *list) { add_hello(list, LONG_SHARE_BYTES); }
 
-/// A connection with a request, in a packet for each line.
+/// Creates the packets of a connection with an HTTP request, which has a packet for each line.
 static void add_lines(struct step_list *list) {
     const struct client_bytes request = client_request();
     size_t at = 0;
@@ -143,7 +144,8 @@ static void add_lines(struct step_list *list) {
     }
 }
 
-/// A connection up to its hello, in a record and a packet for each byte.
+/// Creates the packets of a connection up to its ClientHello, which has a TLS record and a packet
+/// for each byte.
 static void add_records(struct step_list *list) {
     const struct client_bytes hello = client_hello(0);
     uint32_t sequence = CLIENT_FIRST;
@@ -176,7 +178,7 @@ const struct named_case named_cases[NAMED_CASE_COUNT] = {
     {"names-quic", NULL, add_initial},        {"names-dns", NULL, add_query},
 };
 
-/// Data of a case's measurement.
+/// State of a case that is measured.
 struct named_subject {
     struct case_subject subject;
     struct connections connections;
@@ -215,7 +217,7 @@ void names_free(struct named_subject *subject) {
     free(subject);
 }
 
-/// Writes which client a packet is of into it.
+/// Writes a client's address and port into a packet.
 static void set_client(struct step *step, uint32_t client) {
     uint8_t *address = &step->bytes.at[step->from_client ? SOURCE : DESTINATION];
     uint8_t *port = &step->bytes.at[step->from_client ? HEADER_BYTES : HEADER_BYTES + 2];
@@ -227,7 +229,7 @@ static void set_client(struct step *step, uint32_t client) {
     port[1] = (uint8_t)client;
 }
 
-/// Follows and decides a packet, as a worker does. Returns whether it is accepted.
+/// Follows and decides a packet, as a worker does. Returns true if the packet is accepted.
 static bool decide_one(struct named_subject *subject, const struct client_bytes *bytes) {
     const struct compiled *compiled = subject->subject.compiled;
     const struct connection_input how = {

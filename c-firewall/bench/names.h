@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets of clients that show names, through all that a worker does with them but its queue: they
-// are parsed, put into their connections, and decided. Those of the Rust twin's benches/names.
+// Benchmark of packets of clients that show names. It does the same as a worker, except for the
+// queue: packets are parsed, followed in their connections, and decided. The Rust twin's
+// benches/names has the same packets.
 #ifndef BENCH_NAMES_H
 #define BENCH_NAMES_H
 
@@ -10,10 +11,11 @@ enum { NAMED_CASE_COUNT = 8 };
 
 struct step_list;
 
-/// Clients that all send the same.
+/// Benchmark case in which all clients send the same packets.
 struct named_case {
     const char *name;
-    // Bytes that each client has sent before; the same clients continue then. NULL = nothing.
+    // Packets that each client sends before the measurement; NULL = none. If there are any, the
+    // same clients send in each round.
     void (*before)(struct step_list *list);
     void (*each)(struct step_list *list);
 };
@@ -25,7 +27,7 @@ extern const struct named_case named_cases[NAMED_CASE_COUNT];
 struct named_subject *names_make(const struct named_case *named_case);
 void names_free(struct named_subject *subject);
 
-/// Sends the packets of so many clients. Returns the number of accepted packets.
+/// Decides the packets of CASES_PACKETS clients. Returns the number of accepted packets.
 uint32_t names_round(struct named_subject *subject);
 
 #endif

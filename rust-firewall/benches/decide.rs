@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What deciding 512 packets costs under each policy of `cases`, as divan measures it.
+//! Benchmark with divan: decides 512 packets by each policy of `cases`.
 
 mod cases;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a decision costs, without kernel and queue: by each policy, by each kind of client that shows a name, and for a name
-//! among a million. Without arguments it prints the names of these cases. With `CASE` it measures a slice of a case for each line
-//! that it reads, and prints its nanoseconds, for who compares programs in turn. With `CASE ROUNDS` it does a case as often as
-//! asked for and prints nothing, for who counts instructions. The C twin's bench/micro.c does the same.
+//! Benchmark of decisions without kernel and queue. The cases are policies, kinds of clients that show a name, and the
+//! search for a name among a million names. Without arguments, prints the names of the cases. With `CASE`, measures a
+//! slice of time for each line on stdin and prints the nanoseconds per packet, client or name, so that programs can be
+//! compared in turn. With `CASE ROUNDS`, executes this number of rounds and prints nothing, so that instructions can be
+//! counted. The C twin's bench/micro.c does the same.
 
 mod cases;
 mod names;
@@ -16,24 +17,24 @@ use nix::time::{clock_gettime, ClockId};
 use cases::{decide_all, make_bytes, make_inputs, make_packets, make_subject, CASES, PACKETS};
 use names::lookup;
 
-/// Before a slice counts: what others did meanwhile has taken the caches.
+/// Time before each slice that is not measured, because other programs may have filled the caches meanwhile.
 const SETTLE: Duration = Duration::from_millis(1);
-/// That a slice is measured for.
+/// Duration of a slice.
 const SLICE: Duration = Duration::from_millis(5);
 const LOOKUP: &str = "names-lookup";
 
-/// Actions for cases.
+/// Task of the program.
 enum Task {
-    /// The name of each is printed.
+    /// Prints the name of each case.
     List,
-    /// One is measured in slices.
+    /// Measures a case in slices.
     Slices(String),
-    /// So many rounds of one are done.
+    /// Executes a number of rounds of a case.
     Repeat(String, u32),
 }
 
 impl Task {
-    /// Whether anything is to be done with a case but to name it.
+    /// Returns true if the task executes a case.
     fn is_of(&self, name: &str) -> bool {
         match self {
             Task::List => false,
@@ -42,13 +43,13 @@ impl Task {
     }
 }
 
-/// CPU time of this thread, which others that run meanwhile don't lengthen.
+/// Returns the CPU time of this thread. Unlike elapsed time, it does not grow while other threads run.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     now.expect("every kernel has this clock").into()
 }
 
-/// Nanoseconds of CPU of each in a round, over as many rounds as fit into a time.
+/// Executes as many rounds as fit into a time. Returns the CPU time per packet, client or name in nanoseconds.
 fn measure(time: Duration, round: &mut impl FnMut() -> u32) -> f64 {
     let (start, cpu_start) = (Instant::now(), cpu_time());
     let mut rounds = 0;
@@ -60,7 +61,8 @@ fn measure(time: Duration, round: &mut impl FnMut() -> u32) -> f64 {
     passed.as_nanos() as f64 / (rounds * PACKETS) as f64
 }
 
-/// Does what is asked for with a case. make: gives its rounds.
+/// Executes the task for a case.
+/// - make: returns the function that executes a round.
 fn run<Round: FnMut() -> u32>(task: &Task, name: &str, make: impl FnOnce() -> Round) {
     if let Task::List = task {
         println!("{name}");

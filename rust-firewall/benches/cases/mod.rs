@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policies and packets of the micro-benchmarks; those of the C twin's bench/micro.c.
+//! Policies and packets of the micro-benchmarks, which are the same in the C twin's bench/cases.c.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use rust_firewall::policy::parse;
 pub const PACKETS: usize = 512;
 pub const PACKET_BYTES: usize = 40;
 
-/// Odd, so that its multiples are scattered (2^32 / golden ratio).
+/// Factor that scatters numbers over 32 bits: 2^32 / golden ratio, odd, so that its multiples differ.
 pub const STRIDE: u32 = 2_654_435_761;
 
 pub const SETTINGS: DecideSettings = DecideSettings {
@@ -66,7 +66,7 @@ fn addresses(size: u32) -> String {
     text + "\t}\n}\n"
 }
 
-/// Prefixes of /26 to /32, each in a /26 of 10.0.0.0/8.
+/// Returns a policy with a set of prefixes from /26 to /32, each in a /26 of its own in 10.0.0.0/8.
 fn prefixes(size: u32) -> String {
     let mut text = format!(
         "{HEAD}\tset listed {{\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = {{\n"
@@ -79,7 +79,7 @@ fn prefixes(size: u32) -> String {
     text + &format!("\t\t}}\n\t}}\n{INPUT}\t\tip saddr @listed drop\n\t}}\n}}\n")
 }
 
-/// A policy of some size.
+/// Case of a benchmark: a policy with `size` rules or elements.
 pub struct Case {
     pub name: &'static str,
     make: fn(u32) -> String,
@@ -100,7 +100,7 @@ pub const CASES: [Case; 7] = [
     case("100000-prefixes", prefixes, 100_000),
 ];
 
-/// Input of a decision.
+/// Compiled policy with its state.
 pub struct Subject {
     pub compiled: Compiled,
     pub flow: Flow,
@@ -126,7 +126,8 @@ pub fn compile(text: &str) -> Subject {
     }
 }
 
-/// IPv4 with TCP; sources and ports are scattered, half of the sources in 10.0.0.0/8.
+/// Returns IPv4 packets with TCP. Source addresses and destination ports are scattered. Half of the source addresses
+/// are in 10.0.0.0/8.
 pub fn make_bytes() -> Vec<[u8; PACKET_BYTES]> {
     const COMMON: [u8; PACKET_BYTES] = [
         0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 0, 0, 0, 0, 10, 0, 1, 1, 0x9c, 0x40, 0, 0, 0,
@@ -157,7 +158,7 @@ pub fn make_packets(bytes: &[[u8; PACKET_BYTES]]) -> Vec<(Packet<'_>, PacketStat
     packets
 }
 
-/// Metadata of a received packet.
+/// Returns the metadata of a received packet.
 pub fn make_input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a> {
     DecideInput {
         packet,
@@ -188,7 +189,7 @@ pub fn make_inputs<'a>(packets: &'a [(Packet<'a>, PacketStatus)]) -> Vec<DecideI
     packets.iter().map(input).collect()
 }
 
-/// Decides all packets. Gives how many are accepted.
+/// Decides all packets. Returns the number of accepted packets.
 pub fn decide_all(subject: &Subject, inputs: &[DecideInput]) -> u32 {
     let policy = DecidePolicy {
         compiled: &subject.compiled,

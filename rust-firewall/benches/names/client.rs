@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What clients say first: a ClientHello in a record or in an Initial packet of QUIC, a request of HTTP, and a query of DNS.
+//! First bytes of clients: a ClientHello in a TLS record or in a QUIC Initial packet, an HTTP request, and a DNS query.
 
 use ring::aead::quic::{HeaderProtectionKey, AES_128};
 use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM};
 use rust_firewall::names::quic;
 
 const NAME: &[u8] = b"www.shop.example";
-/// Sizes of an Initial packet: the whole, its header, the packet number, and the sealed bytes after the header.
+/// Layout of an Initial packet in bytes: its size, the size of its header, the offset of the packet number, and the
+/// size of the authentication tag at its end.
 const INITIAL_BYTES: usize = 1200;
 const INITIAL_HEAD: usize = 22;
 const INITIAL_NUMBER: usize = 18;
 const TAG_BYTES: usize = 16;
 
-/// Adds a part behind its length, which has so many bytes.
+/// Adds a part after its length, which is a big-endian number of length_bytes bytes.
 fn put_part(out: &mut Vec<u8>, length_bytes: usize, part: &[u8]) {
     let length = (part.len() as u32).to_be_bytes();
     out.extend_from_slice(&length[4 - length_bytes..]);
@@ -24,7 +25,7 @@ fn put_extension(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     put_part(out, 2, value);
 }
 
-/// A ClientHello as a browser's, with a key share of so many bytes.
+/// Returns a ClientHello like a browser's, with a key share of share_bytes bytes.
 pub fn hello(share_bytes: usize) -> Vec<u8> {
     let mut name = vec![0, NAME.len() as u8 + 3, 0];
     put_part(&mut name, 2, NAME);
@@ -46,14 +47,14 @@ pub fn hello(share_bytes: usize) -> Vec<u8> {
     message
 }
 
-/// A handshake in a record of TLS.
+/// Returns a TLS record with a handshake message.
 pub fn record(handshake: &[u8]) -> Vec<u8> {
     let mut record = vec![22, 3, 1];
     put_part(&mut record, 2, handshake);
     record
 }
 
-/// A handshake in the CRYPTO frame of an Initial packet of QUIC's version 1.
+/// Returns an Initial packet of QUIC version 1 with a handshake message in its CRYPTO frame.
 pub fn initial(handshake: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xc3, 0, 0, 0, 1, 8];
     packet.extend_from_slice(b"benchmrk\0\0");
@@ -80,10 +81,10 @@ pub fn initial(handshake: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Number of fields of a request.
+/// Number of header fields in an HTTP request.
 const FIELDS: usize = 64;
 
-/// A request of HTTP.
+/// Returns an HTTP request.
 pub fn request() -> Vec<u8> {
     let mut request = b"GET / HTTP/1.1\r\n".to_vec();
     for _ in 1..FIELDS {
@@ -95,7 +96,7 @@ pub fn request() -> Vec<u8> {
     request
 }
 
-/// A query of DNS for the addresses of a name.
+/// Returns a DNS query for the IPv4 addresses of a name.
 pub fn query() -> Vec<u8> {
     let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in NAME.split(|byte| *byte == b'.') {

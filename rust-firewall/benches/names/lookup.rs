@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names looked up among a million of a policy, a quarter of them wildcards.
+//! Search for names among a million names of a policy, a quarter of which are wildcards.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use rust_firewall::policy::hostname::{self, Hostnames};
 use crate::cases::{PACKETS, STRIDE};
 
 const NAMES: u32 = 1_000_000;
-/// That are asked for in turn: so many that what was read for the last ones is in no cache.
+/// Number of names that are searched in turn: so many that the memory that a name needs is no longer in a cache.
 const ASKED: u32 = 1 << 17;
 
-/// The names of a policy, and what is asked of it.
+/// Names of a policy, and the names that are searched.
 pub struct Lookups {
     numbers: HostNumbers,
     asked: Vec<String>,
     next: usize,
 }
 
-/// A name of the policy, and whether it is a wildcard.
+/// Returns a name of the policy, and whether it is a wildcard.
 fn listed(index: u32) -> (String, bool) {
     let scattered = index.wrapping_mul(STRIDE);
     match index % 8 {
@@ -34,7 +34,8 @@ fn listed(index: u32) -> (String, bool) {
     }
 }
 
-/// The names looked up: a quarter is in the policy, a quarter below a wildcard of it, half not.
+/// Returns a name to search: a quarter of these names is in the policy, a quarter matches a wildcard of the policy,
+/// half is not in the policy.
 fn asked(count: u32) -> String {
     let index = count.wrapping_mul(STRIDE) % NAMES;
     match count % 4 {
@@ -62,7 +63,7 @@ pub fn make() -> Lookups {
     }
 }
 
-/// Looks up the next names. Returns their number.
+/// Searches the next names. Returns the number of names that were found.
 pub fn round(lookups: &mut Lookups) -> u32 {
     let names = lookups.asked.iter().skip(lookups.next).take(PACKETS);
     let is_found = |name: &String| hostnames::find(&lookups.numbers, black_box(name.as_bytes()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets of clients that show names, through all that a worker does with them but its queue: they are parsed, put into
-//! their connections, and decided. Those of the C twin's bench/names.c.
+//! Benchmark of packets of clients that show names. It does the same as a worker, except for the queue: packets are
+//! parsed, followed in their connections, and decided. The C twin's bench/names.c has the same packets.
 
 mod client;
 pub mod lookup;
@@ -26,41 +26,44 @@ const POLICY: &str = "table inet filter {
 \t}
 }
 ";
-/// Twice as many as are in a round; then the oldest one makes room.
+/// Maximum number of connections: twice the number of clients in a round. Beyond that, the oldest connections are
+/// evicted.
 const CONNECTIONS: u32 = 2 * PACKETS as u32;
 const HELLO_BYTES: u64 = 4 << 20;
 const SECOND_NS: u64 = 1_000_000_000;
 const HEADER_BYTES: usize = 20;
-/// In the header of IPv4: where the source and the destination are.
+/// Offsets of source and destination address in the IPv4 header.
 const SOURCE: usize = 12;
 const DESTINATION: usize = 16;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// The sequence numbers of the first byte of a client and of its server.
+/// Sequence numbers of the first bytes of a client and of its server.
 const CLIENT_FIRST: u32 = 1000;
 const SERVER_FIRST: u32 = 5000;
-/// A number behind a client's hello.
+/// Sequence number after the end of a client's ClientHello.
 const KNOWN: u32 = CLIENT_FIRST + 4000;
-/// The beginning of a ServerHello that asks for no other ClientHello: a record, a message, a version.
+/// First bytes of a ServerHello that is no HelloRetryRequest: headers of record and message, version, first random
+/// byte.
 const SERVER_HELLO: [u8; 12] = [22, 3, 3, 0, 122, 2, 0, 0, 118, 3, 3, b'r'];
-/// Key shares: of a hello in one packet, and of one in two, with ML-KEM-768.
+/// Sizes of key shares in bytes: for a ClientHello in one packet, and for a ClientHello in two packets (with
+/// ML-KEM-768).
 const SHARE_BYTES: usize = 320;
 const LONG_SHARE_BYTES: usize = 1216;
-/// Bytes of a packet.
+/// Maximum number of data bytes in a packet.
 const SEGMENT_BYTES: usize = 1400;
 
-/// A packet, of any client.
+/// Packet. The client's address and port are written before it is decided.
 struct Step {
     from_client: bool,
     bytes: Vec<u8>,
 }
 
-/// Clients that all send the same.
+/// Benchmark case in which all clients send the same packets.
 pub struct NamedCase {
     pub name: &'static str,
-    /// Bytes that each client has sent before; the same clients continue then.
+    /// Packets that each client sends before the measurement. If there are any, the same clients send in each round.
     before: fn() -> Vec<Step>,
     each: fn() -> Vec<Step>,
 }
@@ -108,7 +111,7 @@ pub const CASES: [NamedCase; 8] = [
     },
 ];
 
-/// An IPv4 packet between a client of 10.0.0.0/8 and 192.0.2.1.
+/// Creates an IPv4 packet between a client in 10.0.0.0/8 and the server 192.0.2.1.
 fn ipv4(from_client: bool, protocol: u8, segment: &[u8]) -> Step {
     let length = ((HEADER_BYTES + segment.len()) as u16).to_be_bytes();
     let mut bytes = vec![0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, protocol];
@@ -141,7 +144,7 @@ fn udp(port: u16, data: &[u8]) -> Step {
     ipv4(true, UDP, &segment)
 }
 
-/// SYN and SYN-ACK.
+/// Creates the SYN and SYN-ACK of a connection.
 fn opening() -> Vec<Step> {
     vec![
         tcp(true, SYN, CLIENT_FIRST - 1, 0, &[]),
@@ -149,7 +152,8 @@ fn opening() -> Vec<Step> {
     ]
 }
 
-/// A connection up to its client's first bytes, which come in these packets.
+/// Creates the packets of a connection up to its client's first bytes.
+/// - segments: data of the client's packets.
 fn show(segments: &[Vec<u8>]) -> Vec<Step> {
     let mut steps = opening();
     let mut sequence = CLIENT_FIRST;
@@ -160,39 +164,39 @@ fn show(segments: &[Vec<u8>]) -> Vec<Step> {
     steps
 }
 
-/// A connection up to its hello, in as many packets as that takes.
+/// Creates the packets of a connection up to its ClientHello, which has as many packets as necessary.
 fn hello(share_bytes: usize) -> Vec<Step> {
     let bytes = client::record(&client::hello(share_bytes));
     let segments: Vec<Vec<u8>> = bytes.chunks(SEGMENT_BYTES).map(<[u8]>::to_vec).collect();
     show(&segments)
 }
 
-/// A connection with a request, in a packet for each line.
+/// Creates the packets of a connection with an HTTP request, which has a packet for each line.
 fn lines() -> Vec<Step> {
     let request = client::request();
     let lines = request.split_inclusive(|byte| *byte == b'\n');
     show(&lines.map(<[u8]>::to_vec).collect::<Vec<_>>())
 }
 
-/// A connection up to its hello, in a record and a packet for each byte.
+/// Creates the packets of a connection up to its ClientHello, which has a TLS record and a packet for each byte.
 fn records() -> Vec<Step> {
     let hello = client::hello(0);
     show(&hello.chunks(1).map(client::record).collect::<Vec<_>>())
 }
 
-/// A connection whose server has answered its client's hello.
+/// Creates the packets of a connection up to the server's answer to the ClientHello.
 fn known() -> Vec<Step> {
     let mut steps = hello(SHARE_BYTES);
     steps.push(tcp(false, ACK, SERVER_FIRST, KNOWN, &SERVER_HELLO));
     steps
 }
 
-/// Data of a case's measurement.
+/// State of a case that is measured.
 pub struct NamedSubject {
     subject: Subject,
     connections: Connections,
     steps: Vec<Step>,
-    /// The number of the next client.
+    /// Number of the next client.
     client: u32,
     again: bool,
     now_ns: u64,
@@ -221,7 +225,7 @@ pub fn make(case: &NamedCase) -> NamedSubject {
     subject
 }
 
-/// Writes which client a packet is of into it.
+/// Writes a client's address and port into a packet.
 fn set_client(step: &mut Step, client: u32) {
     let [_, a, b, c] = (client >> 8).to_be_bytes();
     let (address, port) = match step.from_client {
@@ -233,7 +237,7 @@ fn set_client(step: &mut Step, client: u32) {
     step.bytes[port + 1] = client as u8;
 }
 
-/// Follows and decides a packet, as a worker does. Returns whether it is accepted.
+/// Follows and decides a packet, as a worker does. Returns true if the packet is accepted.
 fn decide_one(subject: &mut NamedSubject, step: usize) -> bool {
     let bytes = &subject.steps[step].bytes;
     let mut parsed = Packet::default();
@@ -258,7 +262,7 @@ fn decide_one(subject: &mut NamedSubject, step: usize) -> bool {
     outcome.verdict == Verdict::Accept && !named::refuses(&found, &outcome)
 }
 
-/// Sends the packets of so many clients. Returns the number of accepted packets.
+/// Decides the packets of PACKETS clients. Returns the number of accepted packets.
 pub fn round(subject: &mut NamedSubject) -> u32 {
     let mut accepted = 0;
     if subject.again {
