@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bytes of clients that ask for a name: a TLS ClientHello, HTTP requests, DNS questions.
+// First bytes of clients that request a name: a TLS ClientHello, HTTP requests, DNS queries.
 #ifndef CONTENT_H
 #define CONTENT_H
 

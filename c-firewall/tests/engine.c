@@ -225,7 +225,8 @@ static void effect(struct random *random, struct text *text) {
     }
 }
 
-/// chain: its number; jumps go to higher ones.
+/// Writes a verdict.
+/// - chain: number of the rule's chain; jumps lead to chains with higher numbers.
 static void verdict(struct random *random, uint32_t chain, struct kind kind, struct text *text) {
     const uint32_t next = chain + 1 + random_below(random, 2);
     const uint32_t to = next < CHAINS - 1 ? next : CHAINS - 1;

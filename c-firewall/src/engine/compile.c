@@ -48,8 +48,9 @@ static int refuse(const struct build *build, const struct policy_place *place, c
     return -EINVAL;
 }
 
-/// Returns the index of an interface as a range. If the interface is missing, returns an empty
-/// range, or fails if interfaces must exist.
+/// Replaces the name of an interface by its index. If the interface is missing, the range becomes
+/// empty, or the function fails if interfaces must exist. Returns 0 or -EINVAL.
+/// - range: in: the interface's name as its low value; out: range of its index.
 static int resolve_interface(const struct build *build, const struct policy_place *place,
                              struct policy_range *range) {
     char name[IFNAME_BYTES + 1] = {0};
@@ -67,7 +68,7 @@ static int resolve_interface(const struct build *build, const struct policy_plac
     return 0;
 }
 
-/// Returns a range with interfaces and host names resolved.
+/// Resolves a range of interfaces or host names; other ranges stay unchanged. Returns 0 or -EINVAL.
 static int resolve_range(const struct build *build, const struct policy_place *place,
                          enum policy_type type, struct policy_range *range) {
     if (type == POLICY_IFACE_INDEX)

@@ -25,7 +25,7 @@ struct interface_slot {
     policy_value name;
 };
 
-/// Cache of one thread. A zeroed cache is empty, and reads by interface_system.
+/// Cache of one thread. A zeroed cache is empty, and reads names by interface_system.
 struct interfaces {
     interface_read *read; // function that reads names; NULL = interface_system
     struct interface_slot slots[INTERFACE_SLOTS];

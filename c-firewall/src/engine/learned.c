@@ -66,7 +66,8 @@ void learned_free(struct learned *learned) {
         free(learned);
 }
 
-/// Returns the words of an address of a set.
+/// Returns the words by which an address of a set is hashed: the set's identity, and the address,
+/// upper half first.
 static struct words words_of(uint64_t set, policy_value address) {
     return (struct words){{set, (uint64_t)(address >> 64), (uint64_t)address}};
 }

@@ -56,7 +56,7 @@ bool named_refuses(const struct named *named, const struct decide_outcome *outco
 bool named_reset(const struct connections *connections, const struct named *named,
                  const struct packet *packet, struct decide_outcome *outcome, uint32_t *expected);
 
-/// Returns the counters of connections since their creation.
+/// Fills in the counters of connections since their creation.
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]);
 
 #endif

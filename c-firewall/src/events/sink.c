@@ -19,8 +19,8 @@
 #include "privilege/path.h"
 
 enum {
-    // Size of the buffer for waiting lines, and of the one for lines that are being written, in
-    // bytes.
+    // Size of each of the two buffers of a sink, in bytes: for pending lines, and for lines that
+    // are being written.
     ROOM = 1 << 20,
     ROOM_TAIL = 1 << 18, // size of a client's buffers, in bytes
     FILE_MODE = 0640,

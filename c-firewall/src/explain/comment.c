@@ -7,7 +7,7 @@
 #include "options/explain.h"
 
 enum {
-    // Maximum length of a known field's value, in bytes; a longer one is damage.
+    // Maximum length of a known field's value, in bytes. A comment with a longer value is damaged.
     VALUE_BYTES_MAX = 63,
 };
 

@@ -115,7 +115,7 @@ const struct policy_key *describe_key_of(const struct policy_statement *statemen
     return NULL;
 }
 
-/// Returns a name from a packet, in quotes, with `?` for unprintable characters.
+/// Prints a name from a packet, in quotes, with `?` for unprintable characters.
 static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
     putc('"', out);
     for (size_t i = 0; i < length; i++) {
@@ -126,7 +126,7 @@ static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
     putc('"', out);
 }
 
-/// Returns the protocols that a client offers, in the syntax of a set, with `?` for unprintable
+/// Prints the protocols that a client offers, in the syntax of a set, with `?` for unprintable
 /// characters.
 static void put_protocols(FILE *out, const struct names *names) {
     const uint8_t *at = names->alpn, *end = at + names->alpn_length;

@@ -50,7 +50,7 @@ static void put_place(FILE *out, const struct explain *explain, struct compile_p
     string_end(&string, out);
 }
 
-/// Writes the name of a chain as a JSON string.
+/// Prints the name of a chain as a JSON string.
 /// - before: text before the name.
 static void put_chain(FILE *out, const struct explain *explain, struct compile_place place,
                       const char *before) {

@@ -82,7 +82,7 @@ static struct decide_outcome ask(struct engine *engine, const struct decide_sett
     return outcome;
 }
 
-/// Returns the outcome in the format of decide.txt.
+/// Writes the outcome in the format of decide.txt.
 static void describe(const struct engine *engine, const struct decide_outcome *outcome,
                      char text[static WORDS_BYTES]) {
     static const char *const by[] = {"rule", "policy", "default", "fail"};

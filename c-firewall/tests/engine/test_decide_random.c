@@ -12,7 +12,7 @@ enum {
     PACKETS = 400,
 };
 
-/// Results of both twins for the numbers from seed 1 on.
+/// Hash of all results for the random numbers of seed 1; the same in both twins.
 #define DIGEST 0x94b9239967da7d2cULL
 
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
@@ -81,8 +81,8 @@ static void trace(struct engine *engine, const struct decide_input *input,
                  &recorder);
 }
 
-/// Returns the number of captured bytes of a packet: for one in four packets a random part, for the
-/// others all bytes.
+/// Returns the number of captured bytes of a packet: a random number for one in four packets,
+/// otherwise all bytes.
 static uint32_t captured_of(struct random *random, uint32_t count) {
     return random_below(random, 4) == 0 ? random_below(random, count + 1) : count;
 }

@@ -106,7 +106,7 @@ static void random_name(struct random *random, char name[static TEXT_BYTES]) {
     }
 }
 
-/// Whether a pattern covers a name.
+/// Returns true if a pattern matches a name.
 static bool covers(const char *pattern, const char *name) {
     bool wildcard;
     const char *rest = split(pattern, &wildcard);
@@ -117,7 +117,8 @@ static bool covers(const char *pattern, const char *name) {
     return length > own && name[length - own - 1] == '.' && strcmp(name + length - own, rest) == 0;
 }
 
-/// The pattern of most bytes of those that cover a name; one that is the name before all.
+/// Returns the pattern that must be found for a name: the name itself, otherwise the longest
+/// pattern that matches it; "-" = none.
 static const char *best(char patterns[][TEXT_BYTES], uint32_t count, const char *name) {
     const char *found = "-";
 
@@ -246,7 +247,7 @@ static uint8_t put_protocols(uint8_t *alpn, const char *list) {
     return (uint8_t)(at - alpn);
 }
 
-/// Names of a client, from a line of the vectors.
+/// Returns a client's names from the words of a test vector.
 static struct names names_of(char *line) {
     static const char *const states[] = {"none", "undecided", "known", "unreadable", NULL};
     static const char *const protocols[] = {"other", "tls", "quic", "http", "dns", NULL};
@@ -299,7 +300,7 @@ static void describe(const struct decide_outcome *outcome, char text[static TEXT
              outcome->read_names ? " read" : "");
 }
 
-/// Writes a policy with these rules.
+/// Writes a policy with some rules.
 /// - rules: rules, with the two characters \n in place of line ends.
 static void policy_text(const char *rules, char text[static POLICY_BYTES]) {
     char *at = text + sprintf(text, "table inet t {\nchain c {\n"

@@ -17,8 +17,8 @@ static uint32_t expected(const struct lookup_range *ranges, uint32_t count, poli
     return LOOKUP_NONE;
 }
 
-/// Returns random ranges of few values, so that ranges touch and overlap. The values are multiplied
-/// by 2^shift.
+/// Creates random ranges of few values, so that ranges touch and overlap. The values are multiplied
+/// by 2^shift. Returns the number of ranges.
 static uint32_t make_ranges(struct random *random, struct lookup_range *ranges, uint32_t shift,
                             bool exact) {
     const uint32_t count = random_below(random, RANGES_MAX + 1);

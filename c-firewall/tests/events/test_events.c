@@ -76,7 +76,8 @@ static void free_rules(struct rules *rules) {
     policy_free(&rules->policy);
 }
 
-/// Notes packets of a generation's first rule.
+/// Records packets that the first rule of a generation decided.
+/// - log_count: number of log statements that each packet has passed.
 static void note(uint32_t generation, enum verdict verdict, uint32_t log_count, uint32_t packets) {
     const struct packet packet = {0};
     const struct decide_input input = engine_input(&packet, PACKET_OK);
@@ -201,7 +202,7 @@ static void a_sleeping_thread_is_woken(void **state) {
     note(0, VERDICT_DROP, 0, 1);
     await("\"drop\":{");
     events_stop(events);
-    // It can be started again, as after an upgrade that failed.
+    // The thread can be started again, as after an upgrade that failed.
     start();
     note(0, VERDICT_REJECT, 0, 1);
     await("\"reject\":{");
@@ -248,7 +249,8 @@ static void clients_get_what_they_asked_for(void **state) {
     *text = '\0';
     await_client(pairs[1][1], text, sizeof text, "}}\n");
     assert_null(strstr(text, "\"input\":{"));
-    // All go: nothing is wanted any more, and another may come.
+    // When all clients have closed their connections, no events are requested, and another client
+    // can connect.
     for (int i = 0; i <= EVENTS_TAILS_MAX; i++)
         close(pairs[i][1]);
     for (int i = 0; i < 3000 && atomic_load(&events_ring(events, 0)->wanted) != 0; i++)

@@ -88,7 +88,7 @@ fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Rang
     })
 }
 
-/// Returns a range with interfaces and host names resolved.
+/// Returns a range with interfaces and host names resolved; other ranges stay unchanged.
 fn resolve_range(
     build: &Build,
     place: &Place,

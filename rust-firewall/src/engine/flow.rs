@@ -10,7 +10,7 @@ use crate::engine::compiled::{Compiled, FlowLimit, FlowQuota, LIMIT_SIZE_MAX};
 
 /// Number of counters per cache line.
 const LINE_COUNTERS: usize = 4;
-/// Number of log statements' counters per cache line.
+/// Number of counters of log statements per cache line.
 const LINE_LOGS: usize = 8;
 
 /// State of a limit or a quota, in a cache line of its own. A rule that both the old and the new policy have uses the

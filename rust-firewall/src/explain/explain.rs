@@ -2,8 +2,9 @@
 //! Command `explain`: decides the packets of a capture by a policy, and prints each verdict with the rules that led to
 //! it.
 //!
-//! Theory of operation: each packet is decided twice, by the policy as the daemon compiles it and rule by rule. The
-//! printed trace is that of the second pass. If the results differ, the program has a defect, and ends.
+//! Theory of operation: each packet is decided twice, first by the policy as the daemon compiles it, then rule by rule.
+//! The printed trace is that of the second decision. If the results differ, the program has a defect, and ends with an
+//! error.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use crate::packet::verdict::{self, Verdict};
 
 /// Number of columns per level of indentation.
 const STEP: usize = 2;
-/// Levels of indentation of a chain below the rule that led to it.
+/// Number of levels by which a chain is indented more than the rule that led to the chain.
 const STEPS_OF_A_JUMP: usize = 2;
 const NS_PER_US: u64 = 1000;
 

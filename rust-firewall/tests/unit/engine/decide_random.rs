@@ -68,7 +68,7 @@ fn mix_counters(digest: &mut u64, engine: &Engine) {
     }
 }
 
-/// Returns the number of captured bytes of a packet: for one in four packets a random part, for the others all bytes.
+/// Returns the number of captured bytes of a packet: a random number for one in four packets, otherwise all bytes.
 fn captured_of(random: &mut Random, count: u32) -> u32 {
     match random.below(4) {
         0 => random.below(count + 1),
