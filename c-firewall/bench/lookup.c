@@ -30,7 +30,7 @@ struct lookups {
     struct asked asked[ASKED];
 };
 
-/// Writes a name of the policy. Returns whether it is a wildcard.
+/// Writes a name of the policy. Returns true if the name is a wildcard.
 static bool put_listed(uint32_t index, char *text) {
     const uint32_t scattered = index * CASES_STRIDE;
 

@@ -115,7 +115,7 @@ static void write_lines(const char *folder, const char *name, const char *keywor
     fclose(file);
 }
 
-/// Writes the comments in a file's lines: the text before " -> ".
+/// Writes an input for each line of a file: the comment before " -> ".
 static void write_comments(const char *folder, const char *name) {
     FILE *file = vectors_open(name);
     char line[LINE_BYTES], number[32];

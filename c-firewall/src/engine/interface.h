@@ -16,7 +16,8 @@ enum {
 // Age at which a cached name is read again, in nanoseconds.
 #define INTERFACE_AGE_NS UINT64_C(1000000000)
 
-/// Function that reads the name of an index. Returns true if there is such an interface.
+/// Function that reads the name of the interface with an index. Returns true if there is such an
+/// interface.
 typedef bool interface_read(uint32_t index, char name[static IF_NAMESIZE]);
 
 struct interface_slot {

@@ -58,8 +58,8 @@ note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statemen
             walk->outcome->read_names = true;
 }
 
-/// Evaluates a rule. Returns its target: POLICY_CONTINUE if it has none; POLICY_DROP if the result
-/// is unknown, with outcome->undecidable or outcome->undecided set.
+/// Evaluates a rule. Returns its target: POLICY_CONTINUE if it does not hold or has no target;
+/// POLICY_DROP if the result is unknown, with outcome->undecidable or outcome->undecided set.
 static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];
     const struct compile_op *ops = statement_ops(walk, walked);

@@ -227,8 +227,8 @@ static void fail(struct events_sink *sink, int error, uint64_t now_ns) {
     }
 }
 
-/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line, for
-/// which the thread waits.
+/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line,
+/// whose write may block the thread.
 static size_t portion(const struct events_sink *sink) {
     const char *from = sink->writing.bytes + sink->written;
     const size_t left = sink->writing.length - sink->written;

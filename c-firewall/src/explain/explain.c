@@ -172,7 +172,7 @@ static bool has_reply(const struct explain *explain, const struct packet *inspec
 }
 
 /// Returns a packet's metadata for the name readers. All checksums count as valid, because a
-/// capture does not show which ones the sender had left to the network card.
+/// capture does not show which checksums the sender had left to the network card.
 static struct connection_input connection_input(const struct explain *explain) {
     return (struct connection_input){.checksum = CONNECTION_CHECKSUM_NOT_READY,
                                      .generation = GENERATION,

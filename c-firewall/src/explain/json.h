@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Output of `explain --json`. It is written without a library, because the keys have an order and
-// times have decimals.
+// Output of `explain --json`. It is written without a library, because keys have a fixed order and
+// times a fixed number of decimals.
 #ifndef EXPLAIN_JSON_H
 #define EXPLAIN_JSON_H
 

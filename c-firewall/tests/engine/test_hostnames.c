@@ -21,7 +21,7 @@ enum {
     WORDS = 8, // of a packet of the vectors
 };
 
-/// IPv4 and TCP from port 40000 to 443.
+/// IPv4 packet with a TCP segment from port 40000 to port 443.
 static const uint8_t packet_bytes[40] = {
     0x45, 0, 0, 40,   0, 0, 0x40, 0, 64, 6, 0, 0, 10,   0,    0,    1,    10, 0, 0, 2,
     0,    0, 1, 0xbb, 0, 0, 0,    0, 0,  0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0,  0, 0, 0};

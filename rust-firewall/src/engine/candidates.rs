@@ -13,9 +13,9 @@ pub const INTERVALS_MAX: u32 = 32;
 pub struct Candidates {
     /// Lookup from a value to the number of its list.
     pub lookup: Lookup,
-    /// Start of each list: list n is ids[starts[n]] to ids[starts[n + 1]].
+    /// Start of each list: list n is ids[starts[n]] to ids[starts[n + 1] - 1].
     pub starts: Vec<u32>,
-    /// Items of all lists, ascending within a list.
+    /// IDs of the items in all lists, ascending within a list.
     pub ids: Vec<u32>,
 }
 

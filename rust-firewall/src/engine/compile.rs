@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Compilation of a policy into the form that decide evaluates: constants are folded, names and jumps are resolved,
-//! sets become lookups, and rules that compare one field with constants are found by its value. The result never
-//! changes, and all workers share it.
+//! sets become lookups, and rules that compare one field with constants are found by the field's value. The result
+//! never changes, and all workers share it.
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::engine::compiled::{

@@ -61,7 +61,7 @@ pub enum CompileAsk {
 /// policy's rule. A match with `negated` holds if its comparison does not, but it never holds without the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOp {
-    /// Match of a narrow field: (field & mask) - low <= span.
+    /// Match of a narrow field: (field & mask) - low <= span, in unsigned arithmetic.
     Narrow {
         field: Field,
         negated: bool,
@@ -69,7 +69,7 @@ pub enum CompileOp {
         low: u32,
         span: u32,
     },
-    /// Match of a wide field, by wides[wide].
+    /// Match of a wide field, by wides[wide], like that of a narrow field.
     Wide {
         wide: u32,
         negated: bool,
@@ -92,7 +92,7 @@ pub enum CompileOp {
     Limit(u32),
     /// Quota: quotas[n].
     Quota(u32),
-    /// Log: logs[n].
+    /// Log statement: logs[n].
     Log(u32),
     /// Sets the mark to (mark & keep) ^ toggle.
     Mark {

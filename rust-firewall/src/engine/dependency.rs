@@ -14,7 +14,7 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 pub const NEEDS_TCP: u32 = 1;
 pub const NEEDS_IPV4: u32 = 2;
 pub const NEEDS_IPV6: u32 = 4;
-/// Flag next to the conditions: the rule reads names.
+/// Flag that is stored with the conditions: the rule reads names.
 pub const READS_NAMES: u32 = 8;
 
 /// Properties of packets that the table and a rule's matches imply.

@@ -14,7 +14,7 @@ pub const AGE_NS: u64 = 1_000_000_000;
 /// Maximum size of a name with its final NUL.
 const NAME_BYTES: usize = libc::IF_NAMESIZE;
 
-/// Function that reads the name of an index.
+/// Function that reads the name of the interface with an index.
 pub type InterfaceRead = fn(u32) -> Option<Vec<u8>>;
 
 #[derive(Clone, Copy, Default)]

@@ -12,7 +12,7 @@ pub const BUCKETS_MAX: usize = 1 << 17;
 /// Interval: the result for all values from low to high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupRange {
-    /// At most high.
+    /// Lowest value; at most high.
     pub low: u128,
     pub high: u128,
     pub value: u32,

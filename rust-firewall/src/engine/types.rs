@@ -155,7 +155,7 @@ pub struct DecideStep {
     pub why: DecideWhy,
     /// True if it depends on an unknown value whether the rule holds, or whether the packet reaches it.
     pub may: bool,
-    /// Field, for `Missing`, `Beyond` and `Unknown`.
+    /// Field that is missing, not copied or unknown, for `Missing`, `Beyond` and `Unknown`.
     pub missing: Option<Field>,
     /// Number of values, for `Differs`.
     pub values_count: u32,

@@ -72,8 +72,8 @@ fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
         && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
 }
 
-/// Evaluates a rule. Returns its target: `Continue` if it has none; `Drop` if the result is unknown, with
-/// outcome.undecidable or outcome.undecided set.
+/// Evaluates a rule. Returns its target: `Continue` if it does not hold or has no target; `Drop` if the result is
+/// unknown, with outcome.undecidable or outcome.undecided set.
 #[inline]
 fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     let compiled = walk.policy.compiled;

@@ -55,7 +55,7 @@ pub struct EventsGather {
     pub ring_records: usize,
     rate: u64,
     pub records: Vec<EventRecords>,
-    /// Lines for --events.
+    /// Pending lines for the destination of --events; None without --events.
     pub lines: Option<EventsLines>,
     pub tails: [Option<EventsTail>; TAILS_MAX],
     /// Policies to which records can refer; the last policy is the current one.

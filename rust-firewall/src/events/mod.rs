@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events: lines of JSON about packets.
+//! Events: lines of JSON about packets and about the program itself.
 
 #[allow(clippy::module_inception)]
 mod events;

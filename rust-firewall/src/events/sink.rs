@@ -284,8 +284,8 @@ fn to_write(sink: &EventsSink) -> &[u8] {
     sink.writing.get(sink.written..).unwrap_or_default()
 }
 
-/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line, for which the thread
-/// waits.
+/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line, whose write may block
+/// the thread.
 fn portion(sink: &EventsSink) -> &[u8] {
     let left = to_write(sink);
     let Some(fits) = left.get(..PIPE_BYTES) else {

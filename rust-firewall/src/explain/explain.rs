@@ -195,7 +195,7 @@ fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
 }
 
 /// Returns a packet's metadata for the name readers. All checksums count as valid, because a capture does not show
-/// which ones the sender had left to the network card.
+/// which checksums the sender had left to the network card.
 fn connection_input(explain: &Explain) -> ConnectionInput {
     ConnectionInput {
         checksum: ConnectionChecksum::NotReady,

@@ -45,7 +45,7 @@ const WRAPS: u8 = 32;
 const MS_NS: u64 = 1_000_000;
 const STEP_BYTES: usize = 8;
 
-/// A step.
+/// Step of an input (STEP_BYTES bytes).
 struct Step {
     /// One of the actions below.
     action: u8,

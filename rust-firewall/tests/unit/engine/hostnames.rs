@@ -19,7 +19,7 @@ use rust_firewall::policy::hostname::{self, Hostnames};
 const LABELS: [&str; 4] = ["a", "b", "c", "dd"];
 const ROUNDS: u32 = 200;
 
-/// IPv4 and TCP from port 40000 to 443.
+/// IPv4 packet with a TCP segment from port 40000 to port 443.
 const PACKET: [u8; 40] = [
     0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 1, 0xbb, 0,
     0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0,
