@@ -9,7 +9,7 @@
 #include "spec/option.h"
 
 enum {
-    // Maximum size of a failure's text with its final NUL; a longer one is cut.
+    // Maximum size of a failure's text with its final NUL; a longer text is cut.
     LOG_TEXT_BYTES = 512,
 };
 
@@ -21,7 +21,8 @@ struct failure {
 
 /// Opens /dev/null for closed standard files, so that no socket gets their numbers and is printed
 /// to (the Rust runtime does this for the Rust twin). Checks whether stderr belongs to the journal:
-/// then lines begin with their priority (sd-daemon(3)). Must be called first.
+/// then lines begin with their priority (sd-daemon(3)). Must be called before any other function of
+/// this file.
 void log_open(void);
 
 /// Returns the prefix of a line by its level: "<3>" etc. for the journal, otherwise "".
@@ -31,13 +32,14 @@ const char *log_prefix(enum log_level level);
 void failure_set(struct failure *failure, enum log_exit code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// Fills in the failure of a call at the start that has no code of its own (exit code 1).
+/// Fills in the failure of a call at the start for which there is no specific exit code (exit code
+/// 1).
 /// - call: name of the call as in the manual.
 /// - error: positive errno.
 void failure_set_start(struct failure *failure, const char *call, int error);
 
-/// Fills in the failure of a call while packets were filtered (exit code 1); the ledger is printed
-/// before it.
+/// Fills in the failure of a call while packets were filtered (exit code 1). The ledger is printed
+/// before this failure.
 /// - call: name of the call as in the manual.
 /// - error: positive errno.
 void failure_set_running(struct failure *failure, const char *call, int error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// JSON objects, built member by member. Members without memory are left out.
+// JSON objects, built member by member. A member is left out if there is no memory for it.
 #ifndef BASE_OBJECT_H
 #define BASE_OBJECT_H
 
@@ -7,20 +7,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Adds a member. Takes ownership of the value.
+/// Adds a member to an object, which owns the value from now on.
 void object_put(json_t *object, const char *key, json_t *value);
 void object_put_number(json_t *object, const char *key, uint64_t value);
 void object_put_bool(json_t *object, const char *key, bool value);
 
-/// Returns a text for an object: if it is not UTF-8, question marks replace all bytes that are not
-/// ASCII.
+/// Returns a text as a string of a JSON object. If the text is not UTF-8, question marks replace
+/// all bytes that are not ASCII.
 /// - Returns a copy that the caller frees; NULL if there is no memory.
 char *object_string_of(const char *text);
 
 /// Adds a text in the form of object_string_of; NULL becomes null.
 void object_put_string(json_t *object, const char *key, const char *value);
 
-/// Adds a text from print in the same form, and frees it; NULL (no memory) becomes "".
+/// Adds an allocated text in the form of object_string_of, and frees the text; NULL (no memory)
+/// becomes "".
 void object_put_text(json_t *object, const char *key, char *text);
 
 /// Returns the line of an object, with its line end, which the caller frees. Frees the object.

@@ -3,7 +3,8 @@
 #ifndef BASE_OUTPUT_H
 #define BASE_OUTPUT_H
 
-/// Writes a report to stdout, flushes and frees it. NULL: logs a warning instead.
+/// Writes a report to stdout, flushes stdout, and frees the report. Logs a warning if the report is
+/// NULL.
 void output_print(char *text);
 
 #endif

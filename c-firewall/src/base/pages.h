@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory for large tables with random access: in huge pages, if the kernel has some.
+// Memory for large tables with random access: in huge pages, if the kernel has free ones.
 //
 // An access to memory that is in no cache also waits for the page tables, if there are more pages
 // than the processor caches; in a virtual machine there are two levels of page tables.

@@ -32,7 +32,7 @@ struct siphash_key siphash_draw(void) {
 
 static uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
 
-/// Inlined, because a call would store the state in memory at each round.
+/// Executes one round. Inlined, because a call would store the state in memory at each round.
 __attribute__((always_inline)) static inline void round_of(struct state *state) {
     state->v0 += state->v1;
     state->v2 += state->v3;
@@ -89,8 +89,8 @@ uint64_t siphash_bytes(const struct siphash_key *key, const uint8_t *bytes, size
         memcpy(&word, bytes, sizeof word);
         add(&state, le64toh(word));
     }
-    // Built in registers: reading a word whose bytes were just written would wait for all earlier
-    // reads.
+    // Builds the word in registers: a read of a word whose bytes were just written to memory would
+    // wait for all earlier reads.
     word = last;
     for (size_t i = left; i-- > 0;)
         word = word << 8 | bytes[i];

@@ -49,7 +49,7 @@ static json_t *policy_object(const struct snapshot *snapshot) {
     return object;
 }
 
-/// Adds a value that depends on the kernel's figures; null if they are unknown.
+/// Adds a value that depends on the kernel's figures; null if these figures are unknown.
 static void put_known(json_t *object, const char *key, const struct ledger *ledger,
                       uint64_t value) {
     object_put(object, key, ledger->known ? json_integer((json_int_t)value) : json_null());
@@ -191,7 +191,7 @@ char *control_answer_rules(const struct snapshot *snapshot) {
 }
 
 /// Adds address and port of one end of a connection.
-/// - is_low: the end that comes first in the connection's key.
+/// - is_low: true for the end that comes first in the connection's key.
 static void put_end(json_t *object, const char *key, const struct listed *listed, bool is_low) {
     const uint64_t *words = listed->key.words;
     const bool is_ipv4 = (words[0] >> 8 & 0xff) == 4;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Answers of the control socket (docs/CONTROL.md), each a line of JSON with its line end. Pure.
-// Each function returns the line, which the caller frees, or NULL if there is no memory.
+// Answers of the control socket (docs/CONTROL.md), each a line of JSON with its line end. The
+// functions have no side effects. Each returns the line, which the caller frees, or NULL if there
+// is no memory.
 #ifndef CONTROL_ANSWER_H
 #define CONTROL_ANSWER_H
 
@@ -27,7 +28,7 @@ char *control_answer_status(const struct control_self *self, const struct snapsh
 char *control_answer_stats(const char *report);
 
 /// Returns the answer to `rules`.
-/// - snapshot: includes the rules.
+/// - snapshot: must include the rules.
 char *control_answer_rules(const struct snapshot *snapshot);
 
 /// Returns the answer to `connections`: one page of the listing.

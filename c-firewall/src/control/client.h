@@ -45,7 +45,7 @@ enum control_line {
 };
 
 /// Creates a client from a non-blocking connection, which it owns from now on.
-/// - Returns 0, or -ENOMEM with *client untouched and the connection still owned by the caller.
+/// - Returns 0; or -ENOMEM with *client untouched, and the caller still owns the connection.
 int control_client_make(struct control_client *client, int fd, uid_t uid,
                         const struct proof *proof);
 

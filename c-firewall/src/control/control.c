@@ -107,8 +107,8 @@ static int make_client(struct control *control, int fd, const struct control_pee
     return control_client_make(&control->clients[control->count], fd, peer->uid, &proof);
 }
 
-/// Returns 0, or -EBUSY with failure filled in if the limit of clients is reached for a user. Root
-/// has places of its own, so that other users can't lock it out.
+/// Returns 0, or -EBUSY with failure filled in if the limit of clients is reached for a user. Some
+/// clients are reserved for root, so that other users can't lock it out.
 static int check_place(const struct control *control, uid_t uid, struct failure *failure) {
     size_t others = 0;
     size_t same = 0;
@@ -133,7 +133,8 @@ static int check_place(const struct control *control, uid_t uid, struct failure 
     return -EBUSY;
 }
 
-/// Makes a new connection a client, or sends the reason for the refusal.
+/// Adds a client for a new connection, or sends the reason for the refusal and closes the
+/// connection.
 static void welcome(struct control *control, int fd) {
     struct control_peer peer = {.uid = (uid_t)-1};
     struct failure failure;
@@ -247,7 +248,7 @@ static char *answer_drain(struct control *control, const struct control_request 
     return control_answer_drain(request->seconds, waiting);
 }
 
-/// Passes a client's connection to the event receivers. Returns NULL, or the error answer if that
+/// Adds a client's connection to the receivers of events. Returns NULL, or the error answer if that
 /// failed.
 static char *hand_to_tail(struct control *control, struct control_client *client,
                           const struct control_request *request) {
@@ -305,8 +306,8 @@ static char *hand_to_upgrade(struct control *control, struct control_client *cli
     return NULL;
 }
 
-/// Executes a request. Returns the answer; NULL if the client was given away, or is to be closed as
-/// there is no memory.
+/// Executes a request. Returns the answer; NULL if the client's connection has another owner now,
+/// or must be closed because there is no memory.
 static char *answer(struct control *control, struct control_client *client,
                     const struct control_request *request) {
     switch (request->command) {
@@ -349,7 +350,8 @@ static char *answer_line(struct control *control, struct control_client *client,
     return answer(control, client, &request);
 }
 
-/// Serves the first request of a client that no answer is due to.
+/// Serves the first request in a client's buffer. The client must have received its last answer
+/// completely.
 /// - Returns true if the client stays.
 static bool serve_line(struct control *control, struct control_client *client) {
     char *reply = NULL;

@@ -3,9 +3,9 @@
 //
 // Theory of operation: the main loop asks for the descriptors to poll and for the timeout, polls,
 // and passes the result back. Nothing here ever blocks. A client has one buffer for its requests
-// and at most one answer; until it has read the answer, nothing more is received from it. So memory
-// is bounded by CONTROL_CLIENTS_MAX, and a client that sends too much or reads too little delays
-// only itself.
+// and at most one answer; until it has read the answer, nothing more is received from it. So the
+// limit CONTROL_CLIENTS_MAX bounds the memory, and a client that sends too much or reads too little
+// delays only itself.
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
 
@@ -33,32 +33,33 @@ struct control_actions {
     void *context;
     /// Fills in a snapshot of the running firewall (snapshot_take).
     int (*snapshot)(void *context, bool with_rules, struct snapshot *snapshot);
-    /// Returns the ledger as report_ledger makes it with --json and "reason":"control"; the caller
-    /// frees it. NULL: no memory.
+    /// Returns the ledger as a line of JSON, as report_ledger makes it with --json, with
+    /// "reason":"control"; the caller frees the line. Returns NULL if there is no memory.
     char *(*stats)(void *context);
     /// Fills in a page of the connection listing (workers_list).
     int (*connections)(void *context, uint64_t from, bool undecided, struct listing *listing);
     /// Reloads the policy (reload).
     int (*reload)(void *context, struct reload_result *result, struct failure *failure);
-    /// Ends the process as SIGTERM does, once no packet waits or after `seconds`. Returns at once.
+    /// Ends the process like SIGTERM, as soon as no packet waits, or after `seconds`. Returns at
+    /// once.
     void (*drain)(void *context, uint32_t seconds);
-    /// Begins an upgrade: the hand-over to the process at the other end of client_fd, to which
-    /// nothing was sent yet. The main loop continues it.
-    /// - Returns 0: the action owns the descriptor and the conversation from now on; or -errno with
-    ///   failure filled in and the descriptor still owned by the caller.
+    /// Begins an upgrade: the hand-over to the process at the other end of the connection
+    /// client_fd, to which no answer was sent yet. The main loop continues the hand-over.
+    /// - Returns 0, and the action owns the descriptor and sends all answers from now on; or -errno
+    ///   with failure filled in, and the caller still owns the descriptor.
     int (*upgrade)(void *context, int client_fd, const char *backend, struct failure *failure);
-    /// Adds a client that has received {"ok":true} to the receivers of events.
+    /// Adds a client to the receivers of events. The first line that it receives is {"ok":true}.
     /// - verdicts: wanted packets, by the bits 1 << enum verdict.
-    /// - packets: the events include the packets' bytes.
-    /// - Returns 0: the action owns the descriptor from now on; or -errno (-EBUSY: there are too
-    ///   many receivers) with the descriptor still owned by the caller.
+    /// - packets: true if the events include the packets' bytes.
+    /// - Returns 0, and the action owns the descriptor from now on; or -errno (-EBUSY: there are
+    ///   too many receivers), and the caller still owns the descriptor.
     int (*tail)(void *context, int client_fd, uint32_t verdicts, bool packets);
 };
 
 struct control;
 
-/// Opens the socket at options->control (not NULL). Its file has its mode and owner before a client
-/// can connect. Called before the program drops its privileges and starts threads.
+/// Opens the socket at options->control (not NULL). The socket's file has its mode and owner before
+/// a client can connect. Must be called before the program drops its privileges and starts threads.
 /// - listener: listening socket of options->control that was taken over from another process, or
 ///   -1; owned by the control socket from now on, also after a failure.
 /// - actions: copied.

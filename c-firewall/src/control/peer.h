@@ -35,13 +35,15 @@ struct control_peer {
 /// - Returns 0 or -errno.
 int control_peer_read(int fd, struct control_peer *peer);
 
-/// Returns true if a client may send requests: root, the user who started the program, the user it
-/// runs as, the file's owner, and members of the file's group if the group may write to it.
+/// Returns true if a client may send requests: root, the user who started the program, the user
+/// that the program runs as, the owner of the socket's file, and members of the file's group if the
+/// group may write to the file.
 bool control_peer_may_ask(const struct control_peer *peer, const struct control_access *access,
                           uid_t runs_as);
 
-/// Returns true if a client that has proved CAP_NET_ADMIN may take over the firewall: root, and the
-/// user it runs as. Other members of the file's group may not.
+/// Returns true if a client may take over the firewall. The client has already proved
+/// CAP_NET_ADMIN. Only root and the user that the firewall runs as may take it over. Other members
+/// of the socket file's group may not.
 bool control_peer_may_take_over(uid_t uid, uid_t runs_as);
 
 #endif

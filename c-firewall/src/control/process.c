@@ -57,7 +57,7 @@ static int read_words(struct words *words) {
     return result;
 }
 
-/// Returns the prefix and the absolute path; the path is unchanged if the current folder is
+/// Returns the prefix followed by the absolute path. The path is unchanged if the current folder is
 /// unknown. Returns NULL if there is no memory.
 static char *absolute(const char *prefix, const char *path) {
     char folder[PATH_MAX];
@@ -86,7 +86,7 @@ static char *value_of(enum arguments_option option, const char *value) {
     }
 }
 
-/// Appends one option with its value.
+/// Appends an option with its value. Returns 0 or -ENOMEM.
 static int add(struct control_self *self, enum arguments_option option, const char *value) {
     char **at = &self->arguments[self->argument_count];
 
@@ -104,7 +104,7 @@ static int add(struct control_self *self, enum arguments_option option, const ch
     return 0;
 }
 
-/// Appends all options of the command line.
+/// Appends the options of the command line, except for --take-over. Returns 0 or -ENOMEM.
 static int add_all(struct control_self *self, const struct arguments *arguments) {
     self->arguments = calloc((size_t)OPTION_COUNT * 2, sizeof *self->arguments);
     if (!self->arguments)

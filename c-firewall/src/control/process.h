@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Executable and options of this process, for a client that starts another one like it.
+// Executable and options of this process, for a client that starts another process like it.
 #ifndef CONTROL_PROCESS_H
 #define CONTROL_PROCESS_H
 
@@ -16,7 +16,7 @@ struct control_self {
 };
 
 /// Fills in the identity of this process. --take-over is left out: the next process takes over from
-/// this one.
+/// this process.
 /// - Returns 0, or -ENOMEM with *self zeroed. Values that /proc does not show are empty.
 int control_self_read(struct control_self *self);
 

@@ -6,10 +6,10 @@
 // NETLINK_NETFILTER to another process. The kernel checks it at the time of the call, in the user
 // namespace of the sender's network namespace, and it finds the receiver only in that network
 // namespace (netlink_sendmsg and netlink_allowed in net/netlink/af_netlink.c). So the firewall has
-// such a socket; it tells a client the socket's port and the number of its connection, and the
-// client sends the number there. The kernel reports the process that sent the message. It must be
-// the process that connected, so that no process can pass on a proof as another's. Nothing is read
-// from /proc, where the answer may differ a moment later.
+// such a socket. It sends the socket's port and the number of the connection to the client, and the
+// client sends the number to this port. The kernel reports the process that sent the message. This
+// must be the process that connected to the control socket, so that no process can use another
+// process's proof. Nothing is read from /proc, where the answer may differ a moment later.
 #ifndef CONTROL_PROOF_H
 #define CONTROL_PROOF_H
 
@@ -21,8 +21,7 @@
 #include "base/log.h"
 
 enum {
-    // Maximum number of received proofs that are stored for later upgrade requests: one for each
-    // client.
+    // Maximum number of received proofs that are stored for later upgrade requests: one per client.
     CONTROL_PROOFS_MAX = 16,
     CONTROL_PROOF_BYTES = 20, // maximum length of a connection's number as text
 };
@@ -44,7 +43,7 @@ struct control_proof {
 /// Opens a netlink socket that can send and receive proofs. Returns it, or -errno.
 int control_proof_make_socket(void);
 
-/// Opens and binds the socket that receives proofs. Called before the sandbox is in place.
+/// Opens and binds the socket that receives proofs. Must be called before the sandbox is in place.
 /// - Returns 0, or -errno with failure filled in.
 int control_proof_open(struct control_proof *proof, struct failure *failure);
 

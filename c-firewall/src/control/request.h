@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Parsing of a control socket request. Pure.
+// Parser of the requests of the control socket. Has no side effects.
 #ifndef CONTROL_REQUEST_H
 #define CONTROL_REQUEST_H
 

@@ -44,8 +44,8 @@ static bool read_id(const char *text, uint32_t *id) {
     return values_read_number(text, text + strlen(text), UINT32_MAX - 1, id);
 }
 
-/// Parses USER or USER:GROUP, each a name or a number. A missing part is -1: the file keeps its
-/// owner or group.
+/// Parses USER or USER:GROUP, each a name or a number. A part that is missing is -1: then the file
+/// keeps its owner or group.
 /// - Returns 0, or -errno with failure filled in.
 static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failure *failure) {
     char *user = text ? strdup(text) : NULL;
@@ -80,7 +80,7 @@ static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failu
     return result;
 }
 
-/// Fills in the failure for an error of bind, with the cure.
+/// Fills in the failure for an error of bind, with the cure. Returns -error.
 static int fail_bind(const char *path, int error, struct failure *failure) {
     const char *slash = strrchr(path, '/');
     const int folder = slash ? (int)(slash - path) : 0;
@@ -114,7 +114,7 @@ static int fail_bind(const char *path, int error, struct failure *failure) {
     }
 }
 
-/// Checks whether a process listens at the socket's file, and names it.
+/// Fails if a process listens at the socket's file, and names the process.
 /// - Returns 0 if no process listens, or -errno with failure filled in.
 static int check_stale(const char *path, const struct sockaddr_un *address,
                        struct failure *failure) {
@@ -145,7 +145,7 @@ static int check_stale(const char *path, const struct sockaddr_un *address,
     return -EADDRINUSE;
 }
 
-/// Removes the file of a socket that no process listens at.
+/// Removes the socket's file. Fails if a process listens at it.
 static int remove_stale(const struct control_socket *made, const struct sockaddr_un *address,
                         struct failure *failure) {
     struct stat found;

@@ -47,8 +47,8 @@ static int open_signals(struct daemon *daemon, struct failure *failure) {
     return 0;
 }
 
-/// Returns the descriptor that the old firewall has sent for an option, which the caller owns from
-/// now on; -1 = none.
+/// Returns a descriptor that the old firewall has sent (for --events or --control), which the
+/// caller owns from now on; -1 = none.
 static int inherit(struct handover *taken, enum handover_fd which) {
     const int fd = taken ? taken->fds[which] : -1;
 
@@ -93,7 +93,8 @@ static int start_guard(struct daemon *daemon, struct failure *failure) {
     return guard_start(&daemon->guard, daemon->options, fds, numbers, workers->count, failure);
 }
 
-/// Creates the failure contract, with and without the guard.
+/// Creates two failure contracts: for the time while the guard runs, and for the time after its
+/// end.
 static void make_contract(struct daemon *daemon, const struct queue_rules *queue_rules) {
     const struct worker *first = &daemon->state.workers.all[0];
     struct queue_figures figures;
@@ -108,8 +109,8 @@ static void make_contract(struct daemon *daemon, const struct queue_rules *queue
     contract_make(daemon->options, queue_rules, &facts, &daemon->state.unguarded);
 }
 
-/// Pairs the rules of the policy with the old firewall's, and sets its generation. Returns 0, or
-/// -errno with failure filled in.
+/// Pairs the policy's rules with those of the old firewall's policy, and sets the policy's
+/// generation to the next number. Returns 0, or -errno with failure filled in.
 static int prepare(struct state *state, struct handover *taken, struct failure *failure) {
     if (state->loaded->compiled && taken->generation < UINT32_MAX)
         state->loaded->generation = taken->generation + 1;
@@ -132,15 +133,16 @@ static int open_all(struct daemon *daemon, struct handover *taken,
         result = state_open(state, taken ? taken->queues : NULL, failure);
     if (result < 0)
         return result;
-    // Only root may open it. If it fails, ledgers show that the kernel's figures are missing.
+    // Only root may open the kernel's file with the queues' figures. On failure, ledgers show that
+    // these figures are missing.
     (void)queue_proc_open();
     make_contract(daemon, queue_rules);
     result = start_guard(daemon, failure);
     return result < 0 ? result : privilege_drop(daemon->options, state->loaded, failure);
 }
 
-/// Starts the threads; in an upgrade, in place of the old firewall's. Returns 0, or -errno with
-/// failure filled in.
+/// Starts the threads. In an upgrade, they replace those of the old firewall. Returns 0, or -errno
+/// with failure filled in.
 static int start_threads(struct daemon *daemon, struct handover *taken, struct failure *failure) {
     struct state *state = &daemon->state;
     int result = events_start(daemon->events, failure);
@@ -253,9 +255,11 @@ int daemon_run(struct options *options) {
     struct failure failure;
     int code;
 
-    // One nanosecond, because the coalescing sleep is short; threads inherit it.
+    // Sets the timer slack to one nanosecond, because the coalescing sleep is short; threads
+    // inherit it.
     prctl(PR_SET_TIMERSLACK, 1UL);
-    // Executed by a descriptor, it has the descriptor's number as its name.
+    // A program that was executed by a descriptor, as in an upgrade, has the descriptor's number as
+    // its name.
     prctl(PR_SET_NAME, OPTIONS_PROGRAM);
     log_set_level(options->log_level);
     if (start(&daemon, &failure) != 0) {

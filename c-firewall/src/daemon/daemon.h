@@ -9,8 +9,8 @@
 
 #include "options/options.h"
 
-/// Filters packets until a signal ends it. Adjusts the options to the policy and the kernel.
-/// Returns the exit code.
+/// Runs the firewall until a signal, a drain or an upgrade ends it. Adjusts the options to the
+/// policy and the kernel. Returns the exit code.
 int daemon_run(struct options *options);
 
 #endif

@@ -261,8 +261,8 @@ static void read_guard(struct daemon *daemon) {
     }
 }
 
-/// Returns the number of packets of a queue that the kernel has lost; unchanged if the figures
-/// can't be read.
+/// Returns the number of packets of a queue that the kernel has lost; `before` if the figures can't
+/// be read.
 static uint32_t lost_of(const struct worker *worker, uint32_t before) {
     struct queue_figures figures;
 
@@ -271,7 +271,7 @@ static uint32_t lost_of(const struct worker *worker, uint32_t before) {
     return figures.queue_full + figures.user_drop;
 }
 
-/// Reports packets lost since the last report.
+/// Reports an event for each queue that has lost packets since the last check.
 static void look_for_overload(struct daemon *daemon, struct times *times) {
     const struct workers *workers = &daemon->state.workers;
 
@@ -303,8 +303,8 @@ static void warn_untracked(const struct daemon *daemon) {
                  "rule of nft");
 }
 
-/// Checks whether packets have the connection state that the policy needs, until one has; logs a
-/// warning if none has.
+/// Checks whether packets have the connection state that the policy needs, until a packet has it.
+/// Logs a warning if no packet has it.
 static void look_for_tracked(struct daemon *daemon, struct times *times, uint64_t now_ns) {
     struct state *state = &daemon->state;
     const struct workers *workers = &state->workers;
@@ -337,7 +337,7 @@ static bool anything_waits(const struct workers *workers) {
     return false;
 }
 
-/// Executes the checks that are due.
+/// Executes the checks whose time has come.
 static void keep_times(struct daemon *daemon, struct times *times) {
     const uint64_t now_ns = wait_clock();
 

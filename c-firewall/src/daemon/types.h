@@ -27,8 +27,8 @@ struct daemon {
     bool stopped;             // true once the firewall must end
     // Upgrade in progress: another firewall prepares to take over; NULL = none.
     struct handover_giving *giving;
-    // True while queues and sockets belong to another firewall, which takes over or has not handed
-    // over yet.
+    // True while queues and sockets belong to another firewall: to the new firewall of an upgrade,
+    // or to the old firewall until it has handed them over.
     bool handed_over;
 };
 

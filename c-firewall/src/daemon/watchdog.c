@@ -11,7 +11,7 @@
 
 enum { LOOK_MS = 20 }; // time between checks whether a worker's loop has turned, in milliseconds
 
-/// Waits for a time, or for the request to end. Returns true if there is the request.
+/// Waits for a time, or until the thread must end. Returns true if it must end.
 static bool ends_within(const struct watchdog *watchdog, uint64_t ms) {
     struct pollfd source = {.fd = watchdog->stop_fd, .events = POLLIN};
 
@@ -27,7 +27,7 @@ static bool all_have_turned(const struct workers *workers) {
     return true;
 }
 
-/// Notifies systemd once per period, after each worker's loop has turned.
+/// Notifies systemd once per period, after each worker's loop has begun a new round.
 static void *run(void *argument) {
     const struct watchdog *watchdog = argument;
     const struct workers *workers = watchdog->workers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Thread that notifies systemd's watchdog, as long as the loop of each worker turns. It is
-// independent of the main thread, which may be busy with a large policy while no packet waits for
-// it.
+// Thread that notifies systemd's watchdog as long as the loop of each worker makes new rounds. It
+// is independent of the main thread, which may be busy with a large policy while no packet waits
+// for it.
 #ifndef DAEMON_WATCHDOG_H
 #define DAEMON_WATCHDOG_H
 

@@ -33,7 +33,7 @@ const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTE
 /// State of the parser.
 struct taking {
     struct arguments arguments;
-    // Options of the command, with help, version, and the table's end.
+    // Options of the command, --help, --version, and the entry that ends the table.
     struct argp_option table[OPTION_COUNT + 3];
     uint32_t words;
     const char *unexpected; // first superfluous word
@@ -106,8 +106,7 @@ static void fail_unexpected(const char *word, struct failure *failure) {
                 arguments_quote(word, quoted));
 }
 
-/// Parses a word. A superfluous word ends a command line without a command at once: it is an
-/// unknown command.
+/// Stores a word. Without a command, a word ends parsing at once: it is an unknown command.
 static error_t take_word(struct taking *taking, const char *word) {
     if (taking->words < command_facts[taking->arguments.command].words)
         taking->arguments.words[taking->words++] = word;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Syntax of the command line: command, options with their raw values, words. options checks the
-// values.
+// Syntax of the command line: command, options with their raw values, and words (arguments that are
+// not options). options checks the values.
 #ifndef OPTIONS_ARGUMENTS_H
 #define OPTIONS_ARGUMENTS_H
 
@@ -13,17 +13,18 @@
 enum {
     // Maximum number of bytes of a value that an error message shows, before "...".
     ARGUMENTS_QUOTE_BYTES = 64,
-    // Maximum size: each byte as \xNN, "...", NUL.
+    // Maximum size of a quoted text: each byte as \xNN, "...", NUL.
     ARGUMENTS_QUOTED_BYTES = ARGUMENTS_QUOTE_BYTES * 4 + 4,
 };
 
-/// Request of the command line that replaces its command.
+/// Option that is executed instead of the command: --help or --version.
 enum arguments_text { ARGUMENTS_NO_TEXT, ARGUMENTS_HELP, ARGUMENTS_VERSION };
 
 struct arguments {
     enum arguments_command command;
     enum arguments_text text;
-    // Raw value of each option, the last one given; "" without a value; NULL = not given.
+    // Raw value of each option: the last value, if the option is given several times; "" for an
+    // option without a value; NULL = not given.
     const char *values[OPTION_COUNT];
     const char *words[ARGUMENTS_WORDS_MAX]; // words of the command; none for ARGUMENTS_RUN
 };
@@ -37,7 +38,7 @@ int arguments_parse(int argc, char **argv, struct arguments *arguments, struct f
 const char *arguments_name(enum arguments_option option);
 
 /// Writes at most ARGUMENTS_QUOTE_BYTES of a text, with unprintable characters, '"' and '\' as
-/// \xNN, and "..." if it was cut. Returns quoted.
+/// \xNN, and "..." if the text was cut. Returns quoted.
 const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTED_BYTES]);
 
 #endif

@@ -28,7 +28,7 @@ const char *options_fail_text(const struct options *options, char text[static OP
     return text;
 }
 
-/// Returns true if a text of this length is a name.
+/// Returns true if the first `length` bytes of a text equal a name.
 static bool is_name(const char *text, size_t length, const char *name) {
     return strlen(name) == length && strncmp(name, text, length) == 0;
 }
@@ -59,7 +59,7 @@ static int fail_twice(const struct values *values, int situation) {
     return -EINVAL;
 }
 
-/// Parses a verdict: accept or drop.
+/// Stores the value of an option that is a verdict: accept or drop.
 static int take_verdict(const struct values *values, enum arguments_option option,
                         enum verdict *verdict) {
     int drops = *verdict == VERDICT_DROP;
@@ -80,8 +80,8 @@ int options_daemon_decision(const struct values *values, struct options *options
     return 0;
 }
 
-/// Parses verdict and bytes of `accept:8192`; bytes are unchanged if missing. Returns true if the
-/// value is valid.
+/// Parses a value of --undecided, e.g. `accept:8192`: the verdict and the number of bytes, which is
+/// unchanged if the value has none. Returns true if the value is valid.
 static bool read_undecided(const char *value, const struct option_facts *facts,
                            enum verdict *verdict, uint32_t *bytes) {
     const char *colon = strchrnul(value, ':'), *const *names = option_facts[OPTION_DEFAULT].choices;
@@ -109,10 +109,11 @@ int options_daemon_undecided(const struct values *values, struct options *option
     return 0;
 }
 
-/// Minimum number of bits of --stage: one for final, at least two each for classes and generations.
+/// Minimum number of bits of --stage: one for "final", and at least two each for classes and for
+/// generations.
 enum { STAGE_BITS_MIN = 5 };
 
-/// Returns true if a mask has enough bits, and they are adjacent.
+/// Returns true if a mask has enough bits, and these bits are adjacent.
 static bool is_stage(uint32_t mask) {
     const int bits = __builtin_popcount(mask);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Options of a daemon: failure modes, reports, access, privileges. In the order of the help text.
+// Options of a running firewall: names, failure modes, reports, access, privileges. They are
+// checked in the order of the help text.
 #ifndef OPTIONS_DAEMON_H
 #define OPTIONS_DAEMON_H
 
@@ -10,8 +11,8 @@ enum {
     OPTIONS_FAIL_BYTES = 96, // maximum size of the result of options_fail_text with its final NUL
 };
 
-/// Writes the failure modes in the format of --fail: open, closed, or a list of the open ones.
-/// Returns text.
+/// Writes the failure modes in the format of --fail: open, closed, or a list of the open
+/// situations. Returns text.
 const char *options_fail_text(const struct options *options, char text[static OPTIONS_FAIL_BYTES]);
 
 // Each function returns 0, or -EINVAL with failure filled in.
@@ -22,19 +23,20 @@ int options_daemon_decision(const struct values *values, struct options *options
 /// Stores the value of --undecided, which `explain` has, too.
 int options_daemon_undecided(const struct values *values, struct options *options);
 
-/// Stores the values of --undecided to --settled.
+/// Stores the values of the options from --undecided to --settled in the help text.
 int options_daemon_names(const struct values *values, struct options *options);
 
 /// Stores the value of --fail.
 int options_daemon_fail(const struct values *values, struct options *options);
 
-/// Stores the values of --deadline to --sandbox.
+/// Stores the values of the options from --deadline to --sandbox in the help text.
 int options_daemon_values(const struct values *values, struct options *options);
 
-/// Checks that no option is given that --profile paper excludes: it is the published program.
+/// Checks that no option is given that --profile paper excludes, because the published program has
+/// no such function.
 int options_daemon_paper(const struct values *values);
 
-/// Checks that no option is given without another one that it needs.
+/// Checks that no option is given without the option that it needs.
 int options_daemon_alone(const struct values *values);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Options of `explain`: metadata of a capture's packets. Comments in captures have the same words.
+// Options of `explain`: metadata of a capture's packets. The comments of packets in captures have
+// values in the same syntax.
 #ifndef OPTIONS_EXPLAIN_H
 #define OPTIONS_EXPLAIN_H
 
@@ -17,10 +18,10 @@ bool options_explain_read_hook(const char *text, enum policy_hook *hook);
 bool options_explain_read_interface(const char *text,
                                     char name[static OPTION_INTERFACE_BYTES_MAX + 1]);
 
-/// Parses the number of a user or a group.
+/// Parses the numeric ID of a user or a group.
 bool options_explain_read_id(const char *text, uint32_t *id);
 
-/// Parses names of states, separated by commas.
+/// Parses names of connection states, separated by commas. Returns all their bits.
 bool options_explain_read_ct_state(const char *text, uint32_t *state);
 
 /// Stores the values and words of `explain`, in the order of the help text.

@@ -39,12 +39,12 @@ static int check_queue(const struct values *values, struct options *options) {
     return values_fail(values, OPTION_QUEUE);
 }
 
-/// Returns the value of an option that is not given.
+/// Returns the value that an option has in a profile if it is not given.
 static uint32_t default_of(enum arguments_option option, enum options_profile profile) {
     return option_facts[option].defaults[profile];
 }
 
-/// Returns the options of a profile.
+/// Returns the options of a profile, for a command line that gives none.
 static struct options profile_options(enum options_profile profile) {
     return (struct options){
         .queue_first = (uint16_t)default_of(OPTION_QUEUE, profile),
@@ -105,8 +105,8 @@ static int check_paper(const struct values *values, const struct options *option
     return options_daemon_paper(values);
 }
 
-/// Returns the profile, which sets the values of options that are not given; check_values reports
-/// an unknown name.
+/// Returns the profile, which sets the values of options that are not given. An unknown name counts
+/// as fast here; check_run reports it.
 static enum options_profile profile_of(const struct values *values) {
     const char *value = values_get(values, OPTION_PROFILE);
 

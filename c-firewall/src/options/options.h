@@ -2,9 +2,9 @@
 // Values of the command line. The text of --help is cli/help.txt, embedded when the program is
 // built.
 //
-// Theory of operation: arguments parses the syntax in command-line order and stores raw values, of
-// which the last one given applies; --help and --version take effect at once. Then the values are
-// checked in the order of the help text.
+// Theory of operation: arguments parses the syntax in command-line order and stores raw values; of
+// an option that is given several times, the last value applies; --help and --version take effect
+// at once. Then the values are checked in the order of the help text.
 #ifndef OPTIONS_OPTIONS_H
 #define OPTIONS_OPTIONS_H
 

@@ -15,7 +15,7 @@
 struct options_facts {
     bool has_hook; // true if a hook was given; otherwise that of the first base chain applies
     enum policy_hook hook;
-    // Name of the interface at which it arrived; "" = none.
+    // Name of the interface at which the packet arrived; "" = none.
     char iif[OPTION_INTERFACE_BYTES_MAX + 1];
     char oif[OPTION_INTERFACE_BYTES_MAX + 1]; // name of the interface by which it leaves; "" = none
     uint32_t mark;
@@ -45,9 +45,10 @@ struct options {
     uint32_t copy_bytes;
     uint32_t batch;
     uint32_t receive_buffer; // size of the receive buffer in bytes
-    // True if the command line sets the receive buffer: a smaller one is a failure.
+    // True if the command line sets the receive buffer: then it is a failure if the kernel gives
+    // less.
     bool receive_buffer_asked;
-    // True if the command line sets copy_bytes: a policy that needs more is a failure.
+    // True if the command line sets copy_bytes: then it is a failure if the policy needs more.
     bool copy_bytes_asked;
     uint32_t queue_length;
     bool gso;
@@ -59,8 +60,8 @@ struct options {
     enum options_conntrack conntrack;
     // Verdict for packets of connections whose name is undecided: VERDICT_ACCEPT or VERDICT_DROP.
     enum verdict undecided_verdict;
-    // Maximum number of bytes in each direction that pass undecided, if the verdict is accept;
-    // after it the name is unreadable.
+    // Maximum number of bytes in each direction that pass while the name is undecided, if the
+    // verdict is accept; after these the name is unreadable.
     uint32_t undecided_bytes;
     uint32_t connections;  // maximum number of connections that a worker follows
     uint32_t hello_memory; // memory of a worker for hellos, in bytes

@@ -44,7 +44,7 @@ bool values_read_number(const char *text, const char *end, uint32_t max, uint32_
     return true;
 }
 
-/// Parses a text that consists of hexadecimal digits.
+/// Parses the digits of a hexadecimal number of at most 32 bits.
 static bool read_hexadecimal(const char *text, uint32_t *number) {
     uint64_t read = 0;
 

@@ -24,16 +24,17 @@ const char *values_get(const struct values *values, enum arguments_option option
 /// Returns -EINVAL.
 int values_fail(const struct values *values, enum arguments_option option);
 
-/// Fills in the failure of an option that needs another one. Returns -EINVAL.
+/// Fills in the failure of an option that needs another option. Returns -EINVAL.
 /// - what: phrase for the other option: "a policy".
 /// - other: the other option: "--policy".
 int values_fail_without(const struct values *values, enum arguments_option option, const char *what,
                         const char *other);
 
-/// Parses a text up to `end` (excluded) that consists of decimal digits.
+/// Parses a decimal number from 0 to `max` in the text up to `end` (excluded). Returns true if it
+/// is valid.
 bool values_read_number(const char *text, const char *end, uint32_t max, uint32_t *number);
 
-/// Parses a mark: hexadecimal after 0x, or decimal.
+/// Parses a mark of 32 bits: hexadecimal after 0x, or decimal.
 bool values_read_mark(const char *text, uint32_t *mark);
 
 // Each of these functions sets its last argument if the option was given. Returns 0, or -EINVAL

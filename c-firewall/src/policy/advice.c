@@ -5,15 +5,16 @@
 
 enum {
     ESTABLISHED = 2, // value of `ct state established`
-    // Maximum number of rules that a search examines, because chains may lead to one another on
-    // very many paths.
+    // Maximum number of rules that a search examines, because there may be very many paths through
+    // the chains.
     STEPS_MAX = 1 << 20,
-    // Maximum share of unused lines in a file of names without a warning: one in this number.
+    // Share of unused lines in a file of names above which a warning is due: one line in
+    // LEFT_OUT_SHARE.
     LEFT_OUT_SHARE = 10,
     TEXT_BYTES = 2 * 4096 // maximum size of a line: two paths and the text
 };
 
-/// Search through the rules after one that accepts established connections.
+/// Search for a rule that reads names after a rule that accepts established connections.
 struct search {
     const struct policy_table *table;
     const struct policy_place *accepts; // rule that accepts them, once it was found; NULL = none
@@ -42,12 +43,14 @@ static bool has(const struct policy_range *range, policy_value value) {
     return range->low <= value && value <= range->high;
 }
 
-/// Returns true if an element of one field contains the state of established connections.
+/// Returns true if an element whose first field is ct state contains the state of established
+/// connections.
 static bool is_established(const struct policy_elements *elements, uint32_t index) {
     return has(&elements->ranges[(size_t)index * elements->fields], ESTABLISHED);
 }
 
-/// Returns true if a match holds for all packets of established connections.
+/// Returns true if a match holds for all packets of established connections. A match of the
+/// protocol counts as if it held for all packets.
 static bool holds(const struct policy_table *table, const struct policy_match *match) {
     const struct policy_elements *elements = elements_of(table, match);
     bool found = false;
@@ -78,7 +81,8 @@ static bool map_accepts(const struct policy_table *table, const struct policy_ma
     return false;
 }
 
-/// Returns true if a rule accepts all packets of established connections.
+/// Returns true if a rule accepts all packets of established connections, perhaps of some protocols
+/// only.
 static bool accepts_established(const struct policy_table *table, const struct policy_rule *rule) {
     bool reads_state = false;
 
@@ -106,7 +110,7 @@ static bool accepts_established(const struct policy_table *table, const struct p
     return false;
 }
 
-/// Returns true if a match or map of a rule reads one of some fields.
+/// Returns true if a match or verdict map of a rule reads a field for which `wanted` returns true.
 static bool reads(const struct policy_rule *rule, bool (*wanted)(enum policy_field field)) {
     for (uint32_t i = 0; i < rule->count; i++) {
         const struct policy_statement *statement = &rule->statements[i];
@@ -128,7 +132,7 @@ static bool is_tls(enum policy_field field) {
     return field >= POLICY_TLS_SNI && field <= POLICY_TLS_ECH;
 }
 
-/// Returns true if a field distinguishes protocols.
+/// Returns true if a match of this field restricts a rule to a protocol.
 static bool is_told(enum policy_field field) {
     const enum policy_part part = policy_field_facts(field)->part;
 
@@ -138,9 +142,9 @@ static bool is_told(enum policy_field field) {
 
 static void search_chain(struct search *search, const struct policy_chain *chain);
 
-/// Searches the chain that a target leads to.
-/// - always: true if all packets go there: then a rule that accepts there also counts for the chain
-///   that leads there.
+/// Searches the chain that is a target of a jump or goto.
+/// - always: true if all packets go there. Then an accepting rule there also counts for the calling
+///   chain.
 static void search_target(struct search *search, const struct policy_target *target, bool always) {
     const struct policy_place *before = search->accepts;
 
@@ -151,7 +155,7 @@ static void search_target(struct search *search, const struct policy_target *tar
         search->accepts = before;
 }
 
-/// Searches the chains that a rule leads to.
+/// Searches the chains that a rule's jump, goto or verdict map leads to.
 static void search_rule(struct search *search, const struct policy_rule *rule) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
     const struct policy_elements *elements;
@@ -165,7 +169,8 @@ static void search_rule(struct search *search, const struct policy_rule *rule) {
         search_target(search, &elements->targets[i], false);
 }
 
-/// Searches a chain and those that it leads to, until a rule after one that accepts reads a name.
+/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads a
+/// name after a rule that accepts established connections.
 static void search_chain(struct search *search, const struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct policy_rule *rule = &chain->rules[i];
@@ -200,7 +205,8 @@ static void tell_established(const struct policy *policy, const struct policy_ta
     tell(text);
 }
 
-/// Warns about a rule for TLS whose reject applies only to TCP.
+/// Warns about a rule with TLS fields and `reject with tcp reset` that does not match the protocol:
+/// QUIC with the same name passes it.
 static void tell_reset(const struct policy *policy, const struct policy_rule *rule,
                        void (*tell)(const char *text)) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
@@ -215,7 +221,7 @@ static void tell_reset(const struct policy *policy, const struct policy_rule *ru
     tell(text);
 }
 
-/// Warns about a file of names of which many lines were unused.
+/// Warns about a file of names that has no names or many unused lines.
 static void tell_file(const struct policy *policy, const struct policy_listed_file *file,
                       void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Report on a policy's lists, and warnings about parts of a valid policy that most likely have less
-// effect than they seem to have, one line each.
+// Report on a policy's files of host names, and warnings about parts of a valid policy that most
+// likely have less effect than they seem to have, one line each.
 #ifndef POLICY_ADVICE_H
 #define POLICY_ADVICE_H
 
@@ -10,8 +10,8 @@
 void advice_report(const struct policy *policy, void (*tell)(const char *text));
 
 /// Warns, one line each, about rules that most likely have less effect than intended: rules by name
-/// after one that accepts established connections, `reject with tcp reset` of TLS names, and files
-/// of names with few usable lines.
+/// after a rule that accepts established connections, `reject with tcp reset` of TLS names, and
+/// files of names with few usable lines.
 void advice_advise(const struct policy *policy, void (*tell)(const char *text));
 
 #endif

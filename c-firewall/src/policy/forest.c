@@ -34,7 +34,7 @@ static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, si
     return place;
 }
 
-/// Sorts the names by their number of labels.
+/// Sorts the names (their numbers in hostnames) by the number of their labels.
 static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
     uint32_t starts[LABELS_MAX + 2] = {0};
     size_t length;
@@ -54,7 +54,8 @@ static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
     }
 }
 
-/// Counts each name and all names that belong to it; stores the count in `last`.
+/// Counts, for each name, the name itself and all names below it. Stores this count in the
+/// interval's `last`.
 static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
                       struct host_interval *intervals) {
     for (uint32_t i = count; i-- > 0;) {
@@ -68,7 +69,7 @@ static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *pa
 
 /// Assigns each name its interval. Names with more labels come later, so a name's parent already
 /// has its interval.
-/// - room: array for the next free number within each interval.
+/// - room: array in which the function stores the next free number of each interval.
 static void number(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
                    struct host_interval *intervals, uint32_t *room) {
     uint32_t next = 1;
@@ -85,7 +86,7 @@ static void number(const uint32_t *sorted, uint32_t count, const uint32_t *paren
     }
 }
 
-/// Finds the wildcards, and the wildcard above each name.
+/// Records the numbers of labels that wildcards have, and finds the parent of each name.
 static void find_parents(struct hostnames *hostnames, uint32_t *parents) {
     const uint32_t count = hostname_count(hostnames);
     size_t length;

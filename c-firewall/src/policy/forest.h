@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Numbers for the names of a policy, by which one name contains another.
+// Numbers for the host names of a policy that show which wildcard contains which names.
 //
-// Theory of operation: a name of the policy belongs to the nearest wildcard above it, so the names
-// form a forest. They are numbered from 1, so that a wildcard's number is directly followed by the
-// numbers of all names that belong to it. Thus a wildcard is an interval of numbers, and each name
-// below it is an interval or a number within. The number of a client's name is that of the equal
-// name in the policy; otherwise that of the nearest wildcard above it; otherwise 0.
+// Theory of operation: the parent of a name in the policy is the nearest wildcard above it: `*.b.c`
+// is above `a.b.c`, and `*.c` is above both. So the names form a forest. The names are numbered
+// from 1 so that a wildcard's number is directly followed by the numbers of all names below it.
+// Thus a wildcard has an interval of numbers, which contains the intervals of all names below it.
+// The number of a client's name is the number of the equal name in the policy; otherwise that of
+// the nearest wildcard above it; otherwise 0.
 #ifndef POLICY_FOREST_H
 #define POLICY_FOREST_H
 
@@ -14,9 +15,9 @@
 
 #include "policy/hostname.h"
 
-// hostnames may be NULL, which means no names.
+// For all functions below, hostnames may be NULL, which means no names.
 
-/// Numbers all names. No name may be added afterwards. Returns 0 or -ENOMEM.
+/// Numbers all names: sets their intervals. No name may be added afterwards. Returns 0 or -ENOMEM.
 int forest_make(struct hostnames *hostnames);
 
 /// Returns the number of a client's name; 0 = the policy has neither the name nor a wildcard above

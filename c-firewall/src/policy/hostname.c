@@ -16,7 +16,7 @@ enum {
     TAIL_BYTES = 2 * WORD_BYTES, // size of a record after the name's bytes
 };
 
-/// Result of a search.
+/// Slot at which a search in the table has ended.
 struct probe {
     size_t slot;
     uint32_t place;  // end of the name's record; 0 = not found
@@ -33,7 +33,7 @@ static bool is_alphanumeric(char byte) {
 /// Returns true if a byte is valid in host names.
 static bool is_of_name(char byte) { return is_alphanumeric(byte) || is_in(byte, "-_."); }
 
-/// Returns true if a text is an address in brackets, which HTTP uses as a host.
+/// Returns true if a text looks like an IPv6 address in brackets, which HTTP uses as a host.
 static bool is_bracketed(const char *text, size_t length) {
     if (length < 3 || *text != '[' || text[length - 1] != ']')
         return false;
@@ -43,7 +43,7 @@ static bool is_bracketed(const char *text, size_t length) {
     return true;
 }
 
-/// Checks an ASCII name, without `*.` and without a final dot. Fails with its error.
+/// Checks an ASCII name, without `*.` and without a final dot. Fails with the error text.
 static const char *check(const char *text, size_t length) {
     size_t label = 0, longest = 0;
     bool has_empty = length == 0, is_good = true;
@@ -65,7 +65,7 @@ static const char *check(const char *text, size_t length) {
     return longest > LABEL_BYTES ? LABEL_TOO_LONG : NULL;
 }
 
-/// Stores an ASCII name without `*.`, if it is valid.
+/// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot.
 static const char *take(const char *text, size_t length, struct hostname *name) {
     const char *cause;
 
@@ -109,7 +109,7 @@ struct hostnames *hostname_share(struct hostnames *hostnames) {
     return hostnames;
 }
 
-/// Returns the size of a table with this number of slots and its filter.
+/// Returns the size of a table's slots and filter, in bytes.
 static size_t table_bytes(size_t slot_count) {
     return WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS);
 }
@@ -130,7 +130,7 @@ uint32_t hostname_count(const struct hostnames *hostnames) {
 /// Returns the form of a name: twice its length, plus 1 for a wildcard.
 static uint32_t form(size_t length, bool wildcard) { return (uint32_t)(2 * length + wildcard); }
 
-/// Returns the last word of the record that ends at a place.
+/// Returns the last word of the record that ends at the offset `place`.
 static uint64_t last_word(const struct hostnames *hostnames, uint32_t place) {
     return pages_word(hostnames->records, place - WORD_BYTES);
 }
@@ -145,7 +145,7 @@ struct host_interval hostname_interval_at(const struct hostnames *hostnames, uin
     return (struct host_interval){(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
-/// Returns the end of a name's record.
+/// Returns the offset of the end of a name's record.
 static uint32_t place_of(const struct hostnames *hostnames, uint32_t id) {
     return hostnames->ends[id];
 }
@@ -185,27 +185,28 @@ static uint64_t hash(const struct hostnames *hostnames, const uint8_t *name, siz
     return siphash_bytes(&hostnames->key, name, length, wildcard);
 }
 
-/// Returns true if the record that ends at a place belongs to a name.
+/// Returns true if the record that ends at the offset `place` is the record of this name.
 static bool is_name(const struct hostnames *hostnames, uint32_t place, const uint8_t *name,
                     size_t length, bool wildcard) {
     return (uint32_t)last_word(hostnames, place) == form(length, wildcard) &&
            memcmp(&hostnames->records[place - TAIL_BYTES - length], name, length) == 0;
 }
 
-/// Returns the offset in the table of a hash's filter word.
+/// Returns the byte offset in the table of the filter word for a hash.
 static size_t filter_at(const struct hostnames *hostnames, uint64_t hashed) {
     const size_t word = (size_t)hashed & (hostnames->slot_count / FILTER_SLOTS - 1);
 
     return WORD_BYTES * (hostnames->slot_count + word);
 }
 
-/// Returns the bits of a hash in its filter word.
+/// Returns the three bits of a hash in its filter word; some may be equal.
 static uint64_t filter_bits(uint64_t hashed) {
     return UINT64_C(1) << (hashed >> 32 & 63) | UINT64_C(1) << (hashed >> 38 & 63) |
            UINT64_C(1) << (hashed >> 44 & 63);
 }
 
-/// Searches a name in a table that is not empty.
+/// Searches a name in the slots. Returns the name's slot, or the first empty slot. There must be
+/// slots.
 static struct probe probe(const struct hostnames *hostnames, const uint8_t *name, size_t length,
                           bool wildcard, uint64_t hashed) {
     const size_t mask = hostnames->slot_count - 1;
@@ -267,7 +268,8 @@ static bool fill(struct hostnames *hostnames) {
     return true;
 }
 
-/// Creates a table with twice as many slots, and another key. Returns 0 or -ENOMEM.
+/// Replaces the table by a table with twice as many slots and a new key, with all names. Repeats
+/// this if a search would examine too many slots. Returns 0 or -ENOMEM.
 static int grow(struct hostnames *hostnames) {
     do {
         const size_t count = hostnames->slot_count > 0 ? 2 * hostnames->slot_count : SLOTS_MIN;

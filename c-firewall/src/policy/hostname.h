@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Host names: parsing of one, and the table of all names in a policy.
+// Host names: the parser of a name, and the table of all names in a policy.
 //
 // Theory of operation: a name is stored in the form in which DNS compares it: in lower case, as
-// A-labels (RFC 5890), without a final dot. `*.x` is stored as x with a mark. Neither the author of
-// the names (a block list from elsewhere) nor a client that asks for them must be able to slow down
-// searches. Therefore the table is like that of engine/lookup_hash, with its own random key and a
-// bound on the slots that a search examines.
+// A-labels (RFC 5890), without a final dot. `*.x` is stored as x with the flag `wildcard`. Neither
+// the author of the names (a block list from elsewhere) nor a client that asks for them must be
+// able to slow down searches by names with the same hash. Therefore the table is a hash table like
+// that of engine/lookup_hash, with its own random key and a bound on the slots that a search
+// examines.
 //
-// A table of a million names is larger than a processor's caches, and a search waits for each place
-// that it reads. Therefore it reads few places: a slot has the position of the name's record, which
-// holds all further data. Most names of clients are not in the table. For these a filter (a Bloom
-// filter with one word per name) is enough, which needs one byte per name in the table; only one
-// such name in thirty causes a look at a slot.
+// A table of a million names is larger than a processor's caches, so a search waits for each word
+// of memory that it reads. Therefore a search reads few words: a slot holds the position of the
+// name's record, which holds all other data. Most names of clients are not in the table. They are
+// rejected by a Bloom filter, in which all bits of a name are in the same word. The filter needs
+// one byte per name in the table; only one absent name in thirty passes it and is searched in the
+// slots.
 #ifndef POLICY_HOSTNAME_H
 #define POLICY_HOSTNAME_H
 
@@ -36,47 +38,49 @@ struct hostname {
 struct hostnames {
     uint32_t owners; // number of owners
     uint32_t count;
-    // Adjacent records: a name's bytes, a word with its interval, and a word with its number above
-    // its form.
+    // Records of the names, without gaps. A record holds the name's bytes, a word with the name's
+    // interval, and a word with the name's number (upper half) and form (lower half: twice its
+    // length, plus 1 for a wildcard).
     uint8_t *records;
     size_t records_room;
     uint32_t *ends; // end of each name's record
     struct siphash_key key;
     // Number of slots: a power of 2, at least twice the number of names; 0 without names.
     size_t slot_count;
-    // Slots of one word each: the upper half of a name's hash above the end of its record; 0 =
-    // empty. The filter follows.
+    // Slots of one word each, followed by the filter. A slot holds the upper half of the name's
+    // hash in its upper half, and the end of the name's record in its lower half; 0 = empty slot.
     uint8_t *table;
     unsigned __int128 depths; // bit n is set if there is a wildcard of n labels (policy/forest)
 };
 
-/// Number of a name in the forest (policy/forest), and the last number of the names that belong to
-/// it.
+/// Interval of a name in the forest (policy/forest): the name's own number there, and the largest
+/// number of the names below it.
 struct host_interval {
     uint32_t own, last;
 };
 
-/// Parses a name. Returns NULL, or its error, for lexer_wrong.
+/// Parses a name in the policy's syntax. Returns NULL, or the cause, for the message of
+/// lexer_wrong.
 const char *hostname_read(const char *text, size_t length, struct hostname *name);
 
-/// Creates an empty table with one owner; NULL if there is no memory.
+/// Creates an empty table with one owner. Returns NULL if there is no memory.
 struct hostnames *hostname_make(void);
 
-/// Adds an owner. NULL is allowed.
+/// Adds an owner to a table, and returns the table. NULL is allowed.
 struct hostnames *hostname_share(struct hostnames *hostnames);
 
-/// Removes an owner; the last one frees the table. NULL is allowed.
+/// Removes an owner. Frees the table with its last owner. NULL is allowed.
 void hostname_free(struct hostnames *hostnames);
 
-// hostnames may be NULL, which means no names.
+// For all functions below, hostnames may be NULL, which means no names.
 
 /// Returns the number of names.
 uint32_t hostname_count(const struct hostnames *hostnames);
 
-/// Returns the number of the name whose record ends at a place.
+/// Returns the number of the name whose record ends at the offset `place`.
 uint32_t hostname_id_at(const struct hostnames *hostnames, uint32_t place);
 
-/// Returns the interval of the name whose record ends at a place.
+/// Returns the interval of the name whose record ends at the offset `place`.
 struct host_interval hostname_interval_at(const struct hostnames *hostnames, uint32_t place);
 
 /// Returns the interval of a name.
@@ -85,22 +89,23 @@ struct host_interval hostname_interval(const struct hostnames *hostnames, uint32
 /// Sets the interval of a name.
 void hostname_set_interval(struct hostnames *hostnames, uint32_t id, struct host_interval interval);
 
-/// Returns the bytes of a name (without a final NUL), and sets *wildcard if it is one.
+/// Returns the bytes of a name (without a final NUL), and sets *wildcard to true if the name is a
+/// wildcard.
 const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
                             bool *wildcard);
 
 /// Prints a name in the policy's syntax, without quotes.
 void hostname_put_text(FILE *out, const struct hostnames *hostnames, uint32_t id);
 
-/// Returns the end of a name's record; 0 = there is none.
+/// Searches a name. Returns the offset of the end of its record; 0 if the table lacks the name.
 uint32_t hostname_search(const struct hostnames *hostnames, const uint8_t *name, size_t length,
                          bool wildcard);
 
-/// Returns the number of a name, or HOSTNAME_NONE.
+/// Returns the number of a name; HOSTNAME_NONE if the table lacks the name.
 uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, size_t length,
                        bool wildcard);
 
-/// Returns the number of a name in *id, and adds the name if it is new. Returns 0 or -ENOMEM.
+/// Adds a name if the table lacks it. Stores the name's number in *id. Returns 0 or -ENOMEM.
 int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard,
                  uint32_t *id);
 

@@ -77,7 +77,7 @@ static int class_of(uint32_t letter) {
     return letter_runs[low - 1].class;
 }
 
-/// Returns true if a single letter represents these two adjacent ones.
+/// Returns true if Normalization Form C replaces these two adjacent characters by a single letter.
 static bool is_pair(uint32_t first, uint32_t second) {
     for (size_t i = 0; i < LETTER_PAIR_COUNT; i++)
         if (letter_pairs[i].second == second && letter_pairs[i].first == first)
@@ -85,7 +85,8 @@ static bool is_pair(uint32_t first, uint32_t second) {
     return false;
 }
 
-/// Consumes a UTF-8 character at the start of a text; returns NO_LETTER if there is none.
+/// Consumes and returns the UTF-8 character at the start of a text; returns NO_LETTER if there is
+/// none.
 static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
     const uint8_t first = *(*text)++;
@@ -151,7 +152,8 @@ static bool put_digit(struct label *label, uint32_t digit) {
     return put(label, (char)(digit < 26 ? 'a' + digit : '0' + digit - 26));
 }
 
-/// Appends a delta to a label, as digits. Returns false if there is no room.
+/// Appends a delta to a label, as digits of Punycode (RFC 3492, section 3.3). Returns false if
+/// there is no room.
 static bool put_delta(struct label *label, uint32_t delta, uint32_t bias) {
     for (uint32_t k = BASE;; k += BASE) {
         const uint32_t threshold = k < bias + LEAST ? LEAST : k > bias + MOST ? MOST : k - bias;

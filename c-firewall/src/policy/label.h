@@ -3,9 +3,9 @@
 //
 // Theory of operation: both twins have the same table of letters (spec/letter), which holds only
 // letters that UTS 46 leaves unchanged, and capital letters. Nothing is normalised: a label that is
-// not in form C (UAX 15), or that has a letter outside the table, is refused. So a label is either
-// stored exactly as every client sends it, or not at all, whatever version of Unicode the client
-// has.
+// not in Normalization Form C (UAX 15), or that has a letter outside the table, is refused. So a
+// label is either stored exactly as every client sends it, or not at all, whatever version of
+// Unicode the client has.
 #ifndef POLICY_LABEL_H
 #define POLICY_LABEL_H
 
@@ -22,7 +22,7 @@ enum {
 };
 
 /// Converts each label of a name to an A-label if it has non-ASCII letters. Returns NULL, or the
-/// error, for lexer_wrong.
+/// cause, for the message of lexer_wrong.
 const char *label_to_ascii(const char *text, size_t length, char name[static LABEL_NAME_BYTES],
                            size_t *name_length);
 

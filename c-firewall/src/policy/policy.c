@@ -27,7 +27,7 @@ void policy_key_types(const struct policy_key *key, enum policy_type types[POLIC
 
 bool policy_set_learns(const struct policy_set *set) { return set->learned.count > 0; }
 
-/// Host names of two policies.
+/// Host names of the two policies that are compared.
 struct both {
     const struct hostnames *a, *b;
 };
@@ -43,7 +43,7 @@ static bool equal_key(const struct policy_key *a, const struct policy_key *b) {
     return true;
 }
 
-/// Returns true if two host names are the same.
+/// Returns true if two host names have the same text, and both or neither are wildcards.
 static bool equal_name(const struct both *both, uint32_t a, uint32_t b) {
     size_t a_length, b_length;
     bool a_wildcard, b_wildcard;
@@ -54,7 +54,8 @@ static bool equal_name(const struct both *both, uint32_t a, uint32_t b) {
            memcmp(a_name, b_name, a_length) == 0;
 }
 
-/// Returns true if two values of a type are equal; host names are equal if they are the same name.
+/// Returns true if two ranges of a type are equal. Host names are compared by their text, because a
+/// name can have different numbers in the two policies.
 static bool equal_range(const struct both *both, enum policy_type type,
                         const struct policy_range *a, const struct policy_range *b) {
     if (type == POLICY_HOSTNAME)

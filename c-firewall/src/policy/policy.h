@@ -30,7 +30,7 @@ enum {
     POLICY_LIMIT_BURST_PACKETS = 5,
 };
 
-/// Position of a part in the text. Ignored when policies are compared.
+/// Position in the policy text of a part of the policy. policy_equal ignores it.
 struct policy_place {
     uint32_t file;   // index in policy.files
     uint32_t line;   // line, from 1
@@ -51,7 +51,7 @@ enum policy_hook {
     POLICY_HOOK_COUNT
 };
 
-/// Key of one or more fields, in order.
+/// Key of a match or a set: fields whose values are compared together, in the order of the text.
 struct policy_key {
     uint32_t count; // number of fields: 1..POLICY_KEY_FIELDS_MAX
     enum policy_field fields[POLICY_KEY_FIELDS_MAX];
@@ -78,8 +78,8 @@ struct policy_target {
     struct policy_place place; // place of the verdict's word, or of the chain's name
 };
 
-/// Elements, in the order of the text. ranges has count * fields entries: the fields of the first
-/// element, then of the second, …
+/// Elements of a set or map, in the order of the text. ranges has count * fields entries: the
+/// fields of the first element, then of the second, …
 struct policy_elements {
     uint32_t fields; // number of fields of a key
     uint32_t count;
@@ -91,7 +91,7 @@ struct policy_elements {
 
 enum policy_maps_to { POLICY_SET, POLICY_VERDICT_MAP, POLICY_MARK_MAP };
 
-/// A file of host names, with its counts.
+/// File of host names that a set includes by `file`, with the counts of its lines and names.
 struct policy_listed_file {
     char *path;        // path relative to the folder of the policy's first file, if it lies there
     uint32_t file;     // index in policy.files
@@ -103,7 +103,7 @@ struct policy_listed_file {
     uint32_t first_left_out; // first of these lines, from 1; 0 = none
 };
 
-/// Elements of a set that were read from files.
+/// Host names of a set that were read from files.
 struct policy_listed {
     uint32_t file_count;
     struct policy_listed_file *files;
@@ -140,7 +140,7 @@ enum policy_op {
     POLICY_BITS_ANY, // comparison of bits: (field & range.low) != 0
 };
 
-/// Right side of a match, or set of a lookup.
+/// Right side of a match, or the map of a lookup (`map`, `vmap`).
 enum policy_right { POLICY_RIGHT_RANGE, POLICY_RIGHT_NAMED, POLICY_RIGHT_LITERAL };
 
 struct policy_match {
@@ -199,7 +199,8 @@ struct policy_reject {
     uint8_t code;
 };
 
-/// New mark: (mark & keep) ^ toggle; with a map, the map's value.
+/// New value of the packet's mark: (mark & keep) ^ toggle; with a map, the mark that the map holds
+/// for the key.
 struct policy_mark_set {
     bool has_map;
     uint32_t keep, toggle;
@@ -248,7 +249,7 @@ struct policy_chain {
     enum policy_hook hook; // hook of a base chain; priority and policy belong to base chains, too
     int32_t priority;
     enum policy_verdict policy; // policy of the chain: POLICY_ACCEPT or POLICY_DROP
-    // Index of its declaration among the base chains of the complete text, from 0.
+    // Index of the chain's declaration among those of all base chains in the complete text, from 0.
     uint32_t declared;
     uint32_t count;
     struct policy_rule *rules;
@@ -274,18 +275,18 @@ struct policy {
     struct hostnames *hostnames; // host names, which the compiled policy shares; NULL = none
 };
 
-/// Each returns the name of a hook, a family or a type in the language.
+/// Each returns the name of a hook or a family in the language.
 const char *policy_hook_name(enum policy_hook hook);
 const char *policy_family_name(enum policy_family family);
 
 /// Fills in the types of a key's fields.
 void policy_key_types(const struct policy_key *key, enum policy_type types[POLICY_KEY_FIELDS_MAX]);
 
-/// Returns true if two policies have the same meaning; places and file names are ignored.
+/// Returns true if two policies are equal. Ignores places, and the list of the policy's files.
 bool policy_equal(const struct policy *a, const struct policy *b);
 
-/// Each frees what a part owns, but not the part itself. policy_free_match frees the match as well;
-/// NULL is allowed.
+/// Each frees the memory that a part owns, but not the part itself. policy_free_match frees the
+/// match as well; NULL is allowed.
 void policy_free_elements(struct policy_elements *elements);
 void policy_free_listed(struct policy_listed *listed);
 
@@ -295,7 +296,7 @@ void policy_free_match(struct policy_match *match);
 void policy_free_statement(struct policy_statement *statement);
 void policy_free_rule(struct policy_rule *rule);
 
-/// Frees everything that a policy owns. A zeroed policy is allowed.
+/// Frees everything that a policy owns, but not the policy itself. A zeroed policy is allowed.
 void policy_free(struct policy *policy);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Theory of operation: each table is printed as one block, unless base chains of several tables
-// were declared in turns. The order of declaration decides which of two base chains with the same
-// priority runs first; therefore the blocks then follow the order of declaration.
+// Theory of operation: each table is printed as one block, unless the declarations of base chains
+// alternate between tables. The order of declaration decides which of two base chains with the same
+// priority runs first. Therefore such tables are printed in several blocks, which keep this order.
 #include "policy/print.h"
 
 #include <inttypes.h>
@@ -33,7 +33,8 @@ void print_range(FILE *out, const struct hostnames *hostnames, enum policy_type 
     putc('"', out);
 }
 
-/// Returns the operator, unless leaving it out has the same meaning.
+/// Returns the text of a match's operator; "" if the match has the same meaning without an
+/// operator.
 static const char *op_text(const struct policy_match *match, enum policy_type type) {
     const bool exact = value_is_flags(type) && match->right == POLICY_RIGHT_RANGE;
 
@@ -85,7 +86,7 @@ static void print_elements(FILE *out, const struct hostnames *hostnames,
     fputs(" }", out);
 }
 
-/// Prints the right side of a match, or the set of a lookup.
+/// Prints the right side of a match, or the map of a lookup.
 static void print_right(FILE *out, const struct hostnames *hostnames,
                         const struct policy_match *match, const enum policy_type *types) {
     switch (match->right) {
@@ -173,7 +174,7 @@ static void print_mark_set(FILE *out, const struct hostnames *hostnames,
         print_bits(out, mark_set->keep, mark_set->toggle);
 }
 
-/// Returns the reject type of a plain `reject`.
+/// Returns the reject that `reject` without `with` means in a table of this family.
 static struct policy_reject default_reject(enum policy_family family) {
     switch (family) {
     case POLICY_IP:
@@ -324,13 +325,15 @@ static void print_set(FILE *out, const struct hostnames *hostnames, const struct
     fputs("\t}\n", out);
 }
 
-/// Printed parts of a table: its comment and sets, and the number of chains.
+/// Parts of a table that are already printed: opened is true for the comment and the sets; chains
+/// is the number of chains.
 struct printed {
     bool opened;
     uint32_t chains;
 };
 
-/// Prints the rest of a table, up to a chain.
+/// Prints a block with those parts of a table that are not printed yet, up to a chain.
+/// - end: index of the first chain that is not printed.
 static void print_block(FILE *out, const struct hostnames *hostnames,
                         const struct policy_table *table, struct printed *printed, uint32_t end) {
     const char *between = "";
@@ -391,8 +394,9 @@ static bool has_base_chain(const struct policy_table *table) {
     return false;
 }
 
-/// Prints tables before another one: completely if they have no base chains, otherwise only the
-/// names of those whose turn comes later.
+/// Prints the tables from index `from` to index `end` (excluded), which have no block yet. Prints a
+/// table without base chains completely. Prints only the name of a table with base chains, because
+/// its blocks come later.
 static void mention_tables(FILE *out, const struct policy *policy, uint32_t from, uint32_t end) {
     for (uint32_t i = from; i < end; i++) {
         const struct policy_table *table = &policy->tables[i];
@@ -406,7 +410,8 @@ static void mention_tables(FILE *out, const struct policy *policy, uint32_t from
 
 /// Prints the tables.
 /// - list: count base chains in the order of declaration.
-/// - printed, last: one per table, zeroed; last becomes the last index in list of each.
+/// - printed: zeroed element of each table.
+/// - last: zeroed element of each table; becomes the index in list of the table's last base chain.
 static void print_tables(FILE *out, const struct policy *policy, const struct declared *list,
                          size_t count, struct printed *printed, size_t *last) {
     uint32_t mentioned = 0;
@@ -440,7 +445,7 @@ static bool text_open(struct text *text) {
     return text->out != NULL;
 }
 
-/// Returns the text, or NULL if there was no memory.
+/// Closes a text. Returns its bytes, or NULL if there was no memory.
 static char *text_close(struct text *text) {
     const bool failed = ferror(text->out);
 

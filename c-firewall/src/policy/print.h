@@ -9,14 +9,14 @@
 
 #include "policy/policy.h"
 
-/// Returns the complete policy, with a line end after each line.
+/// Returns the text of a complete policy, with a line end after each line.
 char *print_policy(const struct policy *policy);
 
-/// Returns one rule on one line, with its comment, without indentation and line end.
+/// Returns the text of a rule on one line, with its comment, without indentation and line end.
 char *print_rule(const struct policy *policy, const struct policy_table *table,
                  const struct policy_rule *rule);
 
-/// Returns one value; flags are joined by commas.
+/// Returns the text of a value (not a host name); flags are joined by commas.
 char *print_value(enum policy_type type, policy_value value);
 
 /// Prints a range of values like value_print_range, or a host name.

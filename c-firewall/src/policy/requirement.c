@@ -25,7 +25,8 @@ static void require_layer4(struct search *search) {
     search->requirement.layer4 = true;
 }
 
-/// Returns true if each request of HTTP has the field.
+/// Returns true if the field belongs to HTTP requests, so that each request of a connection has its
+/// own value.
 static bool is_of_requests(enum policy_field field) {
     return field == POLICY_HTTP_HOST || field == POLICY_HTTP_HOST_EXISTS ||
            field == POLICY_HTTP_METHOD_FIELD;
@@ -160,7 +161,7 @@ static void require_chain(struct search *search, const struct policy_chain *chai
             require_statement(search, &chain->rules[i].statements[j]);
 }
 
-/// Adds the requirement of a table.
+/// Adds the requirement of those chains of a table that packets of one family can reach.
 static int require_table(struct search *search, const struct policy_table *table) {
     search->table = table;
     search->found_count = 0;

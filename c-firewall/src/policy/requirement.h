@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Requirement of a policy: the packet data that it can ever read, and its effects, by the chains
+// Requirement of a policy: the packet data that it reads and the effects that it has, in all chains
 // that a packet can reach.
 #ifndef POLICY_REQUIREMENT_H
 #define POLICY_REQUIREMENT_H
@@ -37,14 +37,14 @@ struct requirement {
     bool reject;          // true for reject
 };
 
-/// Fills in the requirement of the base chains for IPv4 packets, or for IPv6 packets.
+/// Fills in the requirement of all chains that IPv4 packets, or IPv6 packets, can reach.
 /// - Returns 0, or -ENOMEM with *requirement untouched.
 int requirement_of(const struct policy *policy, bool ipv6, struct requirement *requirement);
 
 /// Returns true if names are read, for decisions or for learning. NULL reads none.
 bool requirement_reads_names(const struct requirement *requirement);
 
-/// Adds another requirement.
+/// Adds another requirement: the result is what both need.
 void requirement_join(struct requirement *requirement, const struct requirement *other);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names of numbers. rules/policy/GRAMMAR.md, "Values", lists them.
+// Symbols: names that a policy may use in place of numbers, e.g. ssh for port 22.
+// rules/policy/GRAMMAR.md, "Values", lists them.
 #ifndef POLICY_SYMBOL_H
 #define POLICY_SYMBOL_H
 
@@ -15,7 +16,7 @@ const struct symbol *symbol_find(const struct symbol *symbols, const char *text,
 /// Returns the first name of a number in the list, or NULL.
 const char *symbol_name(const struct symbol *symbols, policy_value value);
 
-/// Returns the names of a reject's codes.
+/// Returns the symbols for the codes of a kind of reject.
 const struct symbol *symbols_of_reject(enum policy_reject_kind kind);
 
 #endif

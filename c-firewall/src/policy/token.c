@@ -103,7 +103,7 @@ static bool in_other(char byte) { return is_letter(byte) || is_digit(byte) || by
 /// Returns true if a byte continues a UTF-8 character.
 static bool in_character(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
 
-/// Returns the number of bytes at the start of a text that are of a kind.
+/// Returns the number of bytes at the start of a text for which `is` returns true.
 static size_t run(const char *text, const char *end, bool (*is)(char)) {
     const char *at = text;
 
@@ -120,7 +120,7 @@ static struct token_scanned scanned_wrong(size_t length, const char *cause) {
     return (struct token_scanned){.kind = TOKEN_OTHER, .length = length, .cause = cause};
 }
 
-/// Returns a token, if its length is allowed for names.
+/// Returns a token; a token with an error if it is longer than a name may be.
 static struct token_scanned limited(enum token_kind kind, size_t length) {
     if (length < POLICY_NAME_BYTES)
         return scanned(kind, length);
@@ -157,14 +157,14 @@ static struct token_scanned scan_word(const char *text, const char *end) {
     return limited(TOKEN_WORD, length);
 }
 
-/// Returns the length without the dots at the end.
+/// Returns the length of a text without the dots at its end.
 static size_t without_dots(const char *text, size_t length) {
     while (length > 0 && text[length - 1] == '.')
         length--;
     return length;
 }
 
-/// Returns true if the group after the last colon consists of decimal digits.
+/// Returns true if the text after the last colon is a number of decimal digits.
 static bool ends_decimal(const char *text, size_t length) {
     size_t digits = 0;
 
@@ -208,7 +208,7 @@ static struct token_scanned scan_digits(const char *text, size_t length, unsigne
     return found;
 }
 
-/// Scans a number, an IPv4 address, or a text that begins like one.
+/// Scans a number, an IPv4 address, or another text that begins with a digit.
 static struct token_scanned scan_number(const char *text, const char *end) {
     const bool hexadecimal = end - text > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     const size_t length = hexadecimal ? 2 + run(text + 2, end, is_hexadecimal)
@@ -230,7 +230,7 @@ static struct token_scanned scanned_sign(enum token_sign sign, size_t length) {
     return (struct token_scanned){.kind = TOKEN_SIGN, .sign = sign, .length = length};
 }
 
-/// Scans a sign, or one other character.
+/// Scans a sign, or another single character.
 static struct token_scanned scan_sign(const char *text, const char *end) {
     const bool assigned = end - text > 1 && text[1] == '=';
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Scanner of one token at the start of a text. Pure; places, files and $NAME belong to the lexer.
+// Scanner: finds the token at the start of a text. The lexer handles places, files and $NAME.
 // rules/policy/GRAMMAR.md, "Text".
 #ifndef POLICY_TOKEN_H
 #define POLICY_TOKEN_H
@@ -12,7 +12,7 @@
 
 enum {
     TOKEN_QUOTE_BYTES = 64, // maximum number of bytes of a token that an error shows, before "..."
-    // Maximum size: each byte as \xNN, quotes, "...", NUL.
+    // Maximum size of a quoted text: each byte as \xNN, the quotes, "...", NUL.
     TOKEN_QUOTED_BYTES = TOKEN_QUOTE_BYTES * 4 + 6,
 };
 
@@ -20,7 +20,7 @@ enum token_kind {
     TOKEN_END_OF_TEXT, // end of the text; it stays the next token when it is consumed
     TOKEN_LINE_END,    // one or more line ends, with blanks and comments between them
     TOKEN_SEMICOLON,
-    // A letter, then letters, digits, _ - . / (so `mbytes/second` is one word, as in nft).
+    // A letter, _ or ., then letters, digits, _ - . / (so `mbytes/second` is one word, as in nft).
     TOKEN_WORD,
     TOKEN_WILDCARD, // a word with a *: eth*
     TOKEN_NUMBER,   // decimal or hexadecimal number, up to 2^64 - 1
@@ -74,7 +74,7 @@ bool token_is(const struct token *token, const char *word);
 bool token_is_reserved(const char *text, size_t length);
 
 /// Writes a text in quotes: at most TOKEN_QUOTE_BYTES of it, with unprintable characters, '"' and
-/// '\' as \xNN, and "..." if it was cut. Returns quoted.
+/// '\' as \xNN, and "..." if the text was cut. Returns quoted.
 const char *token_quote(const char *text, size_t length, char quoted[static TOKEN_QUOTED_BYTES]);
 
 /// Token at the start of a text.
@@ -86,8 +86,8 @@ struct token_scanned {
     const char *cause; // error of an invalid token, or NULL
 };
 
-/// Returns the token at the start of a text (up to end) without blanks before it; at the end a
-/// TOKEN_END_OF_TEXT.
+/// Returns the token at the start of a text (up to end); TOKEN_END_OF_TEXT if the text is empty.
+/// The text must not begin with blanks.
 struct token_scanned token_scan(const char *text, const char *end);
 
 #endif

@@ -142,7 +142,8 @@ static const char *parse_interface(enum policy_type type, const struct token *to
     return NULL;
 }
 
-/// Parses the name of a protocol or method into its bytes.
+/// Parses the name of an ALPN protocol or an HTTP method. Its value is its bytes, NUL-padded, as a
+/// big-endian number.
 static const char *parse_short(enum policy_type type, const struct token *token,
                                struct policy_range *range) {
     static const char of_token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -342,7 +343,7 @@ uint64_t value_find_unit(const char *text, size_t length) {
 
 const char *value_unit_name(uint64_t seconds) { return symbol_name(symbols_units, seconds); }
 
-/// Prints the names of bits, and bits without a name as one number.
+/// Prints the names of the bits of a value, and all bits without a name as one hexadecimal number.
 static void print_flags(FILE *out, const struct symbol *symbols, policy_value value,
                         const char *joined) {
     const char *between = "";
@@ -392,8 +393,9 @@ static void print_ipv6(FILE *out, policy_value address) {
     }
 }
 
-/// Prints a text of at most VALUE_BYTES in quotes. If it is not UTF-8, question marks replace all
-/// bytes that are not ASCII.
+/// Prints a name (of an interface, an ALPN protocol or an HTTP method) of at most VALUE_BYTES in
+/// quotes. In a name that is not UTF-8, question marks replace all bytes that are not ASCII.
+/// - rest: text after the name: "*" or "".
 static void print_interface(FILE *out, policy_value value, const char *rest) {
     uint8_t bytes[VALUE_BYTES + 1] = {0};
     char *text;
@@ -404,7 +406,7 @@ static void print_interface(FILE *out, policy_value value, const char *rest) {
     free(text);
 }
 
-/// Prints a version of TLS by its name; a version without a name as on the wire.
+/// Prints a TLS version by its name, or as the hexadecimal number on the wire if it has no name.
 static void print_version(FILE *out, policy_value version) {
     const char *name = symbol_name(symbols_of(POLICY_TLS_VERSION), version);
 
@@ -414,7 +416,7 @@ static void print_version(FILE *out, policy_value version) {
         fprintf(out, "0x%04" PRIx64, (uint64_t)version);
 }
 
-/// Prints a value as a number or address, not by its name.
+/// Prints a value as a number, an address, a quoted text or a TLS version, not by its symbol.
 static void print_number(FILE *out, enum policy_type type, policy_value value) {
     switch (type) {
     case POLICY_IPV4_ADDR:
@@ -459,6 +461,7 @@ void value_print(FILE *out, enum policy_type type, policy_value value, const cha
 }
 
 /// Returns the number of low bits in which the two ends of a prefix differ.
+/// - differing: the XOR of the two ends.
 static uint32_t host_bits(policy_value differing) {
     uint32_t bits = 0;
 

@@ -39,7 +39,7 @@ static const uint64_t first_version =
     LANDLOCK_ACCESS_FS_MAKE_SYM;
 
 /// Creates a ruleset that refuses everything that a version of Landlock can refuse. Abstract
-/// sockets are not refused if systemd's own socket is one.
+/// sockets are not refused if systemd's socket for notifications is an abstract socket.
 static struct ruleset make_ruleset(int version) {
     const char *notify = getenv("NOTIFY_SOCKET");
     struct ruleset ruleset = {.handled_access_fs = first_version};
@@ -57,7 +57,8 @@ static struct ruleset make_ruleset(int version) {
     return ruleset;
 }
 
-/// Allows an access below a folder. A folder that this user can't reach needs no rule.
+/// Adds a rule that allows an access below a folder. A folder that this user can't reach needs no
+/// rule.
 /// - Returns 0 or -errno.
 static int allow_folder(int ruleset, const char *folder, uint64_t access) {
     struct landlock_path_beneath_attr rule = {.allowed_access = access};
@@ -72,7 +73,8 @@ static int allow_folder(int ruleset, const char *folder, uint64_t access) {
     return result;
 }
 
-/// Allows an access in the folder of a file, and in the folder of a link's target.
+/// Adds rules that allow an access in the folder of a file and, if the file is a link, in the
+/// folder of the link's target.
 static int allow(int ruleset, const char *file, uint64_t access) {
     char path[PATH_MAX], target[PATH_MAX];
     int result;
@@ -88,7 +90,7 @@ static bool is_file(const char *events) {
     return strcmp(events, "-") != 0 && strncmp(events, "unix:", strlen("unix:")) != 0;
 }
 
-/// Adds the rules for the files in options and policy. Returns 0 or -errno.
+/// Adds the rules for the files that the options and the policy name. Returns 0 or -errno.
 static int allow_all(int ruleset, const struct options *options, const struct policy *policy) {
     int result = 0;
 

@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/// Notifies systemd that packets are decided.
+/// Notifies systemd that the firewall decides packets: the service is ready, or has reloaded.
 /// - status: the policy that decides, for `systemctl status`.
 void notify_ready(const char *status);
 
-/// Notifies systemd that the policy is being reloaded; notify_ready ends it.
+/// Notifies systemd that the policy is being reloaded. notify_ready notifies systemd of the end of
+/// the reload.
 void notify_reloading(void);
 
 /// Notifies systemd that the firewall ends.

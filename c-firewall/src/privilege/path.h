@@ -4,8 +4,8 @@
 #ifndef PRIVILEGE_PATH_H
 #define PRIVILEGE_PATH_H
 
-/// Opens the folder of a file, for openat and similar calls. It follows a link only in a folder
-/// that nobody but its owner may write to, if the owner is root or this process's user.
+/// Opens the folder of a file, for openat and similar calls. Follows a link only in a folder that
+/// is owned by root or by this process's user, and that only the owner may write to.
 /// - name: out: the last component of path, which need not exist.
 /// - Returns a descriptor (O_PATH) or -errno: -ELOOP for a link that others could have created,
 ///   -EISDIR for a path that ends with a slash.

@@ -44,7 +44,8 @@ static int fail_become(const struct privilege_user *user, struct failure *failur
     return -EPERM;
 }
 
-/// Returns the signal at the parent's end, which the kernel forgets when the user changes.
+/// Returns the signal that the kernel sends at the parent's end. The kernel forgets this signal
+/// when the user changes.
 static struct privilege_end parents_end(void) {
     struct privilege_end end = {.parent = getppid()};
 
@@ -105,7 +106,8 @@ int privilege_none(struct failure *failure) {
     return -EPERM;
 }
 
-/// Chooses those present capabilities that are retained.
+/// Selects the capabilities to keep: all without the sandbox; otherwise CAP_NET_ADMIN, and
+/// CAP_NET_RAW if it is requested and permitted.
 static void choose_capabilities(const struct kept *kept) {
     const bool raw = kept->raw && capng_have_capability(CAPNG_PERMITTED, CAP_NET_RAW);
 
@@ -137,7 +139,7 @@ static int become_user(const struct privilege_user *user, const struct kept *kep
     return fail_become(user, failure);
 }
 
-/// Retains the user, and sets the chosen capabilities.
+/// Sets the chosen capabilities without a change of the user.
 static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
     if (!kept->sandbox)
         return 0;
@@ -173,7 +175,7 @@ static int change_rights(const struct kept *kept, struct failure *failure) {
     return 0;
 }
 
-/// Logs a warning for each file that can't be opened again by a reload or SIGUSR2.
+/// Logs a warning for each file of the policy that a reload can't read.
 static void warn_of_files(const struct kept *kept) {
     const struct passwd *user = getpwuid(geteuid());
     char name[USER_BYTES];
@@ -189,7 +191,7 @@ static void warn_of_files(const struct kept *kept) {
                      kept->policy->files[i], strerror(errno), name);
 }
 
-/// Programs executed later get no more rights than this one.
+/// Sets no_new_privs: programs that are executed later get no more rights than this program.
 static int set_no_new_privs(struct failure *failure) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) == 0)
         return 0;

@@ -28,7 +28,8 @@ struct privilege_lowered {
     struct privilege_end end;
 };
 
-/// Checks that the user exists that privilege_drop will change to. Called before any other step.
+/// Checks that the user that privilege_drop will change to exists. Must be called before any other
+/// step.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_check(const struct options *options, struct failure *failure);
 
@@ -46,9 +47,9 @@ void privilege_raise(struct privilege_lowered *lowered);
 /// - Returns 0, or -errno with failure filled in.
 int privilege_none(struct failure *failure);
 
-/// Drops the rights that the firewall no longer needs. Logs a warning for files that it can't read
-/// or write again as its new user.
-/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if it rejects.
+/// Drops the rights that the firewall no longer needs. Logs a warning for files of the policy that
+/// it can't read again as its new user.
+/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if the policy rejects.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_drop(const struct options *options, const struct loaded *loaded,
                    struct failure *failure);

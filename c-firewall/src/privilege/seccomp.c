@@ -49,11 +49,12 @@ static const struct {
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |            \
      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-/// Calls that are allowed only with certain values of an argument, one value per row. socket: only
-/// sockets that lead to other programs, never to the kernel (netlink) or the network. ioctl: the
-/// name or index of an interface (if_indextoname), and calls of the languages' libraries; nothing
-/// that changes an interface or a route. setsockopt: no option that changes rules of iptables.
-/// clone: a thread, with the flags of the C library; no process, and no namespace.
+/// System calls that are allowed only with certain values of an argument. Each row allows one value
+/// of one argument. socket: only sockets that lead to other programs, never to the kernel (netlink)
+/// or the network. ioctl: requests for the name or index of an interface (if_indextoname), and
+/// requests that the libraries of the two languages make; nothing that changes an interface or a
+/// route. setsockopt: only options of the level SOL_SOCKET, none that changes rules of iptables.
+/// clone: only threads, with the flags of the C library; no process, and no namespace.
 static const struct {
     int call;
     unsigned int argument;
@@ -68,7 +69,7 @@ static const struct {
 /// Mask of the bits of an argument that the kernel reads as an int.
 #define INT_MASK UINT32_MAX
 
-/// Names of the calls, stored in advance because a signal handler can't look them up.
+/// Names of the system calls, stored in advance because a signal handler can't search for them.
 static char names[CALLS][NAME_BYTES];
 
 static void learn_names(void) {
@@ -97,8 +98,9 @@ static void tell(int number, siginfo_t *info, void *context) {
     raise(number);
 }
 
-/// Allows a call within its limits, if it has any. Returns 0 or -errno. clone3 fails with ENOSYS:
-/// its flags lie in memory, where a filter can't read them, and then the C library calls clone.
+/// Allows a call, within its limits if it has limits. Returns 0 or -errno. clone3 fails with
+/// ENOSYS, because its flags lie in memory, where a filter can't read them; then the C library
+/// calls clone.
 static int allow(scmp_filter_ctx filter, int call) {
     bool limited = false;
     int result = 0;

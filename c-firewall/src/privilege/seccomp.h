@@ -11,8 +11,9 @@
 /// Process that a list of calls belongs to.
 enum privilege_list { PRIVILEGE_FIREWALL, PRIVILEGE_GUARD, PRIVILEGE_LIST_COUNT };
 
-/// Limits the calling thread, and the threads that it starts, to the calls of a list. Any other
-/// call ends the process by SIGSYS, after a line on stderr that names the call. Needs no_new_privs.
+/// Limits the calling thread, and the threads that it starts, to the system calls of a list. Any
+/// other call ends the process by SIGSYS, after a line on stderr that names the call. Needs
+/// no_new_privs.
 /// - Returns the number of allowed calls, or -errno with failure filled in.
 int privilege_seccomp(enum privilege_list list, struct failure *failure);
 

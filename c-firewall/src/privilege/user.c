@@ -12,13 +12,14 @@
 /// User that a firewall without --user changes to.
 #define USER_OWN "twinwall"
 
-/// Parses the number of a user or a group from a text of this length.
+/// Parses the numeric ID of a user or a group from a text of this length.
 static bool read_id(const char *text, size_t length, uint32_t *id) {
     return values_read_number(text, text + length, UINT32_MAX - 1, id);
 }
 
-/// Parses UID or UID:GID, which need not exist. Without GID it is the user's group, or the same
-/// number. Returns false if the text has another format.
+/// Parses UID or UID:GID, which need not exist. Without GID, the group is that of the user, or the
+/// group with the number UID if there is no such user. Returns false if the text has another
+/// format.
 static bool take_numbers(const char *text, struct privilege_user *user) {
     const size_t length = strcspn(text, ":");
     const struct passwd *known;

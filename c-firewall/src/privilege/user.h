@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// User that a firewall changes to if root starts it.
+// User that a firewall changes to if root has started it.
 #ifndef PRIVILEGE_USER_H
 #define PRIVILEGE_USER_H
 
@@ -16,7 +16,7 @@ struct privilege_user {
 
 /// Finds the user to change to.
 /// - name: value of --user; NULL = the default.
-/// - Returns 0, or -EINVAL with failure filled in if there is none.
+/// - Returns 0, or -EINVAL with failure filled in if the user does not exist.
 int privilege_user_find(const char *name, struct privilege_user *user, struct failure *failure);
 
 #endif

@@ -14,14 +14,16 @@ const struct requirement *load_requirement(const struct loaded *loaded) {
     return loaded->compiled ? compile_requirement(loaded->compiled) : NULL;
 }
 
-/// Creates a compiled policy's state by its text. Returns 0 or -ENOMEM.
+/// Creates the state of a compiled policy: its counters begin with the values in the policy's text.
+/// Returns 0 or -ENOMEM.
 static int make_state(struct loaded *loaded) {
     const uint32_t counters = compile_counters(loaded->compiled);
     int result = flow_make(&loaded->flow, loaded->compiled);
 
     if (result < 0)
         return result;
-    // One element more than needed, so that the result is not NULL for a policy without counters.
+    // Allocates one element more than needed, so that the result is not NULL for a policy without
+    // counters.
     loaded->counted = calloc(counters + 1U, sizeof *loaded->counted);
     loaded->logged = calloc(compile_logs(loaded->compiled) + 1U, sizeof *loaded->logged);
     if (!loaded->counted || !loaded->logged)

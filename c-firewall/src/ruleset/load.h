@@ -18,8 +18,8 @@ struct loaded {
     struct policy policy; // policy as parsed, for reports
     struct compiled *compiled; // compiled policy; NULL = no policy
     struct flow flow;
-    // Initial values of counters and logs: those in the policy's text, or those before a reload.
-    // Numbered as by compile.
+    // Initial values of counters and logs: from the policy's text, or after a reload the final
+    // values of the previous policy. The indexes are those of compile.
     struct flow_counter *counted;
     uint64_t *logged;
 };
@@ -29,8 +29,8 @@ struct loaded {
 ///   missing interface, and for too few --copy-bytes.
 int load(struct loaded *loaded, const struct options *options, struct failure *failure);
 
-/// Sets the addresses of the policy's sets that learn: those of the previous policy, or an empty
-/// table.
+/// Sets the table of addresses that the policy's sets learn: the table of the previous policy, or
+/// an empty table if the policy learns.
 /// - before: previous policy; NULL = none.
 /// - Returns 0, or -ENOMEM with failure filled in.
 int load_learn(struct loaded *loaded, const struct options *options, const struct loaded *before,

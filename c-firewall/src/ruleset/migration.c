@@ -41,7 +41,8 @@ static char *chain_of(const struct policy_table *table, const struct policy_chai
     return text;
 }
 
-/// Counts the statements with state: a rule has at most PARSE_STATEMENTS_MAX.
+/// Counts a rule's statements with state. A uint8_t holds each count: a rule has at most
+/// PARSE_STATEMENTS_MAX statements.
 static void count_statements(const struct policy_rule *rule, struct migration_rule *made) {
     for (uint32_t i = 0; i < rule->count; i++) {
         switch (rule->statements[i].kind) {
@@ -106,7 +107,7 @@ int migration_side_make(struct migration_side *side, const struct loaded *loaded
     struct migration_place at = {0};
     int result;
 
-    // One element more than needed, so that the result is not NULL for 0 rules.
+    // Allocates one element more than needed, so that the result is not NULL for 0 rules.
     *side = (struct migration_side){
         .rules = calloc(loaded->compiled->rule_count + 1U, sizeof *side->rules)};
     if (!side->rules)
@@ -142,7 +143,8 @@ static int compare_words(const struct name *a, const struct name *b) {
     return chain != 0 ? chain : strcmp(a->word, b->word);
 }
 
-/// Orders keys by their words; equal ones in the order of the rules.
+/// Orders keys by their words (chain, and comment or text), and keys with equal words by the order
+/// of the rules.
 static int compare_names(const void *left, const void *right) {
     const struct name *a = left, *b = right;
     const int words = compare_words(a, b);
@@ -156,8 +158,8 @@ struct rule_names {
     struct name *all;
 };
 
-/// Creates the search keys of rules without a partner: by their comments, if they have one, or by
-/// their texts.
+/// Creates the sorted search keys of rules without a partner: by their comments (then rules without
+/// a comment have no key), or by their texts. Equal keys stay in the order of the rules.
 /// - partners: partner of each rule; NOBODY = none.
 /// - Returns 0 or -ENOMEM with *names zeroed.
 static int make_names(const struct migration_side *side, const uint32_t *partners, bool by_comment,
@@ -176,7 +178,8 @@ static int make_names(const struct migration_side *side, const uint32_t *partner
     return 0;
 }
 
-/// Returns the number of keys from an index on with the same words.
+/// Returns the number of keys from an index on that have the same words (chain, and comment or
+/// text).
 static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     uint32_t end = at + 1;
 
@@ -185,7 +188,8 @@ static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     return end - at;
 }
 
-/// Pairs the rules with the same words, the n-th with the n-th.
+/// Pairs the rules of two policies with the same words (chain, and comment or text): the n-th rule
+/// with the n-th.
 /// - only_unique: true to pair only rules whose words no other rule of the same policy has.
 static void join(const struct rule_names *from, const struct rule_names *to, bool only_unique,
                  uint32_t *from_partners, uint32_t *to_partners) {
@@ -223,7 +227,8 @@ static int pair_by(const struct migration_side *from, const struct migration_sid
     return result;
 }
 
-/// Allocates the partners of rules, none of which has one. Returns NULL if there is no memory.
+/// Allocates the partners of rules; at first no rule has a partner. Returns NULL if there is no
+/// memory.
 static uint32_t *make_partners(uint32_t rules) {
     const size_t bytes = (rules + 1U) * sizeof(uint32_t);
     uint32_t *partners = malloc(bytes);
@@ -249,12 +254,12 @@ static uint32_t *make_origins(const struct migration_side *from, const struct mi
     return NULL;
 }
 
-/// Numbers of a rule's first statements, by kind.
+/// Number of a rule's first statement of each kind.
 struct first {
     uint32_t of[MIGRATION_KIND_COUNT];
 };
 
-/// Returns the numbers of each rule's first statements; NULL = no memory.
+/// Returns, for each rule, the number of its first statement of each kind; NULL = no memory.
 static struct first *make_firsts(const struct migration_side *side) {
     struct first *firsts = calloc(side->rule_count + 1U, sizeof *firsts);
 
@@ -322,7 +327,7 @@ static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b)
            a->of_bytes == b->of_bytes;
 }
 
-/// Sets the limits and quotas of rules that stay in a policy that is not in use yet.
+/// Sets the limits and quotas of the rules with a partner, in a policy that is not in use yet.
 static void share_words(const struct migration *migration, const struct loaded *from,
                         struct loaded *to, uint64_t now_ns) {
     const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];

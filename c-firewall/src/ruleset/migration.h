@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Transfer of counters, limits and quotas from a policy to its successor, for rules that both have.
 // Two rules correspond if they have the same comment in the same chain of the same table, and this
-// comment occurs once in each of the two chains. Remaining rules correspond if they have the same
-// text, apart from comments and the initial values of counters; of equal texts, the n-th
-// corresponds to the n-th.
+// comment occurs once in each of the two chains. The remaining rules correspond if they have the
+// same text, apart from comments and the initial values of counters; of rules with equal texts, the
+// n-th of one policy corresponds to the n-th of the other policy.
 #ifndef RULESET_MIGRATION_H
 #define RULESET_MIGRATION_H
 
@@ -26,8 +26,8 @@ struct migration_rule {
     char *chain;   // name of the chain: "inet filter input"
     char *comment; // comment of the rule; NULL = none
     char *text;    // canonical text without comment, with counters at 0
-    // Number of its statements of each kind. In the order of rules, statements are numbered as by
-    // compile.
+    // Number of the rule's statements of each kind. The statements of a kind are numbered from 0 in
+    // the order of the rules, as by compile.
     uint8_t count[MIGRATION_KIND_COUNT];
 };
 
@@ -64,7 +64,7 @@ struct migration_states {
     uint64_t *used;  // number of bytes that each quota has used
 };
 
-/// Describes the rule at a position, and advances to the next.
+/// Describes the rule at a position, and advances the position to the next rule.
 /// - Returns 1, 0 at the end, or -ENOMEM with *rule zeroed.
 int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
                         struct migration_rule *rule);
@@ -78,27 +78,29 @@ int migration_side_make(struct migration_side *side, const struct loaded *loaded
 /// Frees a description of rules. Zeroed is allowed.
 void migration_side_free(struct migration_side *side);
 
-/// Finds the corresponding rules, and pairs their statements: the n-th of a rule with the n-th.
+/// Finds the corresponding rules, and pairs their statements of each kind: the n-th of the old rule
+/// with the n-th of the new rule.
 /// - Returns 0 or -ENOMEM with *migration zeroed.
 int migration_pair(struct migration *migration, const struct migration_side *from,
                    const struct migration_side *to);
 
 /// Finds the corresponding rules, and sets their limits and quotas in `to`, which must not be in
-/// use yet. Both policies share the words in memory, so that packets count in both meanwhile. A
-/// limit with other parameters is filled to the same fraction as the old one.
+/// use yet. Both policies then share the memory of these limits and quotas, so that packets count
+/// in both until the change. A limit with other parameters has its own memory, filled to the same
+/// fraction as the old limit.
 /// - now_ns: time by the clock of the limits.
 /// - Returns 0 or -ENOMEM with *migration zeroed.
 int migration_begin(struct migration *migration, const struct loaded *from, struct loaded *to,
                     uint64_t now_ns);
 
-/// Sets the limits and quotas of rules that stay to the state in another process. Limits are full
-/// before.
-/// - sizes: sizes of the other process's limits.
+/// Sets the limits and quotas of the rules with a partner to their state in another process. All
+/// limits must be full before.
+/// - sizes: sizes of the limits' buckets in the other process.
 void migration_refill(const struct migration *migration, const int64_t *sizes,
                       const struct migration_states *states, struct loaded *to, uint64_t now_ns);
 
-/// Sets the initial values of counters and logs of rules that stay to the final values of the
-/// previous policy.
+/// Sets the initial values of the counters and logs of rules with a partner to the final values in
+/// the previous policy.
 /// - counters, logged: values of the previous policy.
 void migration_end(const struct migration *migration, const struct flow_counter *counters,
                    const uint64_t *logged, struct loaded *to);

@@ -11,7 +11,8 @@ int tally_make(struct tally *tally, const struct loaded *loaded) {
     *tally = (struct tally){0};
     if (!compiled)
         return 0;
-    // One element more than needed, so that the result is not NULL for a policy without counters.
+    // Allocates one element more than needed, so that the result is not NULL for a policy without
+    // counters.
     tally->counters = calloc(compile_counters(compiled) + 1U, sizeof *tally->counters);
     tally->logged = calloc(compile_logs(compiled) + 1U, sizeof *tally->logged);
     if (!tally->counters || !tally->logged) {

@@ -18,13 +18,14 @@ struct tally {
     uint64_t *logged;              // sums of the logs (compile_logs of them)
 };
 
-/// Creates the sums of a policy, with its initial values. The policy must outlive them.
+/// Creates the sums of a policy, which begin with the initial values. The policy must outlive the
+/// sums.
 /// - Returns 0 or -ENOMEM with *tally zeroed.
 int tally_make(struct tally *tally, const struct loaded *loaded);
 
 void tally_free(struct tally *tally);
 
-/// Adds a worker's counters, also while its thread runs.
+/// Adds a worker's counters to the sums. The worker's thread may run meanwhile.
 void tally_add(struct tally *tally, const struct flow_counters *counters);
 
 #endif

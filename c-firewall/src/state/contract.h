@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Failure contract: the effect of each failure that --fail names, with these options, this kernel
-// and these queue rules, as they were when it was made.
+// Failure contract: a table that shows the effect of each failure that --fail names, with the
+// options, the kernel and the queue rules at the time when the contract was made.
 #ifndef STATE_CONTRACT_H
 #define STATE_CONTRACT_H
 
@@ -26,14 +26,15 @@ struct contract {
     struct contract_row rows[OPTIONS_SITUATION_COUNT];
 };
 
-/// Facts from the kernel on which the contract depends.
+/// Facts about the kernel and the guard on which the contract depends.
 struct contract_facts {
     uint32_t receive_buffer; // size of the receive buffer, in bytes
     bool figures; // true if the kernel's counters can be read, so that a stall can be detected
     bool guard;   // true if the guard runs, or none is wanted
 };
 
-/// Creates the contract. Pure.
+/// Computes the effect of each failure that --fail names, and stores it in the contract. Has no
+/// side effects.
 void contract_make(const struct options *options, const struct queue_rules *queue_rules,
                    const struct contract_facts *facts, struct contract *contract);
 

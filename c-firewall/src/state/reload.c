@@ -16,8 +16,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define CURE "`fwctl upgrade` starts anew without losing a packet"
 
-/// Fails if the policy needs packet data that the queues were not opened for, or a right that is
-/// gone.
+/// Fails if the policy needs packet data that the queues do not provide, or a right that the
+/// process no longer has.
 static int check(const struct state *state, const struct requirement *requirement,
                  struct failure *failure) {
     const struct queue_settings *queue = &state->workers.all[0].settings;
@@ -93,7 +93,7 @@ static void swap(struct state *state, struct loaded **next, const struct migrati
     events_policy(state->events, (*next)->generation, &(*next)->policy, (*next)->compiled);
     state_lock(state);
     workers_swap(&state->workers, sources);
-    // All workers have changed: the old policy's counters are final.
+    // After workers_swap all workers have changed, so that the old policy's counters are final.
     for (uint32_t i = 0; i < state->workers.count; i++)
         tally_add(tally, &sources[i]->counters);
     migration_end(migration, tally->counters, tally->logged, *next);

@@ -41,7 +41,8 @@ static void print_start(FILE *out, const struct options *options,
     fprintf(out, "\n");
 }
 
-/// Prints a ledger; its line already begins with the queue or "total".
+/// Prints a ledger. The caller has already printed the start of its first line: the queue or
+/// "total".
 static void print_ledger(FILE *out, const struct ledger *ledger) {
     const struct stats *stats = &ledger->stats;
 

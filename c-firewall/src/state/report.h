@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Reports: the start line and the ledger, as text and as JSON. The functions that create a report
-// are pure; each returns a string with its line ends that the caller frees, or NULL if there is no
-// memory.
+// have no side effects; each returns a string with its line ends that the caller frees, or NULL if
+// there is no memory.
 #ifndef STATE_REPORT_H
 #define STATE_REPORT_H
 
@@ -13,7 +13,7 @@
 #include "state/contract.h"
 #include "worker/stats.h"
 
-/// Event for which a ledger is reported.
+/// Reason for which a ledger is reported.
 enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_CONTROL, REPORT_EXIT };
 
 /// Creates the start line and the failure contract, in the format of options->json.

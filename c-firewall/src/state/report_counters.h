@@ -8,10 +8,11 @@
 
 #include "spec/counter.h"
 
-/// Prints those counters that belong to a line of the ledger: "gaps 0, overruns 0".
+/// Prints those counters that belong to a line of the ledger, e.g. "gaps 0, overruns 0".
 void report_counters_print(FILE *out, const struct stats *stats, enum counter_text text);
 
-/// Prints the reasons of malformed packets that have a count, messages without a packet last.
+/// Prints the counts of malformed packets by reason, without zeros. Unreadable netlink messages are
+/// the last reason.
 void report_counters_print_malformed(FILE *out, const struct stats *stats);
 
 /// Adds all counters, under the keys of the table.

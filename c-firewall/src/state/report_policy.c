@@ -12,7 +12,7 @@ static const char *malformed_name(const struct options *options) {
     return options->malformed_by_policy ? "policy" : "fail";
 }
 
-/// Returns the actual source of ct state.
+/// Returns the source from which packets get ct state: mark, or attribute, which auto stands for.
 static const char *conntrack_name(const struct options *options) {
     return options_conntrack_name(options->conntrack == OPTIONS_CONNTRACK_MARK
                                       ? OPTIONS_CONNTRACK_MARK
@@ -42,7 +42,7 @@ static int widest(const struct tally *tally, struct compile_place place, int bef
     return own > before ? own : before;
 }
 
-/// Prints the rules with counter and log statements, with their counts.
+/// Prints each counter and log statement: its place, its counts and its rule.
 static void print_rules(FILE *out, const struct tally *tally) {
     const uint32_t counters = compile_counters(tally->compiled);
     const uint32_t logs = compile_logs(tally->compiled);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Policy in the start line and in the ledger.
+// The policy's part of the start line and of the ledger.
 #ifndef STATE_REPORT_POLICY_H
 #define STATE_REPORT_POLICY_H
 
@@ -10,8 +10,7 @@
 #include "ruleset/tally.h"
 #include "worker/stats.h"
 
-/// Prints the end of the start line: the packet data that the policy needs, and its kinds of
-/// statements.
+/// Prints the end of the start line: the packet data that the policy needs, and whether it rejects.
 void report_policy_print_start(FILE *out, const struct options *options,
                                const struct requirement *requirement);
 

@@ -13,7 +13,7 @@
 /// interface at which it arrives.
 enum { STRICT = 1 };
 
-/// Returns the filter of an interface, or of `all`; -1 if it can't be read.
+/// Returns the value of rp_filter for an interface, or for `all`; -1 if it can't be read.
 static int rp_filter(const char *name) {
     char path[64 + IF_NAMESIZE];
     FILE *file;

@@ -64,7 +64,8 @@ struct snapshot {
     bool guard_ended; // the guard has ended by itself
 };
 
-/// Creates a snapshot. Any thread may call it; it waits while a policy is being replaced.
+/// Creates a snapshot. Any thread may call this function, which waits while a policy is being
+/// replaced.
 /// - Returns 0 or -ENOMEM with *snapshot zeroed.
 int snapshot_take(struct state *state, bool with_rules, struct snapshot *snapshot);
 

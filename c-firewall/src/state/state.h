@@ -24,8 +24,8 @@ struct state {
     uint64_t started_ms;     // UNIX time of the program's start, in milliseconds
     uint64_t started_ns;     // time of the start (wait_clock)
     struct loaded *loaded;   // policy that decides; its compiled is NULL without one
-    // Sockets for reject; open if possible even if the policy does not reject, so that a later
-    // policy may.
+    // Sockets for reject. They are open, if possible, even if the policy does not reject, so that a
+    // later policy may reject.
     struct reject reject;
     struct events *events;
     struct workers workers;
@@ -41,7 +41,7 @@ struct state {
 int state_load(struct state *state, struct options *options, struct failure *failure);
 
 /// Opens the queues, or takes them over. Adjusts the options to the kernel.
-/// - taken: one per queue; NULL = the queues are opened.
+/// - taken: what the old process has handed over for each queue; NULL = the queues are opened.
 /// - Returns 0, or -errno with failure filled in.
 int state_open(struct state *state, struct worker_handover *taken, struct failure *failure);
 
@@ -51,7 +51,8 @@ void state_free(struct state *state);
 void state_lock(struct state *state);
 void state_unlock(struct state *state);
 
-/// Sums the policy's counters of all queues. Must be called under the lock, or by the main thread.
+/// Sums the policy's counters over all queues. Must be called under the lock, or by the main
+/// thread.
 /// - Returns 0 or -ENOMEM with *tally zeroed.
 int state_tally(const struct state *state, struct tally *tally);
 

@@ -77,7 +77,7 @@ static void levels_have_names(void **state) {
         assert_string_equal(log_level_name((enum log_level)i), names[i]);
 }
 
-/// Prints a line at every level.
+/// Logs a line at every level.
 static void print_all(void) {
     log_error("of %s", "a");
     log_warn("of %s", "b");

@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-/// Checks the line of an object with one text.
+/// Checks the line of a JSON object with one text.
 static void check_text(const char *text, const char *expected) {
     json_t *object = json_object();
     char *line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// SipHash-1-3 against the values that the Rust library has in its own tests: the key is the bytes 0
-// to 15, the message the bytes from 0 on.
+// Tests of SipHash-1-3, with values from the tests of the Rust library. The key is the bytes 0 to
+// 15, the message the bytes from 0 on.
 #include "base/siphash.h"
 
 #include "test.h"
@@ -19,7 +19,8 @@ static void gives_the_known_values(void **state) {
     assert_true(siphash_narrow(&key, 0x03020100) == 0xcf75576088d38328ULL);
 }
 
-/// Bytes and one more are what words of them would be, and those in between are known, too.
+/// Tests that bytes followed by a last byte have the same hash as words of all these bytes, or a
+/// known hash.
 static void bytes_are_hashed_as_words(void **state) {
     static const uint8_t bytes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 

@@ -18,7 +18,8 @@ static void put(FILE *out, const char *name, char *answer) {
 
 static const struct listing_page empty;
 
-/// A page with some of everything.
+/// Returns a page of connections with IPv4 and IPv6, TCP and UDP, and different states and
+/// protocols.
 static const struct listing_page page = {
     .count = 3,
     .listed =
@@ -43,7 +44,7 @@ static const struct listing_page page = {
         },
 };
 
-/// The ledger of a snapshot.
+/// Returns the answer to `stats` with the ledgers of a snapshot.
 static char *stats(const struct snapshot *snapshot) {
     const struct tally no_policy = {0};
     struct options options = *snapshot->options;
@@ -57,7 +58,7 @@ static char *stats(const struct snapshot *snapshot) {
     return answer;
 }
 
-/// Every answer, as the vectors tell them.
+/// Tests that each answer equals that of the vectors.
 static void says_what_the_vectors_say(void **state) {
     const struct reload_result reload = {3, 12, 9, 3, 1, 4};
     char *expected = snapshots_vector("control-answers.txt");

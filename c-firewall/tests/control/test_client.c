@@ -12,7 +12,7 @@
 
 enum { LARGE_BYTES = 4 << 20 }; // more than both ends of a socket hold
 
-/// A client and its other end.
+/// A client, and the other end of its connection.
 struct both {
     struct control_client client;
     int peer;
@@ -42,7 +42,7 @@ static void say(struct both *both, const char *text) {
     assert_int_equal(control_client_receive(&both->client), 0);
 }
 
-/// The first line is this one; it is removed.
+/// Checks that the client's first line is `expected`, and removes it.
 static void assert_line(struct both *both, const char *expected) {
     const char *line;
     size_t length;
@@ -101,7 +101,7 @@ static void tells_an_end_between_lines(void **state) {
     assert_true(both->client.ended);
 }
 
-/// Sends so many bytes and then a text, and has them received.
+/// Sends `bytes` bytes and then the text `end`; the client receives all of them.
 static void say_long(struct both *both, size_t bytes, const char *end) {
     char piece[1024];
 
@@ -151,7 +151,8 @@ static void sends_an_answer_and_takes_nothing_meanwhile(void **state) {
     assert_line(both, "a");
 }
 
-/// Each byte that is read gives another ten seconds.
+/// Tests the time limit of an answer: after the other end has read a part of the answer, it has
+/// another ten seconds.
 static void gives_up_on_who_does_not_read(void **state) {
     struct both *both = *state;
     char *large = malloc(LARGE_BYTES + 1);

@@ -11,7 +11,7 @@
 static const char *const names[] = {"status", "stats", "rules", "reload",      "log",
                                     "drain",  "tail",  "proof", "connections", "upgrade"};
 
-/// Result of a line, in the words of the vectors.
+/// Returns the result of parsing a line, in the format of the vectors.
 static void describe(const char *line, size_t length, char *text, size_t size) {
     struct control_request request;
     struct failure failure;
@@ -27,7 +27,7 @@ static void describe(const char *line, size_t length, char *text, size_t size) {
              options_backend_name(request.backend), request.undecided, (uintmax_t)request.from);
 }
 
-/// Lines `REQUEST => WHAT`.
+/// Tests each line `REQUEST => RESULT` of the vectors.
 static void reads_what_the_vectors_say(void **state) {
     FILE *file = fopen("../tests/corpus/vectors/control-requests.txt", "re");
     char line[LINE_BYTES];

@@ -14,7 +14,7 @@ enum { ARGUMENTS_MAX = 48 };
     ": expected open or closed, or a list like overload=open,crash=closed of overload, stall, "    \
     "crash, malformed, truncated and unknown"
 
-/// Parses the words of a command line, which stand after the program's name.
+/// Parses a command line of these words, which follow the program's name.
 static int parse(const char *line, struct options *options, struct failure *failure) {
     char *argv[ARGUMENTS_MAX] = {"c-firewall"};
     char words[512];
@@ -37,7 +37,7 @@ static struct options good(const char *line) {
     return options;
 }
 
-/// The command line must fail with this text, and options stay as they were.
+/// Checks that a command line fails with this text and leaves the options untouched.
 static void assert_bad(const char *line, const char *text) {
     struct options options, untouched;
     struct failure failure = {.text = ""};
@@ -161,7 +161,8 @@ static void every_option_is_taken(void **state) {
 }
 
 static void every_option_of_a_daemon_is_taken(void **state) {
-    // Each word of it lies in a buffer of parse().
+    // The values are in arrays of this function, because options point to them. parse() would copy
+    // them to a buffer that ends with the call.
     char events[] = "unix:/run/e", control[] = "/run/c";
     char owner[] = "root:adm", old[] = "/run/old", user[] = "twinwall";
     char *argv[] = {
@@ -192,7 +193,7 @@ static void every_option_of_a_daemon_is_taken(void **state) {
     assert_int_equal(good("--control /c --control-mode 0").control_mode, 0);
 }
 
-/// The modes of a command line, as they are told.
+/// Checks the text of the failure modes of a command line.
 static void assert_modes(const char *line, const char *expected) {
     const struct options options = good(line);
     char text[OPTIONS_FAIL_BYTES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names of hosts as they are read and kept.
+// Tests of host names: how they are parsed and stored, and the table of names.
 #include "policy/hostname.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum {
     TEXT_BYTES = 300,
 };
 
-/// Reads a name. Returns NULL with what it is kept as, or why it is none.
+/// Parses a name. Returns NULL with its stored form, or the error text.
 static const char *read_name(const char *text, size_t length, char kept[static TEXT_BYTES]) {
     struct hostname name;
     const char *cause = hostname_read(text, length, &name);
@@ -57,7 +57,7 @@ static void names_are_those_of_the_vectors(void **state) {
     assert_true(count >= 30);
 }
 
-/// The hash that the vectors have behind a word.
+/// Returns the hash in the vectors' line that begins with a word.
 static uint64_t hash_of(const char *word) {
     FILE *file = vectors_open("hostnames.txt");
     char line[LINE_BYTES];
@@ -71,7 +71,7 @@ static uint64_t hash_of(const char *word) {
     return hash;
 }
 
-/// Appends a character to a UTF-8 text.
+/// Appends a character to a text, in UTF-8.
 static void put_letter(char *text, size_t *length, uint32_t letter) {
     const unsigned more = letter < 0x80 ? 0 : letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
     static const uint8_t marks[] = {0, 0xc0, 0xe0, 0xf0};
@@ -81,7 +81,7 @@ static void put_letter(char *text, size_t *length, uint32_t letter) {
         text[(*length)++] = (char)(0x80 | (letter >> 6 * left & 0x3f));
 }
 
-/// Adds what a name is kept as to a hash.
+/// Adds the stored form of a name, or its error, to a hash (FNV-1a).
 static void hash_name(uint64_t *hash, const char *text, size_t length) {
     char kept[TEXT_BYTES];
     const char *cause = read_name(text, length, kept);

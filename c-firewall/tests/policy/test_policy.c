@@ -10,14 +10,14 @@
 #include "test.h"
 #include "vectors.h"
 
-/// A table with a chain of these rules.
+/// Returns a table with a chain of these rules.
 #define CHAIN(rules) "table ip t {\nchain c {\n" rules "\n}\n}\n"
 
 enum {
     POLICIES_MAX = 128, // of the vectors
 };
 
-/// Whether two texts are equal policies.
+/// Returns true if two texts parse to equal policies.
 static bool equal(const char *a, const char *b) {
     struct policy one = {0}, other = {0};
     struct failure failure;
@@ -65,7 +65,7 @@ static void places_and_spelling_do_not_count(void **state) {
     assert_true(equal(CHAIN("meta mark set meta mark | 1 & 3"), CHAIN("mark set mark | 1")));
 }
 
-/// Reads the vectors: how many there are, each to be freed.
+/// Reads the vectors, which the caller frees. Returns their number.
 static size_t read_different(char *policies[static POLICIES_MAX]) {
     FILE *file = vectors_open("different.txt");
     char line[LINE_BYTES];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whole policies are printed by tests/corpus/policy; here is what it does not reach.
+// Tests of the print of single rules and values. (tests/corpus/policy tests the print of whole
+// policies.)
 #include "policy/print.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What policies require, by the vectors that both twins share.
+// Tests of policies' requirements, with vectors that both twins share.
 #include "policy/requirement.h"
 
 #include <stdio.h>
@@ -14,12 +14,12 @@ enum {
     WORDS_BYTES = 256,
 };
 
-// The sets that learn of requirement.txt.
+// Learning sets that the rules in requirement.txt use.
 #define SETS                                                                                       \
     "set cdn { type ipv4_addr; learn dns \"cdn.example\"; }\n"                                     \
     " set six { type ipv6_addr; learn dns \"cdn.example\"; }"
 
-/// A requirement in the words of requirement.txt.
+/// Returns a requirement in the format of requirement.txt.
 static void describe(const struct requirement *requirement, char text[static WORDS_BYTES]) {
     const struct {
         bool is_set;

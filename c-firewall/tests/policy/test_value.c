@@ -29,7 +29,7 @@ static enum policy_type type_of(const char *name) {
     return 0;
 }
 
-/// The output of value_print_range or value_print_mask; to be freed.
+/// Returns the output of value_print_range or value_print_mask, which the caller frees.
 static char *printed(enum policy_type type, const struct policy_range *range, bool as_mask) {
     char *text = NULL;
     size_t bytes;
@@ -52,7 +52,8 @@ static void check_print(const char *line, enum policy_type type, const struct po
     free(text);
 }
 
-/// `range TYPE LOW HIGH`, `mask TYPE NUMBER`, then what is printed.
+/// Checks a line `range TYPE LOW HIGH` or `mask TYPE NUMBER` of the vectors: the number must be
+/// printed as expected.
 static void check_number(const char *line, const char *left, const char *expected) {
     struct policy_range range;
     char type[32], low[40], high[40];
@@ -66,7 +67,8 @@ static void check_number(const char *line, const char *left, const char *expecte
     check_print(line, type_of(type), &range, *left == 'm', expected);
 }
 
-/// `TYPE[/BITS] TOKEN`, then its cause, or its number and what is printed.
+/// Checks a line `TYPE[/BITS] TOKEN` of the vectors: the token must fail with the expected cause,
+/// or have the expected number and print.
 static void check_token(const char *line, const char *left, char *expected, bool is_cause) {
     struct policy_range range;
     struct failure failure;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What of a policy goes over to the one that takes its place.
+// Tests of the counters, logs, limits and quotas that a policy takes over from its predecessor.
 #include "ruleset/migration.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum {
     TEXT_BYTES = 1024,
 };
 
-/// Loads a text as the firewall does: from a file.
+/// Writes a text to a file, and loads the file like the firewall.
 static struct loaded *load_text(const char *text) {
     char path[] = "/tmp/twinwall-migration-XXXXXX";
     struct loaded *loaded = calloc(1, sizeof *loaded);
@@ -40,7 +40,7 @@ static void unload(struct loaded *loaded) {
     free(loaded);
 }
 
-/// A table with one chain.
+/// Returns a table with one chain of these rules.
 static void print_chain(char text[static TEXT_BYTES], const char *rules) {
     snprintf(text, TEXT_BYTES, "table inet t {\n chain c {\n%s }\n}\n", rules);
 }
@@ -52,12 +52,12 @@ static struct loaded *load_rules(const char *rules) {
     return load_text(text);
 }
 
-/// The result of an exchange.
+/// Numbers of rules after an exchange.
 struct figures {
     uint32_t kept, added, removed;
 };
 
-/// Replaces a policy whose counters and logs stand at 1, 2, 3, … by another.
+/// Replaces a policy whose counters and logs have the values 1, 2, 3, … by another policy.
 static struct figures exchange(const struct loaded *old, struct loaded *new) {
     struct flow_counter counters[COUNTERS_MAX];
     uint64_t logged[COUNTERS_MAX];
@@ -75,8 +75,8 @@ static struct figures exchange(const struct loaded *old, struct loaded *new) {
     return figures;
 }
 
-/// Asserts what the counters of `new` begin at: the number of the counter of `old` that goes on, or
-/// what its text says.
+/// Checks the initial value of each counter of `new`: the number of the counter of `old` that
+/// continues, from 1, or the value in the text of `new`.
 static void assert_texts(const char *old_text, const char *new_text, uint32_t count,
                          const uint64_t *expected) {
     struct loaded *old = load_text(old_text), *new = load_text(new_text);
@@ -92,7 +92,7 @@ static void assert_texts(const char *old_text, const char *new_text, uint32_t co
     unload(new);
 }
 
-/// The same of rules of one chain.
+/// Returns the same as `counters`, for policies with one chain of these rules.
 static void assert_rules(const char *old, const char *new, uint32_t count,
                          const uint64_t *expected) {
     char old_text[TEXT_BYTES], new_text[TEXT_BYTES];
@@ -128,7 +128,8 @@ static void a_comment_is_no_part_of_the_text(void **state) {
 
 static void a_rule_with_the_same_comment_stays_whatever_it_says(void **state) {
     (void)state;
-    // The comment is looked for first; then the text of the second is not taken any more.
+    // Rules are paired by comments first. Then the second new rule finds no old rule with its text,
+    // because that rule has a partner.
     assert_rules("tcp dport 1 counter comment \"web\"\n tcp dport 2 counter\n",
                  "tcp dport 2 counter comment \"web\"\n tcp dport 1 counter\n", COUNTERS(1, 0));
 }
@@ -215,7 +216,7 @@ static void a_quota_goes_on_while_both_policies_decide(void **state) {
     unload(new);
 }
 
-/// How many of so many packets a policy's limit holds for.
+/// Returns the number of packets, of `packets` packets, for which a policy's limit holds.
 static uint32_t limit_holds(struct loaded *loaded, uint32_t packets) {
     uint32_t held = 0;
 
@@ -274,7 +275,8 @@ static void what_goes_over_outlives_the_old_policy(void **state) {
     unload(new);
 }
 
-/// Replaces another process's policy, one of whose limits has so many tokens, by a policy.
+/// Replaces a policy of another process, with these tokens in its limit and this use of its quota,
+/// by a policy.
 static void refill(const struct loaded *old, struct loaded *new, int64_t tokens, uint64_t used) {
     const struct migration_states states = {&tokens, &used};
     struct migration_side olds, news;

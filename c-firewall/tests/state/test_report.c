@@ -23,7 +23,7 @@ static struct options make_options(void) {
     };
 }
 
-/// A row for each situation, closed and open in turn.
+/// Returns a contract with a row for each situation; the modes alternate between closed and open.
 static struct contract make_contract(void) {
     struct contract contract;
 

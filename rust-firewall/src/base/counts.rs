@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counts of the whole process, for events beside the packet path, or rare ones on it. Any thread may count and read.
+//! Counts of the whole process, for events outside the packet path, and for rare events on it. Any thread may count and
+//! read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

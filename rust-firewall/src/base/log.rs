@@ -38,7 +38,7 @@ pub fn failure_set(code: LogExit, text: impl Display) -> Failure {
     }
 }
 
-/// Creates the failure of a call at the start that has no code of its own (exit code 1).
+/// Creates the failure of a call at the start for which there is no specific exit code (exit code 1).
 /// - call: name of the call as in the manual.
 pub fn failure_set_start(call: &str, error: Errno) -> Failure {
     let text = strerror(error);
@@ -48,7 +48,7 @@ pub fn failure_set_start(call: &str, error: Errno) -> Failure {
     )
 }
 
-/// Creates the failure of a call while packets were filtered (exit code 1); the ledger is printed before it.
+/// Creates the failure of a call while packets were filtered (exit code 1). The ledger is printed before this failure.
 /// - call: name of the call as in the manual.
 pub fn failure_set_running(call: &str, error: Errno) -> Failure {
     let text = strerror(error);
@@ -65,7 +65,7 @@ fn is_journal() -> bool {
 }
 
 /// Checks whether stderr belongs to the journal: then lines begin with their priority (sd-daemon(3)). Must be called
-/// first.
+/// before any other function of this file.
 pub fn open() {
     JOURNAL.store(is_journal(), Ordering::Relaxed);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Modules that all other folders use.
+//! Modules that all other folders may use.
 
 pub mod clock;
 pub mod counts;

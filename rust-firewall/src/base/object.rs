@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter};
 
-/// Formatter that writes control characters like jansson, with capital letters.
+/// Formatter that writes control characters like jansson, the library of the C twin: \u001F with capital hexadecimal
+/// digits.
 struct Capitals;
 
 impl Formatter for Capitals {
@@ -30,7 +31,8 @@ impl Formatter for Capitals {
     }
 }
 
-/// Returns a text for an object. If it is not UTF-8, question marks replace all bytes that are not ASCII.
+/// Returns a text as a string of a JSON object. If the text is not UTF-8, question marks replace all bytes that are not
+/// ASCII.
 pub fn string_of(text: &[u8]) -> String {
     match std::str::from_utf8(text) {
         Ok(text) => text.to_owned(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, with one round per word and three at
-//! the end): a hash that is unpredictable without its key.
+//! SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012, with one round per word and three
+//! rounds at the end): a hash that is unpredictable without its key.
 //!
-//! Each hash uses a new hasher: the compiler knows that it is empty, which it would not know of a copy of a stored one.
+//! Each hash uses a new hasher: the compiler knows that a new hasher is empty, but not that a copy of a stored hasher
+//! is.
 // seccomp: getrandom
 #![deny(clippy::indexing_slicing)]
 
@@ -49,7 +50,7 @@ pub fn words(key: &SiphashKey, words: &[u64]) -> u64 {
     hasher.finish()
 }
 
-/// Returns the hash of bytes followed by one more.
+/// Returns the hash of bytes followed by the byte `last`.
 pub fn bytes(key: &SiphashKey, bytes: &[u8], last: u8) -> u64 {
     let mut hasher = begin(key);
     hasher.write(bytes);
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!(narrow(&KEY, 0x0302_0100), 0xcf75_5760_88d3_8328);
     }
 
-    /// Bytes and one more have the same hash as words of these bytes; the other lengths have known values.
+    /// Tests that bytes followed by a last byte have the same hash as words of all these bytes, or a known hash.
     #[test]
     fn bytes_are_hashed_as_words() {
         let up_to = |last: u8| bytes(&KEY, &Vec::from_iter(0..last), last);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Answers of the control socket (docs/CONTROL.md), each a line of JSON with its line end. Pure.
+//! Answers of the control socket (docs/CONTROL.md), each a line of JSON with its line end. The
+//! functions have no side effects.
 
 use std::borrow::Cow;
 
@@ -80,7 +81,7 @@ struct QueueObject {
     reconciled: bool,
 }
 
-/// Returns a value that depends on the kernel's figures; None if they are unknown.
+/// Returns a value that depends on the kernel's figures; None if these figures are unknown.
 fn known(ledger: &Ledger, value: u64) -> Option<u64> {
     ledger.known.then_some(value)
 }
@@ -246,7 +247,7 @@ struct RulesAnswer<'a> {
 }
 
 /// Returns the answer to `rules`.
-/// - snapshot: includes the rules.
+/// - snapshot: must include the rules.
 pub fn rules(snapshot: &Snapshot) -> String {
     let policy = snapshot.policy.as_ref();
     let rules = policy.map_or(&[][..], |policy| &policy.rules);
@@ -272,7 +273,7 @@ struct ConnectionObject {
 }
 
 /// Returns address and port of one end of a connection.
-/// - is_low: the end that comes first in the connection's key.
+/// - is_low: true for the end that comes first in the connection's key.
 fn end(listed: &Listed, is_low: bool) -> (String, u16) {
     let [first, second, third, fourth, fifth] = listed.key;
     let is_ipv4 = (first >> 8) as u8 == 4;

@@ -39,7 +39,7 @@ pub struct ControlClient {
     sent: usize,
     /// Time by which the client must have read more of the answer (monotonic, in milliseconds).
     due_ms: u64,
-    /// True if the connection is closed once the answer is sent.
+    /// True if the connection must be closed as soon as the answer is sent.
     pub closing: bool,
 }
 
@@ -78,7 +78,7 @@ pub fn fd(client: &ControlClient) -> BorrowedFd<'_> {
     client.fd.as_fd()
 }
 
-/// Returns true if a part of an answer is still to be sent.
+/// Returns true if a client has an answer of which a part is still to be sent.
 pub fn is_answered(client: &ControlClient) -> bool {
     client.answer.is_some()
 }
@@ -109,8 +109,8 @@ fn rest(client: &ControlClient) -> &[u8] {
     rest.unwrap_or_default()
 }
 
-/// Removes the first line from the buffer and returns it, or says why there is none. Searched bytes
-/// are not searched again.
+/// Removes the first line from the buffer and returns it, or returns the reason why there is no
+/// complete line. Searched bytes are not searched again.
 pub fn line(client: &mut ControlClient) -> ControlLine {
     let Some(end) = rest(client).iter().position(|byte| *byte == b'\n') else {
         client.looked = client.filled;

@@ -3,8 +3,8 @@
 //!
 //! Theory of operation: the main loop asks for the descriptors to poll and for the timeout, polls,
 //! and passes the result back. Nothing here ever blocks. A client has one buffer for its requests
-//! and at most one answer; until it has read the answer, nothing more is received from it. So
-//! memory is bounded by CLIENTS_MAX, and a client that sends too much or reads too little delays
+//! and at most one answer; until it has read the answer, nothing more is received from it. So the
+//! limit CLIENTS_MAX bounds the memory, and a client that sends too much or reads too little delays
 //! only itself.
 // seccomp: accept4 getuid ioctl
 
@@ -48,22 +48,24 @@ const PAUSE_MS: u64 = 1000;
 pub trait ControlActions {
     /// Returns a snapshot of the running firewall (snapshot::take).
     fn snapshot(&mut self, with_rules: bool) -> Snapshot;
-    /// Returns the ledger as report::ledger makes it with --json and "reason":"control".
+    /// Returns the ledger as a line of JSON, as report::ledger makes it with --json, with
+    /// "reason":"control".
     fn stats(&mut self) -> String;
     /// Returns a page of the connection listing (workers::list).
     fn connections(&mut self, from: u64, undecided: bool) -> Result<Listing, Errno>;
     /// Reloads the policy (reload::reload).
     fn reload(&mut self) -> Result<ReloadResult, Failure>;
-    /// Ends the process as SIGTERM does, once no packet waits or after `seconds`. Returns at once.
+    /// Ends the process like SIGTERM, as soon as no packet waits, or after `seconds`. Returns at
+    /// once.
     fn drain(&mut self, seconds: u32);
-    /// Begins an upgrade: the hand-over to the process at the other end of client, to which nothing
-    /// was sent yet. The control socket keeps a descriptor of the client only if this fails. The
-    /// main loop continues the hand-over.
+    /// Begins an upgrade: the hand-over to the process at the other end of the connection `client`,
+    /// to which no answer was sent yet. The main loop continues the hand-over. The control socket
+    /// keeps its own descriptor of the connection only if this fails.
     fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
-    /// Adds a client that has received {"ok":true} to the receivers of events. EBUSY: there are too
-    /// many.
+    /// Adds a client to the receivers of events. The first line that it receives is {"ok":true}.
+    /// Fails with EBUSY if there are too many receivers.
     /// - verdicts: wanted packets, by the bits 1 << Verdict.
-    /// - packets: the events include the packets' bytes.
+    /// - packets: true if the events include the packets' bytes.
     fn tail(&mut self, client: OwnedFd, verdicts: u32, packets: bool) -> Result<(), Errno>;
 }
 
@@ -82,8 +84,8 @@ fn now_ms() -> u64 {
     wait::clock() / NS_PER_MS
 }
 
-/// Opens the socket at `path` (options.control). Its file has its mode and owner before a client
-/// can connect. Called before the program drops its privileges and starts threads.
+/// Opens the socket at `path` (options.control). The socket's file has its mode and owner before a
+/// client can connect. Must be called before the program drops its privileges and starts threads.
 /// - listener: listening socket of options.control that was taken over from another process.
 pub fn open(path: &str, options: &Options, listener: Option<OwnedFd>) -> Result<Control, Failure> {
     let own = control::process::read();
@@ -131,8 +133,8 @@ fn turn_away(fd: OwnedFd, text: &str) {
     let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // a failure doesn't matter: the connection is closed anyway
 }
 
-/// Fails if the limit of clients is reached for a user. Root has places of its own, so that other
-/// users can't lock it out.
+/// Fails if the limit of clients is reached for a user. Some clients are reserved for root, so that
+/// other users can't lock it out.
 fn check_place(control: &Control, uid: uid_t) -> Result<(), Failure> {
     let number = |is_it: &dyn Fn(uid_t) -> bool| {
         let clients = control.clients.iter();
@@ -153,7 +155,8 @@ fn check_place(control: &Control, uid: uid_t) -> Result<(), Failure> {
     ))
 }
 
-/// Makes a new connection a client, or sends the reason for the refusal.
+/// Adds a client for a new connection, or sends the reason for the refusal and closes the
+/// connection.
 fn welcome(control: &mut Control, fd: OwnedFd) {
     let peer = control::peer::read(&fd).unwrap_or(control::peer::UNKNOWN);
     if !control::peer::may_ask(&peer, &control.socket.access, getuid().as_raw()) {
@@ -236,13 +239,13 @@ fn answer_drain(actions: &mut dyn ControlActions, request: &ControlRequest) -> S
     control::answer::drain(request.seconds, waiting)
 }
 
-/// Duplicates a client's descriptor, to be given away; the client's own is closed later.
+/// Duplicates a client's descriptor for another owner. The client's own descriptor is closed later.
 fn second(client: &ControlClient) -> Result<OwnedFd, Errno> {
     let fd = control::client::fd(client).try_clone_to_owned();
     fd.map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
 }
 
-/// Passes a client's connection to the event receivers. Returns the error answer if that failed.
+/// Adds a client's connection to the receivers of events. Returns the error answer if that failed.
 fn hand_to_tail(
     actions: &mut dyn ControlActions,
     client: &mut ControlClient,
@@ -301,7 +304,8 @@ fn hand_to_upgrade(
     }
 }
 
-/// Executes a request. Returns the answer; None if the client was given away or is to be closed.
+/// Executes a request. Returns the answer; None if the client's connection has another owner now,
+/// or must be closed.
 fn answer(
     control: &mut Control,
     actions: &mut dyn ControlActions,
@@ -343,7 +347,8 @@ fn answer_line(
     }
 }
 
-/// Serves the first request of a client that no answer is due to. Returns true if the client stays.
+/// Serves the first request in a client's buffer. The client must have received its last answer
+/// completely. Returns true if the client stays.
 fn serve_line(
     control: &mut Control,
     actions: &mut dyn ControlActions,

@@ -48,8 +48,8 @@ pub const UNKNOWN: ControlPeer = ControlPeer {
 fn read_groups(fd: BorrowedFd) -> Vec<gid_t> {
     let mut groups: Vec<gid_t> = vec![0; GROUPS_MAX];
     let mut bytes = size_of_val(groups.as_slice()) as socklen_t;
-    // SAFETY: the kernel writes at most `bytes` bytes, which is the size of `groups`; every value of
-    // the bytes is one of a number.
+    // SAFETY: the kernel writes at most `bytes` bytes, which is the size of `groups`; all values of
+    // these bytes are valid numbers.
     let result = unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),
@@ -76,8 +76,9 @@ pub fn read(fd: &impl AsFd) -> Result<ControlPeer, Errno> {
     })
 }
 
-/// Returns true if a client may send requests: root, the user who started the program, the user it
-/// runs as, the file's owner, and members of the file's group if the group may write to it.
+/// Returns true if a client may send requests: root, the user who started the program, the user
+/// that the program runs as, the owner of the socket's file, and members of the file's group if the
+/// group may write to the file.
 pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bool {
     if [0, access.starter, access.owner, runs_as].contains(&peer.uid) {
         return true;
@@ -86,8 +87,9 @@ pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bo
     group_may && peer.groups.contains(&access.group)
 }
 
-/// Returns true if a client that has proved CAP_NET_ADMIN may take over the firewall: root, and the
-/// user it runs as. Other members of the file's group may not.
+/// Returns true if a client may take over the firewall. The client has already proved
+/// CAP_NET_ADMIN. Only root and the user that the firewall runs as may take it over. Other members
+/// of the socket file's group may not.
 pub fn may_take_over(uid: uid_t, runs_as: uid_t) -> bool {
     [0, runs_as].contains(&uid)
 }

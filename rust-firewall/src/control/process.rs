@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Executable and options of this process, for a client that starts another one like it.
+//! Executable and options of this process, for a client that starts another process like it.
 
 use std::env;
 
@@ -20,7 +20,7 @@ pub struct ControlSelf {
     pub arguments: Vec<String>,
 }
 
-/// Returns the prefix and the absolute path; the path is unchanged if the current folder is
+/// Returns the prefix followed by the absolute path. The path is unchanged if the current folder is
 /// unknown.
 fn absolute(prefix: &str, path: &str) -> String {
     let folder = env::current_dir().ok();
@@ -45,10 +45,10 @@ fn value_of(name: &str, value: &str) -> String {
     }
 }
 
-/// Returns all options of the command line.
+/// Returns the options of the command line, except for --take-over.
 fn read_arguments() -> Vec<String> {
     let words: Vec<_> = env::args_os().collect();
-    // main has accepted the same words.
+    // This can't fail, because main has parsed the same words.
     let Ok(values) = arguments::parse(&words) else {
         return Vec::new();
     };
@@ -66,7 +66,7 @@ fn read_arguments() -> Vec<String> {
 }
 
 /// Returns the identity of this process. --take-over is left out: the next process takes over from
-/// this one. Values that /proc does not show are empty.
+/// this process. Values that /proc does not show are empty.
 pub fn read() -> ControlSelf {
     let executable = env::current_exe().unwrap_or_default();
     ControlSelf {

@@ -6,10 +6,10 @@
 //! NETLINK_NETFILTER to another process. The kernel checks it at the time of the call, in the user
 //! namespace of the sender's network namespace, and it finds the receiver only in that network
 //! namespace (netlink_sendmsg and netlink_allowed in net/netlink/af_netlink.c). So the firewall has
-//! such a socket; it tells a client the socket's port and the number of its connection, and the
-//! client sends the number there. The kernel reports the process that sent the message. It must be
-//! the process that connected, so that no process can pass on a proof as another's. Nothing is read
-//! from /proc, where the answer may differ a moment later.
+//! such a socket. It sends the socket's port and the number of the connection to the client, and
+//! the client sends the number to this port. The kernel reports the process that sent the message.
+//! This must be the process that connected to the control socket, so that no process can use
+//! another process's proof. Nothing is read from /proc, where the answer may differ a moment later.
 // seccomp: recvmsg
 
 use std::collections::VecDeque;
@@ -25,8 +25,7 @@ use nix::sys::socket::{
 
 use crate::base::log::{failure_set_start, Failure};
 
-/// Maximum number of received proofs that are stored for later upgrade requests: one for each
-/// client.
+/// Maximum number of received proofs that are stored for later upgrade requests: one per client.
 const PROOFS_MAX: usize = 16;
 /// Maximum length of a connection's number as text.
 const NUMBER_BYTES: usize = 20;
@@ -55,7 +54,7 @@ pub fn make_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)
 }
 
-/// Opens and binds the socket that receives proofs. Called before the sandbox is in place.
+/// Opens and binds the socket that receives proofs. Must be called before the sandbox is in place.
 pub fn open() -> Result<ControlProof, Failure> {
     let made = || -> nix::Result<ControlProof> {
         let fd = make_socket()?;
@@ -68,14 +67,15 @@ pub fn open() -> Result<ControlProof, Failure> {
     made().map_err(|error| failure_set_start("the socket for proofs", error))
 }
 
-/// Returns the proof in a message; None if the message is none.
+/// Returns the proof in a message; None if the message is not a proof.
 fn proof_of(sender: Option<UnixCredentials>, text: &[u8]) -> Option<Proof> {
     let number = std::str::from_utf8(text).ok()?.parse().ok()?;
     let pid = sender?.pid();
     (pid > 0).then_some(Proof { pid, number })
 }
 
-/// Receives a message. Returns its proof, if it is one. Fails with EAGAIN if there is no message.
+/// Receives a message. Returns the proof in it; None if the message is not a proof. Fails with
+/// EAGAIN if there is no message.
 fn receive(proof: &ControlProof) -> nix::Result<Option<Proof>> {
     let mut text = [0; NUMBER_BYTES];
     let mut control = cmsg_space!(UnixCredentials);

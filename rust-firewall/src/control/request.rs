@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Parsing of a control socket request. Pure.
+//! Parser of the requests of the control socket. Has no side effects.
 
 use serde_json::{Map, Value};
 
@@ -36,7 +36,7 @@ pub const FROM_MAX: u64 = (1 << 48) - 1;
 /// A parsed request. Fields that do not belong to the command have their default.
 pub struct ControlRequest {
     pub command: ControlCommand,
-    /// `log`: level to set, if any.
+    /// `log`: level to set; None = the level stays.
     pub level: Option<LogLevel>,
     /// `drain`: maximum duration in seconds.
     pub seconds: u32,
@@ -44,7 +44,7 @@ pub struct ControlRequest {
     pub verdicts: u32,
     /// `tail`: true if the events include the packets' bytes.
     pub packets: bool,
-    /// `connections`: only connections whose names are undecided.
+    /// `connections`: true for only the connections whose names are undecided.
     pub undecided: bool,
     /// `connections`: position at which the page begins.
     pub from: u64,

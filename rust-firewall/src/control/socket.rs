@@ -83,8 +83,8 @@ fn group_of(name: &str) -> Result<Gid, Failure> {
         .ok_or_else(|| fail_unknown("group", name))
 }
 
-/// Parses USER or USER:GROUP, each a name or a number. A missing part is None: the file keeps its
-/// owner or group.
+/// Parses USER or USER:GROUP, each a name or a number. A part that is missing is None: then the
+/// file keeps its owner or group.
 fn read_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure> {
     let Some(text) = text else {
         return Ok((None, None));
@@ -151,7 +151,7 @@ fn is_socket(file: &FileStat) -> bool {
     SFlag::from_bits_truncate(file.st_mode) & SFlag::S_IFMT == SFlag::S_IFSOCK
 }
 
-/// Removes the file of a socket that no process listens at.
+/// Removes the socket's file. Fails if a process listens at it.
 fn remove_stale(place: &Place, address: &UnixAddr) -> Result<(), Failure> {
     let found = fstatat(
         &place.folder,
@@ -287,7 +287,7 @@ pub fn open(
     };
     let file = open_made(&socket, &place, options, is_taken, owner).inspect_err(|_| {
         if !is_taken {
-            // On failure only a stale socket file remains.
+            // Removes the file, because no process listens at it.
             let _ = unlink(&place);
         }
     })?;

@@ -57,7 +57,7 @@ fn open_signals() -> Result<SignalFd, Failure> {
         .map_err(|error| failure_set_start("signalfd", error))
 }
 
-/// Returns the descriptor that the old firewall has sent for an option, if there is one.
+/// Returns a descriptor that the old firewall has sent (for --events or --control), if there is one.
 fn inherit(taken: &mut Option<Handover>, which: HandoverFd) -> Option<OwnedFd> {
     taken.as_mut()?.fds.get_mut(which as usize)?.take()
 }
@@ -91,7 +91,7 @@ fn start_guard(state: &State) -> Result<Guard, Failure> {
     guard::start(&state.options, &fds, &numbers.collect::<Vec<_>>())
 }
 
-/// Creates the failure contract, with and without the guard.
+/// Creates two failure contracts: for the time while the guard runs, and for the time after its end.
 fn make_contract(state: &State, queue_rules: &QueueRules) {
     let mut inner = state::lock(state);
     let Some(first) = inner.workers.all.first() else {
@@ -109,7 +109,8 @@ fn make_contract(state: &State, queue_rules: &QueueRules) {
     inner.unguarded = unguarded;
 }
 
-/// Pairs the rules of the policy with the old firewall's, and sets its generation.
+/// Pairs the policy's rules with those of the old firewall's policy, and sets the policy's generation to the next
+/// number.
 fn prepare(loaded: &mut Loaded, taken: &mut Handover) {
     loaded.generation = taken.generation.saturating_add(1);
     handover::take::prepare(taken, loaded);
@@ -130,7 +131,8 @@ fn open_all(
     }
     let queues = taken.as_mut().map(|taken| taken.queues.as_mut_slice());
     let state = Arc::new(state::open(options, loaded, &events, queues)?);
-    // Only root may open it. If it fails, ledgers show that the kernel's figures are missing.
+    // Only root may open the kernel's file with the queues' figures. On failure, ledgers show that these figures are
+    // missing.
     let _ = queue::proc::open();
     make_contract(&state, queue_rules);
     let mut daemon = Daemon {
@@ -154,7 +156,7 @@ fn open_all(
     }
 }
 
-/// Starts the threads; in an upgrade, in place of the old firewall's.
+/// Starts the threads. In an upgrade, they replace those of the old firewall.
 fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<(), Failure> {
     let state = &daemon.state;
     events::start(&state.events)?;
@@ -247,12 +249,13 @@ fn print_start(state: &State) {
     ));
 }
 
-/// Filters packets until a signal ends it.
+/// Runs the firewall until a signal, a drain or an upgrade ends it.
 pub fn run(options: Options) -> Result<LogExit, Failure> {
-    // One nanosecond, because the coalescing sleep is short; threads inherit it. It can't fail.
+    // Sets the timer slack to one nanosecond, because the coalescing sleep is short; threads inherit it. This call
+    // can't fail.
     let _ = set_timerslack(1);
-    // A program that was executed by a descriptor, as in an upgrade, has the descriptor's number as its name. It can't
-    // fail either.
+    // A program that was executed by a descriptor, as in an upgrade, has the descriptor's number as its name. This call
+    // can't fail either.
     let _ = set_name(&CString::new(PROGRAM).unwrap_or_default());
     log::set_level(options.log_level);
     let (mut daemon, mut control) = start(options)?;

@@ -250,14 +250,14 @@ fn read_guard(daemon: &mut Daemon) {
     }
 }
 
-/// Returns the number of packets of a queue that the kernel has lost; unchanged if the figures can't be read.
+/// Returns the number of packets of a queue that the kernel has lost; `before` if the figures can't be read.
 fn lost_of(number: u16, before: u32) -> u32 {
     queue::proc::figures(number).map_or(before, |figures| {
         figures.queue_full.wrapping_add(figures.user_drop)
     })
 }
 
-/// Reports packets lost since the last report.
+/// Reports an event for each queue that has lost packets since the last check.
 fn look_for_overload(daemon: &Daemon, times: &mut Times) {
     let options = &daemon.state.options;
     for (number, before) in (options.queue_first..).zip(&mut times.lost) {
@@ -298,7 +298,8 @@ fn warn_untracked(options: &Options) {
     }
 }
 
-/// Checks whether packets have the connection state that the policy needs, until one has; logs a warning if none has.
+/// Checks whether packets have the connection state that the policy needs, until a packet has it. Logs a warning if no
+/// packet has it.
 fn look_for_tracked(daemon: &Daemon, times: &mut Times, now_ns: u64) {
     let mut inner = state::lock(&daemon.state);
     let (generation, asks) = asks_ct_state(&inner);
@@ -326,7 +327,7 @@ fn anything_waits(workers: &Workers) -> bool {
     })
 }
 
-/// Executes the checks that are due.
+/// Executes the checks whose time has come.
 fn keep_times(daemon: &mut Daemon, times: &mut Times) {
     let now_ns = wait::clock();
     if now_ns >= times.stats_ns {

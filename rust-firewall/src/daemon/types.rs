@@ -22,10 +22,11 @@ pub struct Daemon {
     pub signals: SignalFd,
     /// Deadline of a drain (wait::clock); u64::MAX = no drain.
     pub drain_end_ns: u64,
-    /// True once the firewall must end.
+    /// True as soon as the firewall must end.
     pub stopped: bool,
     /// Upgrade in progress: another firewall prepares to take over.
     pub giving: Option<HandoverGiving>,
-    /// True while queues and sockets belong to another firewall, which takes over or has not handed over yet.
+    /// True while queues and sockets belong to another firewall: to the new firewall of an upgrade, or to the old
+    /// firewall until it has handed them over.
     pub handed_over: bool,
 }

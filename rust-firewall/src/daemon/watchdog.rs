@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: eventfd2 poll write close
-//! Thread that notifies systemd's watchdog, as long as the loop of each worker turns. It is independent of the main
-//! thread, which may be busy with a large policy while no packet waits for it.
+//! Thread that notifies systemd's watchdog as long as the loop of each worker makes new rounds. It is independent of
+//! the main thread, which may be busy with a large policy while no packet waits for it.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::privilege::notify;
 use crate::worker::workers::Workers;
 use crate::worker::{self, Shared};
 
-/// Time between checks whether a worker's loop has turned, in milliseconds.
+/// Time between checks whether a worker's loop has begun a new round, in milliseconds.
 const LOOK_MS: u64 = 20;
 
 /// Watchdog thread.
@@ -26,7 +26,7 @@ pub struct Watchdog {
     thread: JoinHandle<()>,
 }
 
-/// Waits for a time, or for the request to end. Returns true if there is the request.
+/// Waits for a time, or until the thread must end. Returns true if it must end.
 fn ends_within(stop_event: &EventFd, ms: u64) -> bool {
     let mut sources = [PollFd::new(stop_event.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX);
@@ -34,7 +34,7 @@ fn ends_within(stop_event: &EventFd, ms: u64) -> bool {
     sources[0].any() == Some(true)
 }
 
-/// Notifies systemd once per period, after each worker's loop has turned.
+/// Notifies systemd once per period, after each worker's loop has begun a new round.
 fn run(workers: &[Arc<Shared>], stop_event: &EventFd, period_ms: u64) {
     while !ends_within(stop_event, period_ms) {
         for worker in workers {

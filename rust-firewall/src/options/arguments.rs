@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Syntax of the command line: command, options with their raw values, words. `options` checks the values.
+//! Syntax of the command line: command, options with their raw values, and words (arguments that are not options).
+//! `options` checks the values.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +15,7 @@ pub use crate::spec::option::{ArgumentsCommand, ArgumentsOption};
 /// Maximum number of bytes of a value that an error message shows, before "...".
 pub const QUOTE_BYTES: usize = 64;
 
-/// Request of the command line that replaces its command.
+/// Option that is executed instead of the command: --help or --version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsText {
     Help,
@@ -25,13 +26,14 @@ pub enum ArgumentsText {
 pub struct Arguments {
     pub command: ArgumentsCommand,
     pub text: Option<ArgumentsText>,
-    /// Raw value of each option, the last one given; empty for an option without a value.
+    /// Raw value of each option: the last value, if the option is given several times; empty for an option without a
+    /// value; None = not given.
     values: [Option<Vec<u8>>; OPTION_COUNT],
-    /// Words of the command; none for `Run`.
+    /// Words of the command: arguments that are not options; none for `Run`.
     pub words: Vec<Vec<u8>>,
 }
 
-/// Name of the words that are not options.
+/// Name of the words in clap's results.
 const WORDS: &str = "words";
 
 /// Returns an option's name without its hyphens.
@@ -54,7 +56,8 @@ fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// Returns at most QUOTE_BYTES of a text, with unprintable characters, '"' and '\' as \xNN, and "..." if it was cut.
+/// Returns at most QUOTE_BYTES of a text, with unprintable characters, '"' and '\' as \xNN, and "..." if the text was
+/// cut.
 pub fn quote(text: &[u8]) -> String {
     let mut quoted = String::new();
     for byte in text.iter().take(QUOTE_BYTES) {
@@ -70,8 +73,8 @@ pub fn quote(text: &[u8]) -> String {
     quoted
 }
 
-/// Returns the parser of a command. It checks no value, and accepts any word as a value, also one with a hyphen, as
-/// getopt does.
+/// Returns the parser of a command. It checks no value, and accepts any argument as a value, even if it begins with a
+/// hyphen, as getopt does.
 fn table(command: ArgumentsCommand) -> Command {
     let taken = OPTIONS
         .iter()
@@ -169,7 +172,7 @@ fn command_of(arguments: &[OsString]) -> ArgumentsCommand {
     named.map_or(ArgumentsCommand::Run, |facts| facts.command)
 }
 
-/// Stores the values and words that the parser found.
+/// Returns the values and words that the parser found. Fails if the command has too many or too few words.
 fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments, Failure> {
     let values = OPTIONS.map(|facts| {
         if facts.commands & 1 << command as u32 == 0 {

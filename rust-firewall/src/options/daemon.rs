@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Options of a daemon: failure modes, reports, access, privileges. In the order of the help text.
+//! Options of a running firewall: names, failure modes, reports, access, privileges. They are checked in the order of
+//! the help text.
 
 use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
@@ -14,7 +15,7 @@ pub use crate::spec::option::{mode_name, situation_name, SITUATION_NAMES};
 
 const UNIX_PREFIX: &str = "unix:";
 
-/// Returns the failure modes in the format of --fail: open, closed, or a list of the open ones.
+/// Returns the failure modes in the format of --fail: open, closed, or a list of the open situations.
 pub fn fail_text(options: &Options) -> String {
     let open: Vec<String> = SITUATION_NAMES
         .iter()
@@ -28,20 +29,20 @@ pub fn fail_text(options: &Options) -> String {
     }
 }
 
-/// Returns the value of a name.
+/// Returns the value that a list has for a name.
 fn named<T: Copy>(name: &[u8], names: &[(T, &str)]) -> Option<T> {
     let found = names.iter().find(|(_, known)| known.as_bytes() == name);
     found.map(|(what, _)| *what)
 }
 
-/// Parses situation and mode of `overload=open`.
+/// Parses an item of --fail, e.g. `overload=open`. Returns its situation, and true for the mode open.
 fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
     let mut parts = item.splitn(2, |byte| *byte == b'=');
     let situation = named(parts.next()?, &SITUATION_NAMES)?;
     Some((situation, named(parts.next()?, &MODE_NAMES)?))
 }
 
-/// Parses a verdict: accept or drop.
+/// Stores the value of an option that is a verdict: accept or drop.
 fn take_verdict(
     values: &Arguments,
     option: ArgumentsOption,
@@ -65,7 +66,7 @@ pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Malformed, &MALFORMED_NAMES, malformed)
 }
 
-/// Parses verdict and bytes of `accept:8192`; bytes are None if missing.
+/// Parses a value of --undecided, e.g. `accept:8192`. Returns the verdict and the number of bytes; None = no number.
 fn read_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<u32>)> {
     let mut parts = value.splitn(2, |byte| *byte == b':');
     let drops = named(parts.next()?, &DEFAULT_NAMES)?;
@@ -94,10 +95,10 @@ pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Minimum number of bits of --stage: one for final, at least two each for classes and generations.
+/// Minimum number of bits of --stage: one for "final", and at least two each for classes and for generations.
 const STAGE_BITS_MIN: u32 = 5;
 
-/// Returns true if a mask has enough bits, and they are adjacent.
+/// Returns true if a mask has enough bits, and these bits are adjacent.
 fn is_stage(mask: u32) -> bool {
     let bits = mask.count_ones();
     bits >= STAGE_BITS_MIN && mask.leading_zeros() + bits + mask.trailing_zeros() == u32::BITS
@@ -124,7 +125,7 @@ fn check_settled(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stores the values of --undecided to --settled.
+/// Stores the values of the options from --undecided to --settled in the help text.
 pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     undecided(values, o)?;
@@ -175,7 +176,7 @@ fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
 }
 
-/// Parses a text that consists of octal digits.
+/// Parses the octal digits of a file's mode.
 fn read_mode_bits(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > facts(ArgumentsOption::ControlMode).bytes {
         return None;
@@ -210,7 +211,7 @@ fn check_owner(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
 }
 
-/// Stores the values of --deadline to --sandbox.
+/// Stores the values of the options from --deadline to --sandbox in the help text.
 pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     values::number(values, A::Deadline, &mut o.deadline_ms)?;
@@ -227,7 +228,7 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Sandbox, &SWITCH_NAMES, &mut o.sandbox)
 }
 
-/// Checks that no option is given that --profile paper excludes: it is the published program.
+/// Checks that no option is given that --profile paper excludes, because the published program has no such function.
 pub fn paper(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for option in [A::Events, A::Control, A::TakeOver] {
@@ -241,7 +242,7 @@ pub fn paper(values: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that no option is given without another one that it needs.
+/// Checks that no option is given without the option that it needs.
 pub fn alone(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for (option, needed) in [

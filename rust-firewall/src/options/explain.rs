@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Options of `explain`: metadata of a capture's packets. Comments in captures have the same words.
+//! Options of `explain`: metadata of a capture's packets. The comments of packets in captures have values in the same
+//! syntax.
 
 use crate::base::log::Failure;
 use crate::options::arguments::{self, Arguments, ArgumentsOption};
@@ -55,7 +56,7 @@ fn check_mark(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>
     Ok(Some(read))
 }
 
-/// Parses the number of a user or a group.
+/// Parses the numeric ID of a user or a group.
 pub fn read_id(text: &[u8]) -> Option<u32> {
     values::read_number(text, facts(ArgumentsOption::Uid).max)
 }
@@ -66,13 +67,13 @@ fn check_id(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, 
     Ok(arguments::value(values, option).map(|_| id))
 }
 
-/// Returns the bit of a state by its name.
+/// Returns the bit of a connection state by its name.
 fn ct_state_of(name: &[u8]) -> Option<u32> {
     let named = CT_STATES.iter().find(|(own, _)| own.as_bytes() == name);
     named.map(|(_, bit)| *bit)
 }
 
-/// Parses names of states, separated by commas.
+/// Parses names of connection states, separated by commas. Returns all their bits.
 pub fn read_ct_state(text: &[u8]) -> Option<u32> {
     let mut names = text.split(|byte| *byte == b',');
     names.try_fold(0, |state, name| Some(state | ct_state_of(name)?))

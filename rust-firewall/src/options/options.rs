@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Values of the command line. The text of --help is cli/help.txt, embedded when the program is built.
 //!
-//! Theory of operation: `arguments` parses the syntax in command-line order and stores raw values, of which the last
-//! one given applies; --help and --version take effect at once. Then the values are checked in the order of the help
-//! text.
+//! Theory of operation: `arguments` parses the syntax in command-line order and stores raw values; of an option that is
+//! given several times, the last value applies; --help and --version take effect at once. Then the values are checked
+//! in the order of the help text.
 
 use std::ffi::OsString;
 
@@ -41,7 +41,7 @@ pub enum OptionsAction {
     Check(Options),
     /// `explain`; `policy` and `explain` are set.
     Explain(Options),
-    /// Request to print `HELP`.
+    /// Request to print the help text.
     Help,
     /// Request to print "rust-firewall 0.1.0".
     Version,
@@ -74,12 +74,12 @@ fn check_queue(values: &Arguments, options: &mut Options) -> Result<(), Failure>
     Ok(())
 }
 
-/// Returns the value of an option that is not given.
+/// Returns the value that an option has in a profile if it is not given.
 fn default_of(option: ArgumentsOption, profile: OptionsProfile) -> u32 {
     facts(option).defaults[profile as usize]
 }
 
-/// Returns the options of a profile.
+/// Returns the options of a profile, for a command line that gives none.
 fn profile_options(profile: OptionsProfile) -> Options {
     use ArgumentsOption as A;
     let number = |option| default_of(option, profile);
@@ -164,7 +164,8 @@ fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Returns the profile, which sets the values of options that are not given; check_values reports an unknown name.
+/// Returns the profile, which sets the values of options that are not given. An unknown name counts as fast here;
+/// check_run reports it.
 fn profile_of(values: &Arguments) -> OptionsProfile {
     let paper = profile_name(OptionsProfile::Paper).as_bytes();
     match arguments::value(values, ArgumentsOption::Profile) {

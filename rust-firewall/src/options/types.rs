@@ -12,16 +12,16 @@ pub use crate::spec::option::{
 /// Metadata of a captured packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsFacts {
-    /// Hook, if one was given; otherwise the hook of the first base chain applies.
+    /// Hook, if --hook is given; otherwise the hook of the first base chain applies.
     pub hook: Option<Hook>,
-    /// Name of the interface at which it arrived; empty = none.
+    /// Name of the interface at which the packet arrived; empty = none.
     pub iif: Vec<u8>,
-    /// Name of the interface by which it leaves; empty = none.
+    /// Name of the interface by which the packet leaves; empty = none.
     pub oif: Vec<u8>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Connection state, as `Type::CtState`.
+    /// Connection state, as bits of `Type::CtState`.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
 }
@@ -31,7 +31,7 @@ pub struct OptionsFacts {
 pub struct OptionsExplain {
     /// Path of the capture; "-" = stdin.
     pub capture: String,
-    /// True if verdicts must equal the recorded ones (--expect).
+    /// True if verdicts must equal the recorded verdicts (--expect).
     pub expect: bool,
     /// Metadata of packets without a comment in the capture.
     pub facts: OptionsFacts,
@@ -48,13 +48,13 @@ pub struct Options {
     pub batch: u32,
     /// Size of the receive buffer in bytes.
     pub receive_buffer: u32,
-    /// True if the command line sets the receive buffer: a smaller one is a failure.
+    /// True if the command line sets the receive buffer: then it is a failure if the kernel gives less.
     pub receive_buffer_asked: bool,
-    /// True if the command line sets copy_bytes: a policy that needs more is a failure.
+    /// True if the command line sets copy_bytes: then it is a failure if the policy needs more.
     pub copy_bytes_asked: bool,
     pub queue_length: u32,
     pub gso: bool,
-    /// Ignored in the profile paper.
+    /// Time to look for further packets, in microseconds. Ignored in the profile paper.
     pub spin_us: u32,
     pub coalesce_us: u32,
     /// Path of the policy.
@@ -65,8 +65,8 @@ pub struct Options {
     pub conntrack: OptionsConntrack,
     /// Verdict for packets of connections whose name is undecided: `Accept` or `Drop`.
     pub undecided_verdict: Verdict,
-    /// Maximum number of bytes in each direction that pass undecided, if the verdict is accept; after it the name is
-    /// unreadable.
+    /// Maximum number of bytes in each direction that pass while the name is undecided, if the verdict is accept; after
+    /// these the name is unreadable.
     pub undecided_bytes: u32,
     /// Maximum number of connections that a worker follows.
     pub connections: u32,
@@ -75,15 +75,15 @@ pub struct Options {
     pub hello_timeout_s: u32,
     /// Maximum number of learned addresses.
     pub learned: u32,
-    /// Bits of the mark for classes; 0 = the policy's verdict is final.
+    /// Bits of the mark for classes (--stage); 0 = no classes, the policy's verdict is final.
     pub stage: u32,
-    /// Bits of the mark that rules set only if names are final.
+    /// Bits of the mark that rules set only if the names are final (--settled).
     pub settled: u32,
-    /// Modes by `OptionsSituation`; true = open.
+    /// Failure modes by `OptionsSituation`; true = open.
     pub fail_open: [bool; SITUATION_COUNT],
     /// Deadline of the guard in milliseconds; 0 = none.
     pub deadline_ms: u32,
-    /// Interval of ledgers in seconds; 0 = none.
+    /// Interval of printed ledgers in seconds; 0 = none.
     pub stats_s: u32,
     pub json: bool,
     /// Destination of events: a file, "-" or unix:PATH.

@@ -21,7 +21,7 @@ pub fn fail(option: ArgumentsOption, value: &[u8]) -> Failure {
     ))
 }
 
-/// Returns the failure of an option that needs another one.
+/// Returns the failure of an option that needs another option.
 /// - what: phrase for the other option: "a policy".
 /// - other: the other option: "--policy".
 pub fn fail_without(option: ArgumentsOption, what: &str, other: &str) -> Failure {
@@ -31,7 +31,7 @@ pub fn fail_without(option: ArgumentsOption, what: &str, other: &str) -> Failure
     ))
 }
 
-/// Parses a text that consists of decimal digits.
+/// Parses a decimal number from 0 to `max`.
 pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
     if text.is_empty() {
         return None;
@@ -44,7 +44,7 @@ pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
     })
 }
 
-/// Parses a text that consists of hexadecimal digits.
+/// Parses the digits of a hexadecimal number of at most 32 bits.
 fn read_hexadecimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() {
         return None;
@@ -55,7 +55,7 @@ fn read_hexadecimal(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// Parses a mark: hexadecimal after 0x, or decimal.
+/// Parses a mark of 32 bits: hexadecimal after 0x, or decimal.
 pub fn read_mark(text: &[u8]) -> Option<u32> {
     match text.strip_prefix(b"0x") {
         Some(digits) => read_hexadecimal(digits),

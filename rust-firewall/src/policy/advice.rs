@@ -8,17 +8,17 @@ use crate::policy::{
 
 /// Value of `ct state established`.
 const ESTABLISHED: u128 = 2;
-/// Maximum number of rules that a search examines, because chains may lead to one another on very many paths.
+/// Maximum number of rules that a search examines, because there may be very many paths through the chains.
 const STEPS_MAX: u32 = 1 << 20;
-/// Maximum share of unused lines in a file of names without a warning: one in this number.
+/// Share of unused lines in a file of names above which a warning is due: one line in LEFT_OUT_SHARE.
 const LEFT_OUT_SHARE: u32 = 10;
 
-/// Search through the rules after one that accepts established connections.
+/// Search for a rule that reads names after a rule that accepts established connections.
 struct Search<'a> {
     table: &'a Table,
-    /// Rule that accepts them, once it was found.
+    /// Place of the rule that accepts established connections, once it is found.
     accepts: Option<Place>,
-    /// First rule after it that reads a name.
+    /// Place of the first rule after `accepts` that reads a name.
     behind: Option<Place>,
     steps: u32,
 }
@@ -41,13 +41,14 @@ fn elements_of<'a>(table: &'a Table, right: &'a Right) -> Option<&'a Elements> {
     }
 }
 
-/// Returns true if an element of one field contains the state of established connections.
+/// Returns true if an element whose first field is ct state contains the state of established connections.
 fn is_established(elements: &Elements, index: usize) -> bool {
     let range = &elements.ranges[index * elements.fields];
     (range.low..=range.high).contains(&ESTABLISHED)
 }
 
-/// Returns true if a match holds for all packets of established connections.
+/// Returns true if a match holds for all packets of established connections. A match of the protocol counts as if it
+/// held for all packets.
 fn holds(table: &Table, matched: &Match) -> bool {
     match matched.key.fields[0] {
         Field::MetaL4proto | Field::MetaNfproto => return true,
@@ -86,7 +87,7 @@ fn map_accepts(table: &Table, map: &Match) -> bool {
         .any(|(target, index)| target.verdict == Verdict::Accept && is_established(elements, index))
 }
 
-/// Returns true if a rule accepts all packets of established connections.
+/// Returns true if a rule accepts all packets of established connections, perhaps of some protocols only.
 fn accepts_established(table: &Table, rule: &Rule) -> bool {
     let mut reads_state = false;
     for statement in &rule.statements {
@@ -105,7 +106,7 @@ fn accepts_established(table: &Table, rule: &Rule) -> bool {
     false
 }
 
-/// Returns true if a match or map of a rule reads one of some fields.
+/// Returns true if a match or verdict map of a rule reads a field for which `wanted` returns true.
 fn reads(rule: &Rule, wanted: &dyn Fn(Field) -> bool) -> bool {
     rule.statements
         .iter()
@@ -121,8 +122,8 @@ fn is_name(field: Field) -> bool {
     field_facts(field).part == Part::Names
 }
 
-/// Searches the chain that a target leads to.
-/// - always: true if all packets go there: then a rule that accepts there also counts for the chain that leads there.
+/// Searches the chain that is a target of a jump or goto.
+/// - always: true if all packets go there. Then an accepting rule there also counts for the calling chain.
 fn search_target(search: &mut Search, target: &Target, always: bool) {
     if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
         return;
@@ -135,7 +136,8 @@ fn search_target(search: &mut Search, target: &Target, always: bool) {
     }
 }
 
-/// Searches a chain and those that it leads to, until a rule after one that accepts reads a name.
+/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads a name after a rule
+/// that accepts established connections.
 fn search_chain(search: &mut Search, chain: &Chain) {
     let table = search.table;
     for rule in &chain.rules {
@@ -184,7 +186,8 @@ fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dy
     }
 }
 
-/// Warns about a rule for TLS whose reject applies only to TCP.
+/// Warns about a rule with TLS fields and `reject with tcp reset` that does not match the protocol: QUIC with the same
+/// name passes it.
 fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     let reset = rule.statements.last().is_some_and(|last| {
         matches!(&last.kind, StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset)
@@ -203,7 +206,7 @@ fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Warns about a file of names of which many lines were unused.
+/// Warns about a file of names that has no names or many unused lines.
 fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     let name = file_of(policy, file.file);
     if file.names == 0 {
@@ -236,7 +239,7 @@ pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Warns, one line each, about rules that most likely have less effect than intended: rules by name after one that
+/// Warns, one line each, about rules that most likely have less effect than intended: rules by name after a rule that
 /// accepts established connections, `reject with tcp reset` of TLS names, and files of names with few usable lines.
 pub fn advise(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     for table in &policy.tables {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers for the names of a policy, by which one name contains another.
+//! Numbers for the host names of a policy that show which wildcard contains which names.
 //!
-//! Theory of operation: a name of the policy belongs to the nearest wildcard above it, so the names form a forest. They
-//! are numbered from 1, so that a wildcard's number is directly followed by the numbers of all names that belong to it.
-//! Thus a wildcard is an interval of numbers, and each name below it is an interval or a number within. The number of a
-//! client's name is that of the equal name in the policy; otherwise that of the nearest wildcard above it; otherwise 0.
+//! Theory of operation: the parent of a name in the policy is the nearest wildcard above it: `*.b.c` is above `a.b.c`,
+//! and `*.c` is above both. So the names form a forest. The names are numbered from 1 so that a wildcard's number is
+//! directly followed by the numbers of all names below it. Thus a wildcard has an interval of numbers, which contains
+//! the intervals of all names below it. The number of a client's name is the number of the equal name in the policy;
+//! otherwise that of the nearest wildcard above it; otherwise 0.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names;
@@ -12,7 +13,7 @@ use crate::policy::hostname::{self, HostInterval, Hostnames};
 
 /// Maximum number of labels of a name, plus one.
 const LABELS_MAX: usize = names::HOST_BYTES / 2 + 2;
-/// Parent of a name that belongs to no wildcard.
+/// Parent of a name that has no wildcard above it.
 const NONE: u32 = u32::MAX;
 
 fn labels_of(name: &[u8]) -> usize {
@@ -21,7 +22,7 @@ fn labels_of(name: &[u8]) -> usize {
 
 /// Returns the end of the record of the nearest wildcard above a name.
 fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
-    // Starts of the parent names that may be wildcards.
+    // Offsets in `name` of the parent domains that have as many labels as some wildcard.
     let mut starts = [0; LABELS_MAX];
     let (mut count, mut labels) = (0, 1);
     for (at, byte) in name.iter().enumerate().rev() {
@@ -41,7 +42,7 @@ fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
     starts.find_map(|start| hostname::search(hostnames, name.get(usize::from(*start)..)?, true))
 }
 
-/// Returns the names sorted by their number of labels.
+/// Returns the names (their numbers in `hostnames`) sorted by the number of their labels.
 fn by_labels(hostnames: &Hostnames) -> Vec<u32> {
     let count = hostname::count(hostnames);
     let labels = |id: u32| labels_of(hostname::get(hostnames, id).0);
@@ -69,7 +70,7 @@ fn by_labels(hostnames: &Hostnames) -> Vec<u32> {
     sorted
 }
 
-/// Counts each name and all names that belong to it; stores the count in `last`.
+/// Counts, for each name, the name itself and all names below it. Stores this count in the interval's `last`.
 fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval]) {
     for &id in sorted.iter().rev() {
         let Some(interval) = intervals.get_mut(id as usize) else {
@@ -106,7 +107,7 @@ fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free:
     }
 }
 
-/// Finds the wildcards, and the wildcard above each name.
+/// Records the numbers of labels that wildcards have, and finds the parent of each name.
 fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
     let count = hostname::count(hostnames);
     for id in 0..count {
@@ -121,7 +122,7 @@ fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
         .collect()
 }
 
-/// Numbers all names. No name may be added afterwards.
+/// Numbers all names: sets their intervals. No name may be added afterwards.
 pub fn make(hostnames: &mut Hostnames) {
     let count = hostname::count(hostnames) as usize;
     let parents = find_parents(hostnames);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Host names: parsing of one, and the table of all names in a policy.
+//! Host names: the parser of a name, and the table of all names in a policy.
 //!
 //! Theory of operation: a name is stored in the form in which DNS compares it: in lower case, as A-labels (RFC 5890),
-//! without a final dot. `*.x` is stored as x with a mark. Neither the author of the names (a block list from elsewhere)
-//! nor a client that asks for them must be able to slow down searches. Therefore the table is like that of
-//! `engine/lookup_hash`, with its own random key and a bound on the slots that a search examines.
+//! without a final dot. `*.x` is stored as x with the flag `wildcard`. Neither the author of the names (a block list
+//! from elsewhere) nor a client that asks for them must be able to slow down searches by names with the same hash.
+//! Therefore the table is a hash table like that of `engine/lookup_hash`, with its own random key and a bound on the
+//! slots that a search examines.
 //!
-//! A table of a million names is larger than a processor's caches, and a search waits for each place that it reads.
-//! Therefore it reads few places: a slot has the position of the name's record, which holds all further data. Most
-//! names of clients are not in the table. For these a filter (a Bloom filter with one word per name) is enough, which
-//! needs one byte per name in the table; only one such name in thirty causes a look at a slot.
+//! A table of a million names is larger than a processor's caches, so a search waits for each word of memory that it
+//! reads. Therefore a search reads few words: a slot holds the position of the name's record, which holds all other
+//! data. Most names of clients are not in the table. They are rejected by a Bloom filter, in which all bits of a name
+//! are in the same word. The filter needs one byte per name in the table; only one absent name in thirty passes it and
+//! is searched in the slots.
 
 use crate::base::pages::{self, Pages};
 use crate::base::siphash::{self, SiphashKey};
@@ -23,15 +25,15 @@ const SLOTS_MIN: usize = 256;
 /// Number of slots per word of the filter.
 const FILTER_SLOTS: usize = 16;
 const WORD_BYTES: usize = 8;
-/// Size of a record after the name's bytes.
+/// Size of the part of a record after the name's bytes: two words.
 const TAIL_BYTES: usize = 2 * WORD_BYTES;
 
 /// A parsed name.
 #[derive(Clone, Copy)]
 pub struct Hostname {
-    /// Length of the name.
+    /// Length of the name in bytes.
     pub length: usize,
-    /// True if the name represents its children, at any depth, not itself.
+    /// True for `*.x`, which stands for all names below x, at any depth, but not for x.
     pub wildcard: bool,
     pub bytes: [u8; HOST_BYTES],
 }
@@ -39,33 +41,35 @@ pub struct Hostname {
 /// Table of names, numbered from 0 in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Hostnames {
-    /// Adjacent records: a name's bytes, a word with its interval, and a word with its number above its form.
+    /// Records of the names, without gaps. A record holds the name's bytes, a word with the name's interval, and a word
+    /// with the name's number (upper half) and form (lower half: twice its length, plus 1 for a wildcard).
     records: Pages,
-    /// End of each name's record.
+    /// End of each name's record, as an offset in `records`.
     ends: Vec<u32>,
     key: SiphashKey,
     /// Number of slots: a power of 2, at least twice the number of names; 0 without names.
     slot_count: usize,
-    /// Slots of one word each: the upper half of a name's hash above the end of its record; 0 = empty. The filter
-    /// follows.
+    /// Slots of one word each, followed by the filter. A slot holds the upper half of the name's hash in its upper
+    /// half, and the end of the name's record in its lower half; 0 = empty slot.
     table: Pages,
     /// Bit n is set if there is a wildcard of n labels (policy/forest).
     pub depths: u128,
 }
 
-/// Number of a name in the forest (policy/forest), and the last number of the names that belong to it.
+/// Interval of a name in the forest (policy/forest): the name's own number there, and the largest number of the names
+/// below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostInterval {
     pub own: u32,
     pub last: u32,
 }
 
-/// Result of a search.
+/// Slot at which a search in the table has ended.
 struct Probe {
     slot: usize,
-    /// End of the name's record, if found.
+    /// End of the name's record; None if the slot is empty.
     place: Option<u32>,
-    /// Number of slots that were examined before.
+    /// Number of slots that were examined before this slot.
     passed: usize,
 }
 
@@ -74,7 +78,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// Returns true if a text is an address in brackets, which HTTP uses as a host.
+/// Returns true if a text looks like an IPv6 address in brackets, which HTTP uses as a host.
 fn is_bracketed(text: &[u8]) -> bool {
     let inner = text
         .strip_prefix(b"[")
@@ -83,7 +87,7 @@ fn is_bracketed(text: &[u8]) -> bool {
     inner.is_some_and(|inner| !inner.is_empty() && inner.iter().all(is_of_address))
 }
 
-/// Checks an ASCII name, without `*.` and without a final dot. Fails with its error.
+/// Checks an ASCII name, without `*.` and without a final dot. Fails with the error text.
 fn check(text: &[u8]) -> Result<(), &'static str> {
     if text.contains(&b'*') {
         return Err("a `*` is allowed only in front, followed by a dot: \"*.example.com\"");
@@ -104,7 +108,7 @@ fn check(text: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Stores an ASCII name without `*.`, if it is valid.
+/// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot.
 fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
     let text = text.strip_suffix('.').unwrap_or(text).as_bytes();
     check(text)?;
@@ -115,7 +119,7 @@ fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Parses a name. Fails with its error, for `Lexer::wrong`.
+/// Parses a name in the policy's syntax. Fails with the cause, for the message of `Lexer::wrong`.
 pub fn read(text: &str) -> Result<Hostname, &'static str> {
     if text == "*" {
         return Err("this matches every name: test whether there is one, with `exists`");
@@ -131,7 +135,7 @@ pub fn read(text: &str) -> Result<Hostname, &'static str> {
     Ok(name)
 }
 
-/// Returns the size of a table with this number of slots and its filter.
+/// Returns the size of a table's slots and filter, in bytes.
 fn table_bytes(slot_count: usize) -> usize {
     WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS)
 }
@@ -146,7 +150,7 @@ fn form(length: usize, wildcard: bool) -> u32 {
     2 * length as u32 + u32::from(wildcard)
 }
 
-/// Returns the last word of the record that ends at a place.
+/// Returns the last word of the record that ends at the offset `place`.
 fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
     pages::word(
         &hostnames.records,
@@ -154,12 +158,12 @@ fn last_word(hostnames: &Hostnames, place: u32) -> u64 {
     )
 }
 
-/// Returns the number of the name whose record ends at a place.
+/// Returns the number of the name whose record ends at the offset `place`.
 pub fn id_at(hostnames: &Hostnames, place: u32) -> u32 {
     (last_word(hostnames, place) >> 32) as u32
 }
 
-/// Returns the interval of the name whose record ends at a place.
+/// Returns the interval of the name whose record ends at the offset `place`.
 pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
     let word = pages::word(
         &hostnames.records,
@@ -171,7 +175,7 @@ pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
     }
 }
 
-/// Returns the end of a name's record.
+/// Returns the offset of the end of a name's record.
 fn place_of(hostnames: &Hostnames, id: u32) -> u32 {
     hostnames.ends.get(id as usize).copied().unwrap_or_default()
 }
@@ -188,7 +192,7 @@ pub fn set_interval(hostnames: &mut Hostnames, id: u32, interval: HostInterval) 
     pages::set_word(&mut hostnames.records, at, word);
 }
 
-/// Returns the bytes of a name, and true if it is a wildcard.
+/// Returns the bytes of a name, and true if the name is a wildcard.
 pub fn get(hostnames: &Hostnames, id: u32) -> (&[u8], bool) {
     let place = place_of(hostnames, id);
     let form = last_word(hostnames, place) as u32;
@@ -210,25 +214,25 @@ fn hash(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> u64 {
     siphash::bytes(&hostnames.key, name, wildcard.into())
 }
 
-/// Returns true if the record that ends at a place belongs to a name.
+/// Returns true if the record that ends at the offset `place` is the record of this name.
 fn is_name(hostnames: &Hostnames, place: u32, name: &[u8], wildcard: bool) -> bool {
     let start = (place as usize).saturating_sub(TAIL_BYTES + name.len());
     let bytes = hostnames.records.get(start..start + name.len());
     last_word(hostnames, place) as u32 == form(name.len(), wildcard) && bytes == Some(name)
 }
 
-/// Returns the offset in the table of a hash's filter word.
+/// Returns the byte offset in the table of the filter word for a hash.
 fn filter_at(hostnames: &Hostnames, hashed: u64) -> usize {
     let word = hashed as usize & (hostnames.slot_count / FILTER_SLOTS - 1);
     WORD_BYTES * (hostnames.slot_count + word)
 }
 
-/// Returns the bits of a hash in its filter word.
+/// Returns the three bits of a hash in its filter word; some may be equal.
 fn filter_bits(hashed: u64) -> u64 {
     1 << (hashed >> 32 & 63) | 1 << (hashed >> 38 & 63) | 1 << (hashed >> 44 & 63)
 }
 
-/// Searches a name in a table that is not empty.
+/// Searches a name in the slots. Returns the name's slot, or the first empty slot. There must be slots.
 fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Probe {
     let mask = hostnames.slot_count - 1;
     let mut slot = hashed as usize & mask;
@@ -250,7 +254,7 @@ fn probe(hostnames: &Hostnames, name: &[u8], wildcard: bool, hashed: u64) -> Pro
     }
 }
 
-/// Returns the end of a name's record.
+/// Searches a name. Returns the offset of the end of its record; None if the table lacks the name.
 pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     if hostnames.ends.is_empty() {
         return None;
@@ -263,7 +267,7 @@ pub fn search(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32>
     probe(hostnames, name, wildcard, hashed).place
 }
 
-/// Returns the number of a name.
+/// Returns the number of a name; None if the table lacks the name.
 pub fn find(hostnames: &Hostnames, name: &[u8], wildcard: bool) -> Option<u32> {
     search(hostnames, name, wildcard).map(|place| id_at(hostnames, place))
 }
@@ -291,7 +295,8 @@ fn fill(hostnames: &mut Hostnames) -> bool {
     true
 }
 
-/// Creates a table with twice as many slots, and another key.
+/// Replaces the table by a table with twice as many slots and a new key, with all names. Repeats this if a search would
+/// examine too many slots.
 fn grow(hostnames: &mut Hostnames) {
     loop {
         let slots = (2 * hostnames.slot_count).max(SLOTS_MIN);
@@ -321,7 +326,7 @@ fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     end as u32
 }
 
-/// Returns the number of a name, which is added if it is new.
+/// Adds a name if the table lacks it. Returns the name's number.
 pub fn add(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     if 2 * (hostnames.ends.len() + 1) > hostnames.slot_count {
         grow(hostnames);

@@ -2,9 +2,9 @@
 //! Conversion of labels with non-ASCII letters to A-labels (RFC 5890).
 //!
 //! Theory of operation: both twins have the same table of letters (spec/letter), which holds only letters that UTS 46
-//! leaves unchanged, and capital letters. Nothing is normalised: a label that is not in form C (UAX 15), or that has a
-//! letter outside the table, is refused. So a label is either stored exactly as every client sends it, or not at all,
-//! whatever version of Unicode the client has.
+//! leaves unchanged, and capital letters. Nothing is normalised: a label that is not in Normalization Form C (UAX 15),
+//! or that has a letter outside the table, is refused. So a label is either stored exactly as every client sends it, or
+//! not at all, whatever version of Unicode the client has.
 
 use arrayvec::{ArrayString, ArrayVec};
 
@@ -55,7 +55,7 @@ fn class_of(letter: u32) -> Option<u8> {
     (letter <= run.last).then_some(run.class)
 }
 
-/// Returns true if a single letter represents these two adjacent ones.
+/// Returns true if Normalization Form C replaces these two adjacent characters by a single letter.
 fn is_pair(first: u32, second: u32) -> bool {
     LETTER_PAIRS
         .iter()
@@ -108,7 +108,7 @@ fn put_digit(label: &mut ArrayString<LABEL_BYTES>, digit: u32) -> Result<(), &'s
     )
 }
 
-/// Appends a delta to a label, as digits.
+/// Appends a delta to a label, as digits of Punycode (RFC 3492, section 3.3).
 fn put_delta(
     label: &mut ArrayString<LABEL_BYTES>,
     mut delta: u32,
@@ -161,7 +161,8 @@ fn encode(letters: &[u32], label: &mut ArrayString<LABEL_BYTES>) -> Result<(), &
     Ok(())
 }
 
-/// Converts each label of a name to an A-label if it has non-ASCII letters. Fails with the error, for `Lexer::wrong`.
+/// Converts each label of a name to an A-label if it has non-ASCII letters. Fails with the cause, for the message of
+/// `Lexer::wrong`.
 pub fn to_ascii(text: &str) -> Result<ArrayString<NAME_BYTES>, &'static str> {
     let mut name = ArrayString::new();
     for (i, part) in text.split('.').enumerate() {

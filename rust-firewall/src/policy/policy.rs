@@ -18,15 +18,15 @@ pub const KEY_FIELDS_MAX: usize = 5;
 pub const WAY_MAX: usize = 16;
 /// Maximum depth of included files.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
-/// Maximum depth of $NAME within definitions.
+/// Maximum nesting depth of $NAME: the value of a definition may contain $NAME of another definition.
 pub const DEFINE_DEPTH_MAX: usize = 64;
-/// Maximum depth of braces in a set.
+/// Maximum nesting depth of braces in a set.
 pub const BRACE_DEPTH_MAX: usize = 16;
-/// Maximum size of the text with all includes.
+/// Maximum size of the text with all includes, in bytes.
 pub const TEXT_MAX: usize = 32 << 20;
 /// Maximum number of tokens, after $NAME is replaced.
 pub const TOKENS_MAX: u64 = 16 << 20;
-/// Maximum number of sets that learn.
+/// Maximum number of sets that learn addresses from DNS replies.
 pub const LEARNING_MAX: usize = 32;
 /// Maximum number of elements of all sets together.
 pub const ELEMENTS_MAX: usize = 2 << 20;
@@ -35,7 +35,7 @@ pub const RULES_MAX: usize = 1 << 20;
 /// Burst of a limit without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
 pub const LIMIT_BURST_PACKETS: u64 = 5;
 
-/// Position of a part in the text. Ignored when policies are compared (`equal`).
+/// Position in the policy text of a part of the policy. The comparison of policies (`equal`) ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Index in `Policy::files`.
@@ -66,7 +66,7 @@ pub enum Hook {
 
 pub const HOOK_COUNT: usize = Hook::Postrouting as usize + 1;
 
-/// Key of one or more fields, in order: 1..=KEY_FIELDS_MAX.
+/// Key of a match or a set: 1 to KEY_FIELDS_MAX fields whose values are compared together, in the order of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     pub fields: Vec<Field>,
@@ -96,12 +96,12 @@ pub struct Target {
     pub chain: String,
     /// Index of the target chain for jump and goto in the table's chains; set by `parse`.
     pub chain_index: u32,
-    /// Place of the verdict's word, or of the chain's name.
+    /// Place of the chain's name for jump and goto, otherwise of the verdict's word.
     pub place: Place,
 }
 
-/// Elements, in the order of the text. `ranges` has count * fields entries: the fields of the first element, then of
-/// the second, …
+/// Elements of a set or map, in the order of the text. `ranges` has count * fields entries: the fields of the first
+/// element, then of the second, …
 #[derive(Clone, Debug, Default)]
 pub struct Elements {
     /// Number of fields of a key.
@@ -121,7 +121,7 @@ impl Elements {
         self.places.len()
     }
 
-    /// Returns the fields of one element.
+    /// Returns the ranges of an element, one per field.
     pub fn element(&self, index: usize) -> &[Range] {
         &self.ranges[index * self.fields..(index + 1) * self.fields]
     }
@@ -134,31 +134,31 @@ pub enum MapsTo {
     MarkMap,
 }
 
-/// A file of host names, with its counts.
+/// File of host names that a set includes by `file`, with the counts of its lines and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Path relative to the folder of the policy's first file, if it lies there.
+    /// Path relative to the folder of the policy's first file; the unchanged path if the file lies outside this folder.
     pub path: String,
     /// Index in `Policy::files`.
     pub file: u32,
-    /// True if `*.x` includes x itself.
+    /// True for `with parents`: a line `*.x` also adds x itself.
     pub with_parents: bool,
     pub lines: u32,
     /// Number of names that were added.
     pub names: u32,
     /// Number of names of the machine itself, which were skipped.
     pub local: u32,
-    /// Number of lines without names.
+    /// Number of lines of which a part is not in a known format. Comments and empty lines are not counted.
     pub left_out: u32,
-    /// First of these lines, from 1; 0 = none.
+    /// Number of the first line that `left_out` counts, from 1; 0 = none.
     pub first_left_out: u32,
 }
 
-/// Elements of a set that were read from files.
+/// Host names of a set that were read from files.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     pub files: Vec<ListedFile>,
-    /// Numbers of the names, in the order of the files; a name may be repeated.
+    /// Numbers of the names in `Policy::hostnames`, in the order of the files; a name may be repeated.
     pub ids: Vec<u32>,
 }
 
@@ -170,7 +170,7 @@ pub struct Set {
     pub comment: String,
     pub place: Place,
     pub maps_to: MapsTo,
-    /// Fields, if declared with typeof.
+    /// Fields, if the set is declared with typeof.
     pub key: Option<Key>,
     /// Types, one per field.
     pub types: Vec<Type>,
@@ -189,20 +189,20 @@ pub struct Set {
 pub enum Op {
     Eq,
     Ne,
-    /// Comparison with the one value `low` of the range.
+    /// Less than the value `low` of the range; Gt, Le and Ge use this single value, too.
     Lt,
     Gt,
     Le,
     Ge,
-    /// Comparison of bits: (field & low) != 0.
+    /// At least one of the bits is set: (field & low) != 0.
     BitsAny,
 }
 
-/// Right side of a match, or set of a lookup.
+/// Right side of a match, or the map of a lookup (`map`, `vmap`).
 #[derive(Clone, Debug)]
 pub enum Right {
     Range(Range),
-    /// A set of the table: its index, set by `parse`, and its name.
+    /// Named set or map of the table: its index, set by `parse`, and its name.
     Named {
         set: u32,
         name: String,
@@ -213,7 +213,7 @@ pub enum Right {
 #[derive(Clone, Debug)]
 pub struct Match {
     pub key: Key,
-    /// Mask of the field, compared as (field & mask). The key has one field, and op is Eq or Ne.
+    /// Mask of the field: (field & mask) is compared. Such a match has a key of one field, and op is Eq or Ne.
     pub mask: Option<u128>,
     pub op: Op,
     pub right: Right,
@@ -221,7 +221,7 @@ pub struct Match {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Initial values.
+    /// Initial values of the counter: packets and bytes.
     pub packets: u64,
     pub bytes: u64,
 }
@@ -231,9 +231,9 @@ pub struct Limit {
     pub over: bool,
     /// True for bytes, false for packets.
     pub of_bytes: bool,
-    /// Rate per unit; at least 1.
+    /// Number of packets or bytes per unit of time; at least 1.
     pub rate: u64,
-    /// Length of the unit in seconds: 1, 60, 3600, 86400, 604800.
+    /// Length of the unit of time in seconds: 1, 60, 3600, 86400 or 604800.
     pub unit_s: u64,
     /// Burst in packets or bytes.
     pub burst: u64,
@@ -248,7 +248,7 @@ pub struct Quota {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Prefix of the log; "" = none.
+    /// Prefix of the log line; "" = none.
     pub prefix: String,
     /// Level: 0 emerg .. 7 debug; 4 = warn, the default.
     pub level: u8,
@@ -257,11 +257,11 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectKind {
     TcpReset,
-    /// ICMP error; the code is one of type 3.
+    /// ICMP error of type 3 (destination unreachable), with this code.
     Icmp,
-    /// ICMPv6 error; the code is one of type 1.
+    /// ICMPv6 error of type 1 (destination unreachable), with this code.
     Icmpv6,
-    /// ICMP or ICMPv6 error; the code is one of ICMPX_*.
+    /// ICMP error for an IPv4 packet, ICMPv6 error for an IPv6 packet; the code is one of ICMPX_*.
     Icmpx,
 }
 
@@ -277,12 +277,12 @@ pub struct Reject {
     pub code: u8,
 }
 
-/// New value of the mark.
+/// New value of the packet's mark.
 #[derive(Clone, Debug)]
 pub enum MarkSet {
-    /// The value (mark & keep) ^ toggle.
+    /// The old mark with changed bits: (mark & keep) ^ toggle.
     Bits { keep: u32, toggle: u32 },
-    /// Value of a map: right is Named or Literal, op is Eq.
+    /// Lookup in a map to marks: right is Named or Literal, op is Eq.
     Map(Match),
 }
 
@@ -302,13 +302,13 @@ pub enum StatementKind {
     MarkSet(Box<MarkSet>),
     Verdict(Box<Target>),
     Reject(Reject),
-    /// Verdict map: right is Named or Literal, op is Eq.
+    /// Lookup in a verdict map: right is Named or Literal, op is Eq.
     Vmap(Box<Match>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Place of its first token.
+    /// Place of the rule's first token.
     pub place: Place,
     pub comment: Option<String>,
     pub statements: Vec<Statement>,
@@ -321,7 +321,7 @@ pub struct Base {
     pub priority: i32,
     /// Policy of the chain: Accept or Drop.
     pub policy: Verdict,
-    /// Index of its declaration among the base chains of the complete text, from 0.
+    /// Index of the chain's declaration among those of all base chains in the complete text, from 0.
     pub declared: u32,
 }
 
@@ -375,7 +375,7 @@ pub fn hook_name(hook: Hook) -> &'static str {
     HOOKS[hook as usize].1
 }
 
-/// Returns the name of a family, a hook or a type in the language.
+/// Returns the name of a family in the language.
 pub fn family_name(family: Family) -> &'static str {
     FAMILIES[family as usize].1
 }
@@ -395,7 +395,7 @@ pub fn set_learns(set: &Set) -> bool {
     set.learned.count() > 0
 }
 
-/// Host names of two policies.
+/// Host names of the two policies that are compared.
 struct Both<'a>(&'a Hostnames, &'a Hostnames);
 
 /// Returns true if two lists have equal items.
@@ -403,7 +403,8 @@ fn equal_all<T>(a: &[T], b: &[T], equal: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
 }
 
-/// Returns true if two values of a type are equal; host names are equal if they are the same name.
+/// Returns true if two ranges of a type are equal. Host names are compared by their text, because a name can have
+/// different numbers in the two policies.
 fn equal_range(both: &Both, kind: Type, a: &Range, b: &Range) -> bool {
     match kind {
         Type::Hostname => {
@@ -507,7 +508,7 @@ fn equal_table(both: &Both, a: &Table, b: &Table) -> bool {
         && equal_all(&a.chains, &b.chains, |a, b| equal_chain(both, a, b))
 }
 
-/// Returns true if two policies have the same meaning; places and file names are ignored.
+/// Returns true if two policies are equal. Ignores places, and the list of the policy's files.
 pub fn equal(a: &Policy, b: &Policy) -> bool {
     let both = Both(&a.hostnames, &b.hostnames);
     a.flush == b.flush && equal_all(&a.tables, &b.tables, |a, b| equal_table(&both, a, b))

@@ -2,9 +2,9 @@
 //! Printing of a policy as its canonical text, which parses to the same policy. rules/policy/GRAMMAR.md, "The canonical
 //! print".
 //!
-//! Theory of operation: each table is printed as one block, unless base chains of several tables were declared in
-//! turns. The order of declaration decides which of two base chains with the same priority runs first; therefore the
-//! blocks then follow the order of declaration.
+//! Theory of operation: each table is printed as one block, unless the declarations of base chains alternate between
+//! tables. The order of declaration decides which of two base chains with the same priority runs first. Therefore such
+//! tables are printed in several blocks, which keep this order.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::policy::{
     ICMPX_PORT_UNREACHABLE,
 };
 
-/// Codes of ICMP type 3 and of ICMPv6 type 1.
+/// Codes for an unreachable port, of ICMP type 3 and of ICMPv6 type 1.
 const ICMP_PORT_UNREACHABLE: u8 = 3;
 const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 /// Level of a log without `level`.
@@ -48,7 +48,7 @@ pub fn range(out: &mut String, hostnames: &Hostnames, kind: Type, values: &Range
     }
 }
 
-/// Returns the operator, unless leaving it out has the same meaning.
+/// Returns the text of a match's operator; "" if the match has the same meaning without an operator.
 fn op_text(match_: &Match, kind: Type) -> &'static str {
     let exact = value::is_flags(kind) && matches!(match_.right, Right::Range(_));
     match match_.op {
@@ -96,7 +96,7 @@ fn print_elements(out: &mut String, hostnames: &Hostnames, types: &[Type], eleme
     out.push_str(" }");
 }
 
-/// Prints the right side of a match, or the set of a lookup.
+/// Prints the right side of a match, or the map of a lookup.
 fn print_right(out: &mut String, hostnames: &Hostnames, match_: &Match, types: &[Type]) {
     match &match_.right {
         Right::Range(range) if match_.op == Op::BitsAny => {
@@ -184,7 +184,7 @@ fn print_mark_set(out: &mut String, hostnames: &Hostnames, mark_set: &MarkSet) {
     }
 }
 
-/// Returns the reject type of a plain `reject`.
+/// Returns the reject that `reject` without `with` means in a table of this family.
 fn default_reject(family: Family) -> Reject {
     let (kind, code) = match family {
         Family::Ip => (RejectKind::Icmp, ICMP_PORT_UNREACHABLE),
@@ -334,7 +334,8 @@ fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
     out.push_str("\t}\n");
 }
 
-/// Prints the rest of a table, up to a chain.
+/// Prints a block with those parts of a table that are not printed yet, up to a chain.
+/// - end: index of the first chain that is not printed.
 fn print_block(
     out: &mut String,
     hostnames: &Hostnames,
@@ -379,7 +380,8 @@ struct Declared {
     chain: usize,
 }
 
-/// Printed parts of a table: its comment and sets, and the number of chains.
+/// Parts of a table that are already printed: opened is true for the comment and the sets; chains is the number of
+/// chains.
 #[derive(Clone, Copy, Default)]
 struct Printed {
     opened: bool,
@@ -409,8 +411,8 @@ fn has_base_chain(table: &Table) -> bool {
     table.chains.iter().any(|chain| chain.base.is_some())
 }
 
-/// Prints tables before another one: completely if they have no base chains, otherwise only the names of those whose
-/// turn comes later.
+/// Prints the tables from index `from` to index `end` (excluded), which have no block yet. Prints a table without base
+/// chains completely. Prints only the name of a table with base chains, because its blocks come later.
 fn mention_tables(out: &mut String, policy: &Policy, from: usize, end: usize) {
     for table in policy.tables.iter().take(end).skip(from) {
         if has_base_chain(table) {
@@ -458,7 +460,7 @@ fn print_tables(out: &mut String, policy: &Policy) {
     mention_tables(out, policy, mentioned, tables.len());
 }
 
-/// Returns the complete policy, with a line end after each line.
+/// Returns the text of a complete policy, with a line end after each line.
 pub fn policy(policy: &Policy) -> String {
     let mut out = String::new();
     if policy.flush {
@@ -468,14 +470,14 @@ pub fn policy(policy: &Policy) -> String {
     out
 }
 
-/// Returns one rule on one line, with its comment, without indentation and line end.
+/// Returns the text of a rule on one line, with its comment, without indentation and line end.
 pub fn rule(policy: &Policy, table: &Table, rule: &Rule) -> String {
     let mut out = String::new();
     put_rule(&mut out, &policy.hostnames, table, rule);
     out
 }
 
-/// Returns one value (not a host name); flags are joined by commas.
+/// Returns the text of a value (not a host name); flags are joined by commas.
 pub fn value(kind: Type, value: u128) -> String {
     let mut out = String::new();
     value::print(&mut out, kind, value, ",");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Requirement of a policy: the packet data that it can ever read, and its effects, by the chains that a packet can
+//! Requirement of a policy: the packet data that it reads and the effects that it has, in all chains that a packet can
 //! reach.
 
 use crate::packet;
@@ -28,23 +28,23 @@ pub const NAMES_BYTES: u32 = 16_512;
 pub struct Requirement {
     /// Minimum number of bytes of a packet to copy; 0 = metadata only.
     pub copy_bytes: u32,
-    /// True if it reads data after the network header.
+    /// True if the policy reads data after the network header.
     pub layer4: bool,
-    /// True for meta skuid and meta skgid.
+    /// True if the policy reads meta skuid or meta skgid.
     pub uid_gid: bool,
-    /// True for ct state.
+    /// True if the policy reads ct state.
     pub conntrack_state: bool,
-    /// True for ct mark.
+    /// True if the policy reads ct mark.
     pub conntrack_mark: bool,
-    /// True for iifname and oifname.
+    /// True if the policy reads iifname or oifname.
     pub interface_names: bool,
-    /// True for tls, http and dns.
+    /// True if the policy reads names: fields of tls, http or dns.
     pub names: bool,
-    /// True for http.
+    /// True if the policy reads a field of HTTP requests (host or method).
     pub requests: bool,
-    /// True for a set that learns addresses.
+    /// True if the policy uses a set that learns addresses.
     pub learns: bool,
-    /// True for reject.
+    /// True if the policy rejects packets.
     pub reject: bool,
 }
 
@@ -52,9 +52,9 @@ pub struct Requirement {
 struct Search<'a> {
     table: &'a Table,
     ipv6: bool,
-    /// Chains in the order in which they were found, examined or not yet.
+    /// Indexes of the reached chains, in the order in which they were found.
     found: Vec<usize>,
-    /// For each chain, true if it is in found.
+    /// For each chain, true if `found` contains it.
     known: Vec<bool>,
     requirement: &'a mut Requirement,
 }
@@ -75,7 +75,7 @@ fn require_layer4(search: &mut Search) {
     search.requirement.layer4 = true;
 }
 
-/// Returns true if each request of HTTP has the field.
+/// Returns true if the field belongs to HTTP requests, so that each request of a connection has its own value.
 fn is_of_requests(field: Field) -> bool {
     matches!(
         field,
@@ -193,7 +193,7 @@ fn require_chain(search: &mut Search, chain: &Chain) {
     }
 }
 
-/// Adds the requirement of a table.
+/// Adds the requirement of those chains of a table that packets of one family can reach.
 fn require_table(table: &Table, ipv6: bool, requirement: &mut Requirement) {
     let mut search = Search {
         table,
@@ -214,7 +214,7 @@ fn require_table(table: &Table, ipv6: bool, requirement: &mut Requirement) {
     }
 }
 
-/// Returns the requirement of the base chains for IPv4 packets, or for IPv6 packets.
+/// Returns the requirement of all chains that IPv4 packets, or IPv6 packets, can reach.
 pub fn of(policy: &Policy, ipv6: bool) -> Requirement {
     let other = if ipv6 { Family::Ip } else { Family::Ip6 };
     let mut requirement = Requirement::default();
@@ -229,7 +229,7 @@ pub fn reads_names(requirement: &Requirement) -> bool {
     requirement.names || requirement.learns
 }
 
-/// Adds another requirement.
+/// Adds another requirement: the result is what both need.
 pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.copy_bytes = requirement.copy_bytes.max(other.copy_bytes);
     requirement.layer4 |= other.layer4;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names of numbers. rules/policy/GRAMMAR.md, "Values", lists them.
+//! Symbols: names that a policy may use in place of numbers, e.g. ssh for port 22. rules/policy/GRAMMAR.md, "Values",
+//! lists them.
 
 use crate::policy::RejectKind;
 
 pub use crate::spec::symbols::*;
 
-/// Returns the number of a name.
+/// Returns the number that a name stands for; None if the list lacks the name.
 pub fn find(symbols: &[Symbol], text: &str) -> Option<u32> {
     let found = symbols.iter().find(|(name, _)| *name == text);
     found.map(|(_, number)| *number)
 }
 
-/// Returns the name of a number.
+/// Returns the first name of a number in the list.
 pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
     let found = symbols
         .iter()
@@ -19,7 +20,7 @@ pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
     found.map(|(name, _)| *name)
 }
 
-/// Returns the names of a reject's codes.
+/// Returns the symbols for the codes of a kind of reject.
 pub fn symbols_of_reject(kind: RejectKind) -> &'static [Symbol] {
     match kind {
         RejectKind::TcpReset => &[],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Scanner of one token at the start of a text. Pure; places, files and $NAME belong to the lexer.
-//! rules/policy/GRAMMAR.md, "Text".
+//! Scanner: finds the token at the start of a text. The lexer handles places, files and $NAME. rules/policy/GRAMMAR.md,
+//! "Text".
 
 use crate::policy::{Place, NAME_BYTES};
 
@@ -9,7 +9,7 @@ pub const QUOTE_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// End of the text; it stays the next token when it is consumed.
+    /// End of the text. Consuming it has no effect: it stays the next token.
     EndOfText,
     /// One or more line ends, with blanks and comments between them.
     LineEnd,
@@ -22,16 +22,16 @@ pub enum TokenKind {
     Number(u64),
     /// Digits and dots, at least one dot; not checked further.
     Ipv4,
-    /// Hexadecimal digits, at least two colons, dotted end; not checked further.
+    /// Hexadecimal digits and at least two colons, perhaps with a dotted end; not checked further.
     Ipv6,
-    /// Text in quotes; the token's text is without them.
+    /// Text in quotes; the token's text is the part between the quotes.
     String,
     Sign(Sign),
     /// Any other text, such as 80tcp, or é.
     Other,
-    /// $NAME; the lexer never returns it.
+    /// $NAME. The lexer replaces it by the tokens of the definition, and never returns it.
     Variable,
-    /// Invalid text, whose error `unexpected`, `refuse` and `wrong` report.
+    /// Invalid text. `Lexer::unexpected`, `refuse` and `wrong` report its error in place of their own.
     Bad,
 }
 
@@ -69,7 +69,7 @@ pub enum Sign {
 pub struct Token {
     pub kind: TokenKind,
     pub place: Place,
-    /// Offset of its text in the file of its place.
+    /// Offset of the token's text in its file, in bytes.
     pub start: u32,
     /// Length in bytes.
     pub length: u32,
@@ -81,7 +81,7 @@ pub fn is_reserved(text: &str) -> bool {
 }
 
 /// Returns a text in quotes: at most QUOTE_BYTES of it, with unprintable characters, '"' and '\' as \xNN, and "..." if
-/// it was cut.
+/// the text was cut.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes().take(QUOTE_BYTES) {
@@ -134,7 +134,7 @@ fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
 }
 
-/// Returns the number of bytes at the start of a text that are of a kind.
+/// Returns the number of bytes at the start of a text for which `is` returns true.
 fn run(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
     text.iter()
         .position(|byte| !is(*byte))
@@ -157,7 +157,7 @@ fn scanned_wrong(length: usize, cause: &'static str) -> Scanned {
     }
 }
 
-/// Returns a token, if its length is allowed for names.
+/// Returns a token; a token with an error if it is longer than a name may be.
 fn limited(kind: TokenKind, length: usize) -> Scanned {
     if length < NAME_BYTES {
         scanned(kind, length)
@@ -203,13 +203,13 @@ fn scan_word(text: &[u8]) -> Scanned {
     }
 }
 
-/// Returns the length without the dots at the end.
+/// Returns the length of a text without the dots at its end.
 fn without_dots(text: &[u8]) -> usize {
     let dots = text.iter().rev();
     text.len() - dots.take_while(|byte| **byte == b'.').count()
 }
 
-/// Returns true if the group after the last colon consists of decimal digits.
+/// Returns true if the text after the last colon is a number of decimal digits.
 fn ends_decimal(text: &[u8]) -> bool {
     let tail = text.rsplit(|byte| *byte == b':').next().unwrap_or(text);
     !tail.is_empty() && tail.iter().all(u8::is_ascii_digit)
@@ -243,7 +243,7 @@ fn scan_digits(text: &str, base: u32) -> Scanned {
     }
 }
 
-/// Scans a number, an IPv4 address, or a text that begins like one.
+/// Scans a number, an IPv4 address, or another text that begins with a digit.
 fn scan_number(text: &[u8]) -> Scanned {
     let in_other = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let hexadecimal = text.len() > 2 && matches!(&text[..2], b"0x" | b"0X");
@@ -275,7 +275,7 @@ fn scanned_sign(sign: Sign, length: usize) -> Scanned {
     scanned(TokenKind::Sign(sign), length)
 }
 
-/// Scans a sign, or one other character.
+/// Scans a sign, or another single character.
 fn scan_sign(text: &[u8]) -> Scanned {
     let two = match &text[..text.len().min(2)] {
         b"==" => Some(Sign::Eq),
@@ -305,7 +305,7 @@ fn scan_sign(text: &[u8]) -> Scanned {
         b'-' => Sign::Minus,
         b'+' => Sign::Plus,
         b'@' => Sign::At,
-        // The character with its continuation bytes.
+        // A character that is not ASCII, with its continuation bytes (UTF-8).
         _ => {
             return scanned(
                 TokenKind::Other,
@@ -316,7 +316,7 @@ fn scan_sign(text: &[u8]) -> Scanned {
     scanned_sign(sign, 1)
 }
 
-/// Returns the token at the start of a text without blanks before it.
+/// Returns the token at the start of a text. The text must not begin with blanks.
 pub fn scan(text: &[u8]) -> Scanned {
     let Some(first) = text.first() else {
         return scanned(TokenKind::EndOfText, 0);

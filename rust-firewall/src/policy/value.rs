@@ -15,10 +15,10 @@ use crate::policy::{Range, RejectKind, Type, TYPES};
 /// Maximum size of an interface name with its final NUL (IFNAMSIZ).
 pub const INTERFACE_BYTES: usize = 16;
 
-/// Maximum length of the name of an ALPN protocol or of a method.
+/// Maximum length of the name of an ALPN protocol or an HTTP method, in bytes.
 pub const SHORT_BYTES: usize = 16;
 
-/// Largest code of nf_tables' reject.
+/// Largest ICMP code that nf_tables' reject accepts.
 const REJECT_CODE_MAX: u64 = 254;
 
 /// Returns true if a type's values can be written as numbers.
@@ -122,7 +122,7 @@ fn parse_interface(kind: Type, text: &str) -> Result<Range, &'static str> {
     })
 }
 
-/// Parses the name of a protocol or method into its bytes.
+/// Parses the name of an ALPN protocol or an HTTP method. Its value is its bytes, NUL-padded, as a big-endian number.
 fn parse_short(kind: Type, text: &str) -> Result<Range, &'static str> {
     let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() {
@@ -137,7 +137,7 @@ fn parse_short(kind: Type, text: &str) -> Result<Range, &'static str> {
     Ok(single(short(text.as_bytes())))
 }
 
-/// Returns the value of a protocol's or method's name of at most SHORT_BYTES bytes.
+/// Returns the value of the name of an ALPN protocol or an HTTP method. The name has at most SHORT_BYTES bytes.
 pub fn short(name: &[u8]) -> u128 {
     let mut bytes = [0; SHORT_BYTES];
     for (to, byte) in bytes.iter_mut().zip(name) {
@@ -159,7 +159,7 @@ fn parse_symbol(kind: Type, text: &str) -> Result<Range, &'static str> {
 }
 
 /// Parses one token as a value: low and high are equal, except for an interface name with a `*` at its end. Fails with
-/// the error, for `Lexer::wrong`.
+/// the cause, for the message of `Lexer::wrong`.
 /// - bits: bits of the field or type; larger values are refused.
 pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range, &'static str> {
     match (kind, token) {
@@ -184,8 +184,9 @@ pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range
     }
 }
 
-/// Returns the addresses of a prefix, whose bits beyond the length become 0. For Ipv4Addr and Ipv6Addr. Fails with the
-/// error of the length.
+/// Returns the range of addresses of a prefix. Ignores bits of the address after the prefix's length. Fails with the
+/// error text if the length is too large.
+/// - kind: Ipv4Addr or Ipv6Addr.
 pub fn prefix(kind: Type, address: u128, length: u64) -> Result<Range, &'static str> {
     let bits = self::bits(kind);
     if length > bits.into() {
@@ -246,7 +247,7 @@ pub fn max(bits: u8) -> u128 {
     u128::MAX.checked_shr(128 - u32::from(bits)).unwrap_or(0)
 }
 
-/// Returns true if a type is a mask of bits.
+/// Returns true if a value of the type is a set of bits (tcp_flag, ct_state).
 pub fn is_flags(kind: Type) -> bool {
     matches!(kind, Type::TcpFlag | Type::CtState)
 }
@@ -276,7 +277,7 @@ pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
 }
 
 /// Parses the code of `reject with icmp|icmpv6|icmpx`, a name or number (icmpx: one of ICMPX_*). kind is not TcpReset.
-/// Fails with the error.
+/// Fails with the error text.
 pub fn parse_reject(kind: RejectKind, token: TokenKind, text: &str) -> Result<u8, &'static str> {
     let symbols = symbols_of_reject(kind);
     let found = match token {
@@ -330,7 +331,7 @@ pub fn unit_name(seconds: u64) -> &'static str {
     name_of(UNITS, seconds.into()).unwrap_or("second")
 }
 
-/// Prints the names of bits, and bits without a name as one number.
+/// Prints the names of the bits of a value, and all bits without a name as one hexadecimal number.
 fn print_flags(out: &mut String, symbols: &[Symbol], value: u128, joined: &str) {
     let mut rest = value;
     let mut between = "";
@@ -378,8 +379,9 @@ fn print_ipv6(out: &mut String, address: u128) {
     }
 }
 
-/// Prints a text of at most 16 bytes in quotes. If it is not UTF-8, question marks replace all bytes that are not
-/// ASCII.
+/// Prints a name (of an interface, an ALPN protocol or an HTTP method) of at most 16 bytes in quotes. In a name that is
+/// not UTF-8, question marks replace all bytes that are not ASCII.
+/// - rest: text after the name: "*" or "".
 fn print_interface(out: &mut String, value: u128, rest: &str) {
     let bytes = value.to_be_bytes();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or(&bytes);
@@ -387,7 +389,7 @@ fn print_interface(out: &mut String, value: u128, rest: &str) {
     put(out, format_args!("\"{name}{rest}\""));
 }
 
-/// Prints a version of TLS by its name; a version without a name as on the wire.
+/// Prints a TLS version by its name, or as the hexadecimal number on the wire if it has no name.
 fn print_version(out: &mut String, version: u128) {
     match name_of(symbols_of(Type::TlsVersion), version) {
         Some(name) => out.push_str(name),
@@ -395,7 +397,7 @@ fn print_version(out: &mut String, version: u128) {
     }
 }
 
-/// Prints a value as a number or address, not by its name.
+/// Prints a value as a number, an address, a quoted text or a TLS version, not by its symbol.
 fn print_number(out: &mut String, kind: Type, value: u128) {
     match kind {
         Type::Ipv4Addr => put(out, format_args!("{}", Ipv4Addr::from(value as u32))),
@@ -422,8 +424,8 @@ pub fn print(out: &mut String, kind: Type, value: u128, flags: &str) {
     }
 }
 
-/// Prints a range in its shortest form: a value (flags joined by ` | `), a prefix, `eth*`, or low-high, with numbers
-/// where names could be read as one word.
+/// Prints a range in its shortest form: a value (flags joined by ` | `), a prefix, `eth*`, or low-high. low and high
+/// are printed as numbers if their names, joined by `-`, could be read as one word.
 pub fn print_range(out: &mut String, kind: Type, range: &Range) {
     let differing = range.low ^ range.high;
     let is_prefix = differing & differing.wrapping_add(1) == 0 && range.low & differing == 0;
@@ -442,7 +444,8 @@ pub fn print_range(out: &mut String, kind: Type, range: &Range) {
     }
 }
 
-/// Prints a mask: numbers in the type's form, integers as 0x without leading zeros, several flags in parentheses.
+/// Prints a mask: a number in the type's form, an integer in hexadecimal without leading zeros, several flags in
+/// parentheses.
 pub fn print_mask(out: &mut String, kind: Type, mask: u128) {
     match kind {
         Type::Integer => put(out, format_args!("0x{mask:x}")),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Access to files while the program runs (landlock(7)): it may read the policy's folders, write the events file, and
 //! remove the control socket. It may open nothing else: no device, no TCP connection or port, no abstract socket; and
-//! it may signal no other process. Each as far as the kernel supports it.
+//! it may signal no other process. All of this applies as far as the kernel supports it.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,8 @@ use crate::policy::Policy;
 /// Newest version of Landlock that is used; on older kernels a part of it applies.
 const NEWEST: ABI = ABI::V6;
 
-/// Creates a ruleset that refuses everything possible. Abstract sockets are not refused if systemd's own socket is one.
+/// Creates a ruleset that refuses everything that Landlock can refuse. Abstract sockets are not refused if systemd's
+/// socket for notifications is an abstract socket.
 fn make_ruleset() -> Result<RulesetCreated, RulesetError> {
     let notify = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
     let mut scope = BitFlags::from(Scope::Signal);
@@ -33,7 +34,7 @@ fn make_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Allows an access below a folder. A folder that this user can't reach needs no rule.
+/// Adds a rule that allows an access below a folder. A folder that this user can't reach needs no rule.
 fn allow_folder(
     ruleset: RulesetCreated,
     folder: &Path,
@@ -49,7 +50,8 @@ fn allow_folder(
     }
 }
 
-/// Allows an access in the folder of a file, and in the folder of a link's target.
+/// Adds rules that allow an access in the folder of a file and, if the file is a link, in the folder of the link's
+/// target.
 fn allow(
     mut ruleset: RulesetCreated,
     file: &str,
@@ -67,7 +69,7 @@ fn is_file(events: &str) -> bool {
     events != "-" && !events.starts_with("unix:")
 }
 
-/// Adds the rules for the files in options and policy.
+/// Adds the rules for the files that the options and the policy name.
 fn allow_all(
     mut ruleset: RulesetCreated,
     options: Option<&Options>,
@@ -86,9 +88,9 @@ fn allow_all(
     Ok(ruleset)
 }
 
-/// Enforces the rules for the calling thread and the threads that it starts. Needs no_new_privs.
-/// - options: files that may be accessed; None = none.
-/// - policy: its files' folders may be read.
+/// Enforces Landlock's rules for the calling thread and the threads that it starts. Needs no_new_privs.
+/// - options: options with the files that may be accessed; None = no files.
+/// - policy: policy whose files' folders may be read; None = no folders.
 /// - Returns the version of the kernel's Landlock; 0 = the kernel has none, and nothing is enforced.
 pub fn landlock(options: Option<&Options>, policy: Option<&Policy>) -> Result<i32, Failure> {
     let restricted = make_ruleset()

@@ -5,20 +5,20 @@
 use nix::unistd::Pid;
 use sd_notify::NotifyState;
 
-/// Number of watchdog notifications per time limit of systemd.
+/// Number of watchdog notifications within WatchdogSec, systemd's time limit.
 const PARTS: u64 = 2;
 
 fn tell(state: &[NotifyState]) {
     let _ = sd_notify::notify(state); // ignored: systemd may be gone
 }
 
-/// Notifies systemd that packets are decided.
+/// Notifies systemd that the firewall decides packets: the service is ready, or has reloaded.
 /// - status: the policy that decides, for `systemctl status`.
 pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Notifies systemd that the policy is being reloaded; `ready` ends it.
+/// Notifies systemd that the policy is being reloaded. `ready` notifies systemd of the end of the reload.
 pub fn reloading() {
     let mut state = vec![NotifyState::Reloading];
     state.extend(NotifyState::monotonic_usec_now());

@@ -18,7 +18,7 @@ fn is_ours(folder: &OwnedFd) -> bool {
     })
 }
 
-/// Opens a folder within a folder.
+/// Opens a folder within a folder. Follows a link only if no other user can have created it.
 fn step(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let next = openat(folder, name, flags | OFlag::O_NOFOLLOW, Mode::empty())?;
@@ -33,8 +33,8 @@ fn step(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Opens the folder of a file, for openat and similar calls. It follows a link only in a folder that nobody but its
-/// owner may write to, if the owner is root or this process's user.
+/// Opens the folder of a file, for openat and similar calls. Follows a link only in a folder that is owned by root or
+/// by this process's user, and that only the owner may write to.
 /// - Returns a descriptor (O_PATH) and the last component of path, which need not exist. Fails with ELOOP for a link
 ///   that others could have created, with EISDIR for a path that ends with a slash.
 pub fn folder(path: &str) -> Result<(OwnedFd, &str), Errno> {

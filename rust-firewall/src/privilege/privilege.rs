@@ -49,7 +49,7 @@ pub struct PrivilegeLowered {
     end: PrivilegeEnd,
 }
 
-/// Checks that the user exists that `drop` will change to. Called before any other step.
+/// Checks that the user that `drop` will change to exists. Must be called before any other step.
 pub fn check(options: &Options) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => user::find(options.user.as_deref()).map(|_| ()),
@@ -69,7 +69,7 @@ fn fail_become(user: &PrivilegeUser) -> Failure {
     )
 }
 
-/// Returns the signal at the parent's end, which the kernel forgets when the user changes.
+/// Returns the signal that the kernel sends at the parent's end. The kernel forgets this signal when the user changes.
 fn parents_end() -> PrivilegeEnd {
     PrivilegeEnd {
         parent: getppid(),
@@ -119,7 +119,7 @@ pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
 pub fn raise(lowered: &PrivilegeLowered) {
     setfsuid(geteuid());
     setfsgid(getegid());
-    // can't fail: they are still permitted.
+    // This call can't fail: the capabilities are still permitted.
     let _ = caps::set(None, CapSet::Effective, &lowered.effective);
     restore_parents_end(&lowered.end);
 }
@@ -137,7 +137,8 @@ pub fn none() -> Result<(), Failure> {
     set_capabilities(&CapsHashSet::new()).map_err(|_| failure_set_start("capset", Errno::last()))
 }
 
-/// Returns those present capabilities that are retained.
+/// Returns the capabilities to keep: all without the sandbox; otherwise CAP_NET_ADMIN, and CAP_NET_RAW if it is
+/// requested, if they are permitted.
 fn choose_capabilities(kept: &Kept) -> Result<CapsHashSet, CapsError> {
     let mut chosen = caps::read(None, CapSet::Permitted)?;
     if kept.sandbox {
@@ -148,7 +149,7 @@ fn choose_capabilities(kept: &Kept) -> Result<CapsHashSet, CapsError> {
     Ok(chosen)
 }
 
-/// Drops all other capabilities.
+/// Sets the chosen capabilities, and drops all others.
 fn set_capabilities(chosen: &CapsHashSet) -> Result<(), CapsError> {
     caps::set(None, CapSet::Effective, chosen)?;
     caps::set(None, CapSet::Permitted, chosen)?;
@@ -179,7 +180,7 @@ fn become_user(user: &PrivilegeUser, kept: &Kept, chosen: &CapsHashSet) -> Resul
     change().map_err(|_| fail_become(user))
 }
 
-/// Retains the user, and sets the chosen capabilities.
+/// Sets the chosen capabilities without a change of the user.
 fn stay(kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
@@ -206,7 +207,7 @@ fn change_rights(kept: &Kept) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Logs a warning for each file that can't be opened again by a reload or SIGUSR2.
+/// Logs a warning for each file of the policy that a reload can't read.
 fn warn_of_files(kept: &Kept) {
     let user = User::from_uid(geteuid()).ok().flatten();
     let name = user.map_or(geteuid().to_string(), |user| user.name);
@@ -228,7 +229,7 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
     }
-    // Programs executed later get no more rights than this one.
+    // Sets no_new_privs: programs that are executed later get no more rights than this program.
     set_no_new_privs().map_err(|error| failure_set_start("prctl", error))?;
     let version = landlock(kept.options, kept.policy)?;
     let calls = seccomp(kept.list)?;
@@ -238,9 +239,9 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Drops the rights that the firewall no longer needs. Logs a warning for files that it can't read again as its new
-/// user.
-/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if it rejects.
+/// Drops the rights that the firewall no longer needs. Logs a warning for files of the policy that it can't read again
+/// as its new user.
+/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if the policy rejects.
 pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
     drop_to(&Kept {
         user: options.user.as_deref(),

@@ -47,11 +47,11 @@ const THREAD_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// Calls that are allowed only with certain values of an argument, one value per row. socket: only sockets that lead to
-/// other programs, never to the kernel (netlink) or the network. ioctl: the name or index of an interface
-/// (if_indextoname), and calls of the languages' libraries; nothing that changes an interface or a route. setsockopt:
-/// no option that changes rules of iptables. clone: a thread, with the flags of the C library; no process, and no
-/// namespace.
+/// System calls that are allowed only with certain values of an argument. Each row allows one value of one argument.
+/// socket: only sockets that lead to other programs, never to the kernel (netlink) or the network. ioctl: requests for
+/// the name or index of an interface (if_indextoname), and requests that the libraries of the two languages make;
+/// nothing that changes an interface or a route. setsockopt: only options of the level SOL_SOCKET, none that changes
+/// rules of iptables. clone: only threads, with the flags of the C library; no process, and no namespace.
 const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_socket, 0, libc::AF_UNIX as u64),
     (libc::SYS_ioctl, 1, libc::SIOCGIFNAME),
@@ -104,8 +104,8 @@ extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc
     let _ = raise(Signal::SIGSYS);
 }
 
-/// Returns the permitted uses of a call: an empty list permits all, otherwise its limits apply. The kernel reads these
-/// arguments as ints.
+/// Returns the permitted uses of a call: an empty list permits all uses, otherwise the call's limits apply. The kernel
+/// reads these arguments as ints.
 fn rules_of(call: i64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let limits = LIMITS.iter().filter(|limit| limit.0 == call);
     limits
@@ -117,7 +117,7 @@ fn rules_of(call: i64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
         .collect()
 }
 
-/// Enforces a filter: one action for its calls, and one for all others.
+/// Enforces a filter: action `is_in` for the calls in `rules`, action `is_not` for all other calls.
 fn apply(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     is_in: SeccompAction,
@@ -129,8 +129,8 @@ fn apply(
     seccompiler::apply_filter(&program)
 }
 
-/// Builds the filter and enforces it. clone3 fails with ENOSYS: its flags lie in memory, where a filter can't read
-/// them, and then the C library calls clone. The library's filters have one action each, so this is a second filter;
+/// Builds the filter and enforces it. clone3 fails with ENOSYS, because its flags lie in memory, where a filter can't
+/// read them; then the C library calls clone. The library's filters have one action each, so this is a second filter;
 /// the kernel executes the stricter action of both.
 fn load_filter(list: PrivilegeList) -> Result<(), seccompiler::Error> {
     let calls = calls_of(list);
@@ -155,8 +155,9 @@ fn errno_of(error: &seccompiler::Error) -> Errno {
     }
 }
 
-/// Limits the calling thread, and the threads that it starts, to the calls of a list. Any other call ends the process
-/// by SIGSYS, after a line on stderr that names the call. Needs no_new_privs. Returns the number of allowed calls.
+/// Limits the calling thread, and the threads that it starts, to the system calls of a list. Any other call ends the
+/// process by SIGSYS, after a line on stderr that names the call. Needs no_new_privs. Returns the number of allowed
+/// calls.
 pub fn seccomp(list: PrivilegeList) -> Result<usize, Failure> {
     let action = SigAction::new(
         SigHandler::SigAction(tell),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! User that a firewall changes to if root starts it.
+//! User that a firewall changes to if root has started it.
 
 use nix::unistd::{Gid, Uid, User};
 
@@ -17,12 +17,13 @@ pub struct PrivilegeUser {
     pub name: String,
 }
 
-/// Parses the number of a user or a group.
+/// Parses the numeric ID of a user or a group.
 fn read_id(text: &str) -> Option<u32> {
     values::read_number(text.as_bytes(), u32::MAX - 1)
 }
 
-/// Parses UID or UID:GID, which need not exist. Without GID it is the user's group, or the same number.
+/// Parses UID or UID:GID, which need not exist. Without GID, the group is that of the user, or the group with the
+/// number UID if there is no such user.
 fn take_numbers(text: &str) -> Option<PrivilegeUser> {
     let (uid, gid) = match text.split_once(':') {
         Some((uid, gid)) => (read_id(uid)?, read_id(gid)?),
@@ -39,7 +40,7 @@ fn take_numbers(text: &str) -> Option<PrivilegeUser> {
     })
 }
 
-/// Finds the user to change to. Fails if there is none.
+/// Finds the user to change to. Fails if the user does not exist.
 /// - name: value of --user; None = the default.
 pub fn find(name: Option<&str>) -> Result<PrivilegeUser, Failure> {
     let known = User::from_name(name.unwrap_or(USER_OWN)).ok().flatten();

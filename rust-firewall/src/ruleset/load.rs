@@ -30,7 +30,8 @@ pub struct Loaded {
     began: Mutex<LoadedBegan>,
 }
 
-/// Initial values of a policy's counters and logs: those in its text, or those before a reload. Numbered as by compile.
+/// Initial values of a policy's counters and logs: from its text, or after a reload the final values of the previous
+/// policy. The indexes are those of compile.
 #[derive(Clone, Debug)]
 pub struct LoadedBegan {
     pub counters: Vec<FlowCounter>,
@@ -47,7 +48,7 @@ pub fn requirement(loaded: &Loaded) -> &Requirement {
     compile::requirement(&loaded.compiled)
 }
 
-/// Creates a compiled policy's state by its text.
+/// Creates the state of a compiled policy: its counters begin with the values in the policy's text.
 fn make_state(policy: Policy, compiled: Compiled, loaded_ms: u64) -> Loaded {
     let start = |counter| {
         let start = compile::counter_start(&compiled, counter);
@@ -79,7 +80,8 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
     compile::policy(policy, &settings)
 }
 
-/// Sets the addresses of the policy's sets that learn: those of the previous policy, or an empty table.
+/// Sets the table of addresses that the policy's sets learn: the table of the previous policy, or an empty table if the
+/// policy learns.
 pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     let known = before.and_then(|before| before.compiled.learned.clone());
     let learns = requirement(loaded).learns;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Transfer of counters, limits and quotas from a policy to its successor, for rules that both have. Two rules
 //! correspond if they have the same comment in the same chain of the same table, and this comment occurs once in each
-//! of the two chains. Remaining rules correspond if they have the same text, apart from comments and the initial values
-//! of counters; of equal texts, the n-th corresponds to the n-th.
+//! of the two chains. The remaining rules correspond if they have the same text, apart from comments and the initial
+//! values of counters; of rules with equal texts, the n-th of one policy corresponds to the n-th of the other policy.
 
 use std::cmp::Ordering as Order;
 use std::iter;
@@ -34,7 +34,8 @@ pub struct MigrationRule {
     pub comment: Option<Vec<u8>>,
     /// Canonical text without comment, with counters at 0.
     pub text: Vec<u8>,
-    /// Number of its statements of each kind. In the order of rules, statements are numbered as by compile.
+    /// Number of the rule's statements of each kind. The statements of a kind are numbered from 0 in the order of the
+    /// rules, as by compile.
     pub count: [u8; KIND_COUNT],
 }
 
@@ -52,7 +53,7 @@ pub struct MigrationSide {
     pub rules: Vec<MigrationRule>,
     /// Number of statements of each kind in all rules.
     pub totals: [u32; KIND_COUNT],
-    /// Size of each limit, as in FlowLimit.
+    /// Size of each limit's bucket, as in FlowLimit.
     pub limit_sizes: Vec<i64>,
 }
 
@@ -69,7 +70,7 @@ pub struct Migration {
 /// State of limits and quotas of another process's policy, numbered in the order of its rules.
 #[derive(Debug, Default)]
 pub struct MigrationStates {
-    /// Tokens of each limit, at most its size.
+    /// Number of tokens in each limit's bucket, at most the bucket's size.
     pub tokens: Vec<i64>,
     /// Number of bytes that each quota has used.
     pub used: Vec<u64>,
@@ -104,7 +105,8 @@ fn chain_of(table: &Table, chain: &Chain) -> String {
     )
 }
 
-/// Counts the statements with state: a rule has at most parse_state::STATEMENTS_MAX.
+/// Counts a rule's statements with state. A u8 holds each count: a rule has at most parse::state::STATEMENTS_MAX
+/// statements.
 fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
     let mut count = [0; KIND_COUNT];
     for statement in &rule.statements {
@@ -119,7 +121,7 @@ fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
     count
 }
 
-/// Describes the rule at a position, and advances to the next. None at the end.
+/// Describes the rule at a position, and advances the position to the next rule. Returns None at the end.
 pub fn next_rule(loaded: &Loaded, at: &mut MigrationPlace) -> Option<MigrationRule> {
     loop {
         let table = loaded.policy.tables.get(at.table)?;
@@ -154,8 +156,8 @@ fn compare_words(a: &Name, b: &Name) -> Order {
     (a.0, a.1).cmp(&(b.0, b.1))
 }
 
-/// Creates the search keys of rules without a partner: by their comments, if they have one, or by their texts. Sorted;
-/// equal ones in the order of the rules.
+/// Creates the sorted search keys of rules without a partner: by their comments (then rules without a comment have no
+/// key), or by their texts. Equal keys stay in the order of the rules.
 fn make_names<'a>(
     rules: &'a [MigrationRule],
     partners: &[Option<usize>],
@@ -180,13 +182,13 @@ fn make_names<'a>(
     names
 }
 
-/// Returns the number of keys from an index on with the same words.
+/// Returns the number of keys from an index on that have the same words (chain, and comment or text).
 fn equals_at(names: &[Name], at: usize) -> usize {
     let is_equal = |name: &&Name| compare_words(&names[at], name) == Order::Equal;
     names[at..].iter().take_while(is_equal).count()
 }
 
-/// Pairs the rules with the same words, the n-th with the n-th.
+/// Pairs the rules of two policies with the same words (chain, and comment or text): the n-th rule with the n-th.
 /// - only_unique: true to pair only rules whose words no other rule of the same policy has.
 fn join(
     from: &[Name],
@@ -233,7 +235,7 @@ fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usiz
     origins
 }
 
-/// Returns the numbers of each rule's first statements.
+/// Returns, for each rule, the number of its first statement of each kind.
 fn make_firsts(rules: &[MigrationRule]) -> Vec<[u32; KIND_COUNT]> {
     let mut next = [0; KIND_COUNT];
     let first = |rule: &MigrationRule| {
@@ -260,7 +262,8 @@ fn add_pairs(
     }
 }
 
-/// Finds the corresponding rules, and pairs their statements: the n-th of a rule with the n-th.
+/// Finds the corresponding rules, and pairs their statements of each kind: the n-th of the old rule with the n-th of
+/// the new rule.
 pub fn pair(from: &[MigrationRule], to: &[MigrationRule]) -> Migration {
     let mut migration = Migration::default();
     let (from_firsts, to_firsts) = (make_firsts(from), make_firsts(to));
@@ -288,7 +291,7 @@ fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
     (a.nsecs, a.rate, a.size, a.of_bytes) == (b.nsecs, b.rate, b.size, b.of_bytes)
 }
 
-/// Sets the limits and quotas of rules that stay in a policy that is not in use yet.
+/// Sets the limits and quotas of the rules with a partner, in a policy that is not in use yet.
 fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u64) {
     for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))
@@ -315,8 +318,8 @@ fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u6
 }
 
 /// Finds the corresponding rules, and sets their limits and quotas in `to`, which must not be in use yet. Both policies
-/// share the words in memory, so that packets count in both meanwhile. A limit with other parameters is filled to the
-/// same fraction as the old one.
+/// then share the memory of these limits and quotas, so that packets count in both until the change. A limit with other
+/// parameters has its own memory, filled to the same fraction as the old limit.
 /// - now_ns: time by the clock of the limits.
 pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     let migration = pair(&rules(from), &rules(to));
@@ -324,8 +327,9 @@ pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     migration
 }
 
-/// Sets the limits and quotas of rules that stay to the state in another process. Limits are full before.
-/// - sizes: sizes of the other process's limits.
+/// Sets the limits and quotas of the rules with a partner to their state in another process. All limits must be full
+/// before.
+/// - sizes: sizes of the limits' buckets in the other process.
 pub fn refill(
     migration: &Migration,
     sizes: &[i64],
@@ -353,7 +357,7 @@ pub fn refill(
     }
 }
 
-/// Sets the initial values of counters and logs of rules that stay to the final values of the previous policy.
+/// Sets the initial values of the counters and logs of rules with a partner to the final values in the previous policy.
 /// - counters, logged: values of the previous policy.
 pub fn end(migration: &Migration, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
     let mut began = load::began(to);

@@ -9,13 +9,13 @@ use crate::ruleset::load::{self, Loaded};
 pub struct Tally<'a> {
     pub policy: &'a Policy,
     pub compiled: &'a Compiled,
-    /// Sums of the counters (compile::counters of them).
+    /// Sum of each counter; compile::counters returns their number.
     pub counters: Vec<FlowCounter>,
-    /// Sums of the logs (compile::logs of them).
+    /// Sum of each log; compile::logs returns their number.
     pub logged: Vec<u64>,
 }
 
-/// Creates the sums of a policy, with its initial values.
+/// Creates the sums of a policy, which begin with the initial values.
 pub fn make(loaded: &Loaded) -> Tally<'_> {
     let began = load::began(loaded).clone();
     Tally {
@@ -26,7 +26,7 @@ pub fn make(loaded: &Loaded) -> Tally<'_> {
     }
 }
 
-/// Adds a worker's counters, also while its thread runs.
+/// Adds a worker's counters to the sums. The worker's thread may run meanwhile.
 pub fn add(tally: &mut Tally, counters: &FlowCounters) {
     for (counter, sum) in (0..).zip(&mut tally.counters) {
         flow::sum(counters, counter, sum);

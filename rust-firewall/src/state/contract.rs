@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Failure contract: the effect of each failure that --fail names, with these options, this kernel and these queue
-//! rules, as they were when it was made.
+//! Failure contract: a table that shows the effect of each failure that --fail names, with the options, the kernel and
+//! the queue rules at the time when the contract was made.
 
 use serde::Serialize;
 
@@ -11,11 +11,11 @@ use crate::packet::verdict::Verdict;
 use crate::queue;
 use crate::state::queue_rules::QueueRules;
 
-/// Row of the table: a failure and its effect.
+/// Row of the contract: a failure and its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContractRow {
     pub situation: &'static str,
-    /// Mode, as --fail has it.
+    /// Mode for the failure in --fail: open or closed.
     pub mode: &'static str,
     /// Effect of the failure, as a sentence.
     pub really: String,
@@ -27,14 +27,14 @@ pub struct Contract {
     pub rows: Vec<ContractRow>,
 }
 
-/// Facts from the kernel on which the contract depends.
+/// Facts about the kernel and the guard on which the contract depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractFacts {
     /// Size of the receive buffer, in bytes.
     pub receive_buffer: u32,
     /// True if the kernel's counters can be read, so that a stall can be detected.
     pub figures: bool,
-    /// True if the guard runs, or none is wanted.
+    /// True if the guard runs, or if no guard is wanted.
     pub guard: bool,
 }
 
@@ -145,7 +145,7 @@ fn really(
     }
 }
 
-/// Creates the contract. Pure.
+/// Computes the effect of each failure that --fail names, and returns the contract. Has no side effects.
 pub fn make(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) -> Contract {
     let row = |(situation, name): &(OptionsSituation, &'static str)| ContractRow {
         situation: name,

@@ -3,8 +3,8 @@
 //!
 //! Theory of operation: the new policy is read, compiled and checked first. Then it is set for each worker. A worker
 //! changes the policy between two batches, so that each packet is decided by either the old or the new policy. When all
-//! workers have changed, the old policy's counters are added to the new one's, its packets' records become events, and
-//! it is freed.
+//! workers have changed, the old policy's counters are added to those of the new policy, the records of packets that
+//! the old policy decided become events, and the old policy is freed.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct ReloadResult {
     /// Generation of the new policy; the first policy has 1.
     pub generation: u32,
     pub rules: u32,
-    /// Number of rules that both policies have, whose counters go on.
+    /// Number of rules that both policies have. Their counters continue.
     pub kept: u32,
     /// Number of rules that only the new policy has.
     pub added: u32,
@@ -39,7 +39,7 @@ pub struct ReloadResult {
     pub milliseconds: u64,
 }
 
-/// Fails if the policy needs packet data that the queues were not opened for, or a right that is gone.
+/// Fails if the policy needs packet data that the queues do not provide, or a right that the process no longer has.
 fn check(state: &State, requirement: &Requirement) -> Result<(), Failure> {
     let inner = state::lock(state);
     let Some(worker) = inner.workers.all.first() else {
@@ -95,7 +95,7 @@ fn swap(state: &State, old: &Arc<Loaded>, next: &Arc<Loaded>, migration: &Migrat
     let workers = inner.workers.all.len();
     let sources = (0..workers).map(|_| evaluate::source_make(next)).collect();
     let mut tally = tally::make(old);
-    // All workers have changed: the old policy's counters are final.
+    // After workers::swap all workers have changed, so that the old policy's counters are final.
     for source in workers::swap(&mut inner.workers, sources) {
         tally::add(&mut tally, &source.counters);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reports: the start line and the ledger, as text and as JSON. The functions that create a report are pure; each
-//! returns a string with its line ends.
+//! Reports: the start line and the ledger, as text and as JSON. The functions that create a report have no side
+//! effects; each returns a string with its line ends.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::state::report_counters;
 use crate::state::report_policy::{self, LedgerPolicyObject, StartPolicyObject};
 use crate::worker::stats::{self, Ledger, Stats};
 
-/// Event for which a ledger is reported.
+/// Reason for which a ledger is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportReason {
@@ -74,7 +74,7 @@ fn verdict_counts(stats: &Stats) -> impl Iterator<Item = (&'static str, u64)> + 
         .zip(stats.verdicts)
 }
 
-/// Prints a ledger; its line already begins with the queue or "total".
+/// Prints a ledger. The caller has already printed the start of its first line: the queue or "total".
 fn print_ledger(out: &mut String, ledger: &Ledger) {
     let stats = &ledger.stats;
     let verdicts: Vec<String> = verdict_counts(stats)

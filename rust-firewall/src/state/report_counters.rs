@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::spec::counter::{CounterText, CounterWord, Stats, COUNTER_WORDS};
 
-/// Prints those counters that belong to a line of the ledger: "gaps 0, overruns 0".
+/// Prints those counters that belong to a line of the ledger, e.g. "gaps 0, overruns 0".
 pub fn print(out: &mut String, stats: &Stats, text: CounterText) {
     let words = COUNTER_WORDS.iter().zip(stats.words());
     let mut separator = "";
@@ -17,7 +17,7 @@ pub fn print(out: &mut String, stats: &Stats, text: CounterText) {
     }
 }
 
-/// Prints the reasons of malformed packets that have a count, messages without a packet last.
+/// Prints the counts of malformed packets by reason, without zeros. Unreadable netlink messages are the last reason.
 pub fn print_malformed(out: &mut String, stats: &Stats) {
     let words = COUNTER_WORDS.iter().zip(stats.words());
     let counted =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policy in the start line and in the ledger.
+//! The policy's part of the start line and of the ledger.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ fn malformed_name(options: &Options) -> &'static str {
     }
 }
 
-/// Returns the actual source of ct state.
+/// Returns the source from which packets get ct state: mark, or attribute, which auto stands for.
 fn conntrack_name(options: &Options) -> &'static str {
     options::conntrack_name(match options.conntrack {
         OptionsConntrack::Mark => OptionsConntrack::Mark,
@@ -35,7 +35,7 @@ fn policy_name(options: &Options) -> &str {
     options.policy.as_deref().unwrap_or_default()
 }
 
-/// Prints the end of the start line: the packet data that the policy needs, and its kinds of statements.
+/// Prints the end of the start line: the packet data that the policy needs, and whether it rejects.
 pub fn print_start(out: &mut String, options: &Options, requirement: &Requirement) {
     let _ = write!(
         out,
@@ -61,7 +61,7 @@ pub fn print_start(out: &mut String, options: &Options, requirement: &Requiremen
     }
 }
 
-/// Prints the rules with counter and log statements, with their counts.
+/// Prints each counter and log statement: its place, its counts and its rule.
 fn print_rules(out: &mut String, tally: &Tally) {
     let counters = 0..compile::counters(tally.compiled);
     let logs = 0..compile::logs(tally.compiled);

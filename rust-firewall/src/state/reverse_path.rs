@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Detection of interfaces that accept IPv4 packets with false source addresses: such a packet can begin a connection
-//! and bind its ends to the wrong interfaces. IPv6 has no such filter.
+//! Detection of interfaces that accept IPv4 packets with false source addresses, because the reverse path filter
+//! (rp_filter) is off or loose. Such a packet can begin a connection, whose ends are then expected at the wrong
+//! interfaces. The kernel has no such filter for IPv6.
 
 use std::fs;
 
@@ -12,13 +13,13 @@ const STRICT: u32 = 1;
 /// Maximum number of interfaces that are reported.
 pub const NAMES_MAX: usize = 16;
 
-/// Returns the filter of an interface, or of `all`; None if it can't be read.
+/// Returns the value of rp_filter for an interface, or for `all`; None if it can't be read.
 fn rp_filter(name: &str) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter")).ok()?;
     text.chars().next()?.to_digit(10)
 }
 
-/// Returns the interfaces with an IPv4 route whose filter is off or loose. The higher one of the interface's value and
+/// Returns the interfaces with an IPv4 route whose rp_filter is off or loose. The higher value of the interface's and
 /// that of `all` is in effect (Documentation/networking/ip-sysctl.rst). Returns none if there is only one interface,
 /// because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
@@ -46,7 +47,7 @@ pub fn read() -> Option<Vec<String>> {
     Some(find(&routes, &rp_filter))
 }
 
-/// Logs a warning that names such interfaces, if there are any.
+/// Logs a warning that names the interfaces with a filter that is off or loose, if there are any.
 pub fn warn() {
     let found = read().unwrap_or_default();
     if !found.is_empty() {

@@ -56,7 +56,7 @@ pub struct SnapshotRule {
 #[derive(Clone, Debug)]
 pub struct SnapshotPolicy {
     pub file: String,
-    /// Generation of the policy; the first one has 1.
+    /// Generation of the policy; the first policy has 1.
     pub generation: u32,
     /// UNIX time at which the policy was loaded, in milliseconds.
     pub loaded_ms: u64,
@@ -64,7 +64,7 @@ pub struct SnapshotPolicy {
     pub rule_count: u32,
     pub requirement: Requirement,
     pub tracked: Tracked,
-    /// Number of addresses that its sets have learned and still hold.
+    /// Number of addresses that the policy's sets have learned and still contain.
     pub learned: u64,
     /// All rules in the policy's order, if they were requested; else empty.
     pub rules: Vec<SnapshotRule>,
@@ -88,7 +88,7 @@ pub struct Snapshot {
     pub reload_error: Option<String>,
     pub options: Arc<Options>,
     pub contract: Arc<Contract>,
-    /// The guard has ended by itself.
+    /// True if the guard has ended by itself.
     pub guard_ended: bool,
 }
 
@@ -114,7 +114,7 @@ fn is_of_rule(statement: CompilePlace, rule: CompilePlace) -> bool {
 }
 
 /// Copies the rules with their counts. Counters and logs are in the order of the rules, so that each rule has the next
-/// ones.
+/// counters and logs.
 fn copy_rules(tally: &Tally, rule_count: u32) -> Vec<SnapshotRule> {
     let mut counters = (0..).zip(&tally.counters).peekable();
     let mut logs = (0..).zip(&tally.logged).peekable();
@@ -165,7 +165,7 @@ fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<Sn
     })
 }
 
-/// Creates a snapshot. Any thread may call it; it waits while a policy is being replaced.
+/// Creates a snapshot. Any thread may call this function, which waits while a policy is being replaced.
 pub fn take(state: &State, with_rules: bool) -> Snapshot {
     let inner = state::lock(state);
     let ledgers = workers::ledgers(&inner.workers);

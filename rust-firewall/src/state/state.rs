@@ -25,7 +25,8 @@ pub struct State {
     pub started_ms: u64,
     /// Time of the start (`wait::clock`).
     pub started_ns: u64,
-    /// Sockets for reject; open if possible even if the policy does not reject, so that a later policy may.
+    /// Sockets for reject. They are open, if possible, even if the policy does not reject, so that a later policy may
+    /// reject.
     pub reject: Option<Arc<Reject>>,
     pub events: Arc<Events>,
     inner: Mutex<StateInner>,
@@ -38,12 +39,12 @@ pub struct StateInner {
     pub workers: Workers,
     /// Failure of the last reload; None if it succeeded.
     pub reload_error: Option<String>,
-    /// Whether packets have the connection state that the policy needs.
+    /// Result of the check whether packets have the connection state that the policy needs.
     pub tracked: Tracked,
     pub contract: Arc<Contract>,
     /// Failure contract for the time after the guard has ended.
     pub unguarded: Arc<Contract>,
-    /// The guard has ended by itself.
+    /// True if the guard has ended by itself.
     pub guard_ended: bool,
 }
 
@@ -59,7 +60,7 @@ fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Fail
 
 /// Opens the queues, or takes them over. Adjusts the options to the policy and the kernel.
 /// - loaded: policy that load::load made from the options.
-/// - taken: one per queue; None = the queues are opened.
+/// - taken: what the old process has handed over for each queue; None = the queues are opened.
 pub fn open(
     mut options: Options,
     loaded: Option<Loaded>,
@@ -106,7 +107,7 @@ pub fn lock(state: &State) -> MutexGuard<'_, StateInner> {
     lock::lock(&state.inner)
 }
 
-/// Sums the policy's counters of all queues.
+/// Returns the sums of the policy's counters over all queues; None without a policy.
 pub fn tally(inner: &StateInner) -> Option<Tally<'_>> {
     let mut tally = tally::make(inner.loaded.as_ref()?);
     for worker in &inner.workers.all {

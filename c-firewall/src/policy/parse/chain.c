@@ -47,7 +47,8 @@ static int read_hook(struct parser *parser, enum policy_hook *hook) {
                                    "prerouting, input, forward, output or postrouting");
 }
 
-/// Word for a priority, its number, and the only hook that has it (POLICY_HOOK_COUNT = all).
+/// Word for a priority, its number, and the only hook that has the word (POLICY_HOOK_COUNT = all
+/// hooks).
 struct priority_word {
     const char *word;
     int64_t number;
@@ -60,7 +61,7 @@ static const struct priority_word priority_words[] = {
     {"security", 50, POLICY_HOOK_COUNT}, {"srcnat", 100, POLICY_POSTROUTING},
 };
 
-/// Parses the number after `+` or `-`.
+/// Parses a number. The priority is from + sign * number.
 static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_t *priority) {
     struct token number;
     const int status = parse_number(parser, &number);

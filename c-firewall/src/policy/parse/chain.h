@@ -5,7 +5,7 @@
 
 #include "policy/parse/state.h"
 
-/// Chain of a block, and the block's declarations so far.
+/// Chain that a block describes, and the parts that the block has had so far.
 struct parse_chain {
     struct policy_chain *chain;
     enum policy_family family;
@@ -13,11 +13,11 @@ struct parse_chain {
     bool head, policy, comment;
 };
 
-/// Parses the name of a chain, and declares it if it is new.
+/// Parses the name of a chain, and declares the chain if the name is new.
 /// - Returns 0, -EINVAL or -ENOMEM, like the next function.
 int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chain *block);
 
-/// Parses the items of a chain and the `}`, after the `{`.
+/// Parses the items of a chain's block and the `}`, after the `{`.
 /// - with_rules: true if rules are allowed, too.
 int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules);
 

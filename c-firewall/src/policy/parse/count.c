@@ -10,7 +10,7 @@
 #define UNIT_EXPECTED "second, minute, hour, day or week"
 #define NANOSECONDS UINT64_C(1000000000)
 
-/// Returns the number of bytes of a unit's name, or 0.
+/// Returns the number of bytes that a unit stands for: bytes, kbytes or mbytes; 0 for other texts.
 static uint64_t find_size(const char *text, size_t length) {
     static const struct {
         const char *word;
@@ -31,7 +31,7 @@ static int sized(struct parser *parser, const struct token *number, uint64_t siz
     return 0;
 }
 
-/// Parses bytes, kbytes or mbytes.
+/// Parses a unit: bytes, kbytes or mbytes. Returns the number of bytes that it stands for.
 static int read_size(struct parser *parser, uint64_t *size) {
     const struct token token = lexer_take(&parser->lexer);
 
@@ -39,7 +39,9 @@ static int read_size(struct parser *parser, uint64_t *size) {
     return *size ? 0 : lexer_unexpected(&parser->lexer, &token, SIZE_EXPECTED);
 }
 
-/// Parses a number and a size.
+/// Parses a number and its unit.
+/// - number: out: the number's token.
+/// - bytes: out: the number of bytes.
 static int read_bytes(struct parser *parser, struct token *number, uint64_t *bytes) {
     uint64_t size = 0;
     int status = parse_number(parser, number);
@@ -66,7 +68,7 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     return status;
 }
 
-/// Parses a unit of time after a `/`.
+/// Parses a unit of time after a `/`. Returns its length in seconds.
 static int read_unit(struct parser *parser, uint64_t *seconds) {
     const struct token token = lexer_take(&parser->lexer);
 
@@ -74,8 +76,9 @@ static int read_unit(struct parser *parser, uint64_t *seconds) {
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, UNIT_EXPECTED);
 }
 
-/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Returns the bytes of the
-/// size (0 = packets are counted) and the seconds of the unit.
+/// Parses the units of a rate: `/TIME`, or `UNIT/TIME` such as kbytes/second (one word, unless
+/// blanks divide it). Returns the number of bytes of UNIT (0 = the rate counts packets) and the
+/// seconds of TIME.
 static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
     static const char expected[] = "\"/\", bytes, kbytes or mbytes";
     const struct token token = lexer_take(&parser->lexer);
@@ -98,7 +101,7 @@ static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *secon
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
 }
 
-/// Parses `N packets` or `N size` after `burst`.
+/// Parses the part after `burst`: `N packets`, or N and a unit of bytes.
 static int read_burst(struct parser *parser, struct policy_limit *limit) {
     struct token number;
     int status;
@@ -198,7 +201,7 @@ static int read_level(struct parser *parser, struct policy_log *log) {
     return 0;
 }
 
-/// Parses a prefix. A $ is refused, because nft reads it as a variable.
+/// Parses the prefix of a log. A prefix with a $ is refused, because nft reads it as a variable.
 static int read_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const int status = parse_string(parser, log->prefix);

@@ -8,7 +8,7 @@
 
 #include "policy/parse/source.h"
 
-/// Returns the token after a define's value to the lexer.
+/// Stores the token after a define's value as the token that the lexer reads next.
 static void leave_end(struct lexer *lexer, const struct token *token) {
     if (token->kind == TOKEN_END_OF_TEXT)
         return;
@@ -16,8 +16,8 @@ static void leave_end(struct lexer *lexer, const struct token *token) {
     lexer->ahead[lexer->held++] = *token;
 }
 
-/// Skips the value of a define, and returns its end in the text. The line end or `;` after it is
-/// not consumed.
+/// Skips the value of a define. Returns the offset in the text at which the value ends. The line
+/// end or `;` after the value is not consumed.
 static int skip_value(struct lexer *lexer, const char **end) {
     uint32_t depth = 0;
     bool empty = true;
@@ -72,8 +72,8 @@ int directive_define(struct lexer *lexer) {
     return error ? error : lexer_keep_define(lexer, &define);
 }
 
-/// Returns the path of an included file, which the caller frees; a relative path is relative to the
-/// including file.
+/// Returns the path of an included file, which the caller frees. A relative path is relative to the
+/// folder of the including file.
 static char *include_name(const char *from, const struct token *path) {
     const char *slash = strrchr(from, '/');
     const bool absolute = path->length > 0 && path->text[0] == '/';
@@ -97,7 +97,7 @@ int directive_file_name(struct lexer *lexer, const struct token *path, char **na
     return *name ? 0 : lexer_fail_memory(lexer);
 }
 
-/// Returns true if a file is being read, so that including it would never end.
+/// Returns true if the lexer is reading this file already, so that including it would never end.
 static bool is_open(const struct lexer *lexer, const struct source *source) {
     for (uint32_t i = 0; i < lexer->depth; i++) {
         const struct lexer_file *file = &lexer->files[lexer->frames[i].file];
@@ -109,7 +109,8 @@ static bool is_open(const struct lexer *lexer, const struct source *source) {
     return false;
 }
 
-/// Checks that a file may be included here.
+/// Checks that a file may be included: it does not include itself, and keeps the limits of depth
+/// and size.
 static int check_include(struct lexer *lexer, const struct token *path,
                          const struct source *source) {
     if (is_open(lexer, source))

@@ -25,7 +25,8 @@ bool parse_elements_is_ordered(enum policy_type type) {
            type != POLICY_ALPN && type != POLICY_HTTP_METHOD;
 }
 
-/// Parses a host name in quotes; the range is its number.
+/// Parses a host name in quotes, and adds it to the policy's host names. Both ends of the range are
+/// the name's number.
 static int hostname(struct parser *parser, const struct token *token, struct policy_range *range) {
     const char *cause = "write the name of a host in quotes";
     struct hostname name;
@@ -157,7 +158,8 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
     return false;
 }
 
-/// Parses the value of a map's element, and stores it after the counted ones.
+/// Parses the value of a map's element, after a `:`; a set's element has none. Stores the value
+/// after those of the counted elements.
 static int mapped(struct parser *parser, enum policy_maps_to maps_to,
                   struct policy_elements *elements) {
     enum policy_verdict verdict;
@@ -211,7 +213,7 @@ int parse_elements_room(struct parser *parser, enum policy_maps_to maps_to,
 }
 
 /// Parses one element.
-/// - ranged: out: true if it was written with a range, prefix or `*`.
+/// - ranged: out: true if a field of the element was written with a range, a prefix or `*`.
 static int element(struct parser *parser, const struct parse_shape *shape,
                    struct policy_elements *elements, bool *ranged) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
@@ -256,14 +258,14 @@ struct braces {
     struct policy_place open[POLICY_BRACE_DEPTH_MAX];
 };
 
-/// Returns true if a place comes after another in the same file.
+/// Returns true if a place comes after the place `other` in the same file.
 static bool is_behind(struct policy_place place, struct policy_place other) {
     return place.file == other.file &&
            (place.line > other.line || (place.line == other.line && place.column > other.column));
 }
 
-/// Parses the opening braces before an element. Only a $NAME may lead to braces within braces; nft
-/// refuses those in the text itself.
+/// Parses the opening braces before an element. Braces within braces may only come from a $NAME;
+/// nft refuses inner braces that are written in the same text.
 static int opened(struct parser *parser, struct braces *braces) {
     struct lexer *lexer = &parser->lexer;
 
@@ -282,8 +284,8 @@ static int opened(struct parser *parser, struct braces *braces) {
     }
 }
 
-/// Parses the closing braces after an element, except for the outermost. Returns true if that one
-/// is next.
+/// Parses the closing braces after an element, except for the outermost brace. Returns true if the
+/// outermost brace is next.
 static bool closed(struct parser *parser, struct braces *braces) {
     while (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE) {
         if (braces->depth == 1)

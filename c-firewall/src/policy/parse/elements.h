@@ -15,10 +15,10 @@ struct parse_shape {
     bool exact;
 };
 
-/// A range, with its syntax.
+/// Component of a set element: a range of values, and whether the policy text wrote it as a range.
 struct parse_component {
     struct policy_range range;
-    // True if it was written as a range, a prefix or with a `*`, so that it can be more than one
+    // True if the text has a range, a prefix or a `*`, so that the range can have more than one
     // value.
     bool ranged;
 };
@@ -27,10 +27,10 @@ struct parse_component {
 struct parse_shape parse_elements_shape(const struct policy_key *key, enum policy_maps_to maps_to,
                                         bool exact);
 
-/// Returns true if values of a type are ordered, so that ranges and `<` are meaningful.
+/// Returns true if the values of a type have an order, so that ranges and `<` have a meaning.
 bool parse_elements_is_ordered(enum policy_type type);
 
-/// Parses one value; the range has more than one number for an interface name with a `*`.
+/// Parses one value. Both ends of the range are equal, except for an interface name with a `*`.
 /// - Returns 0, -EINVAL or -ENOMEM, like each parsing function below.
 int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t bits,
                          struct policy_range *range);
@@ -59,7 +59,7 @@ int parse_elements_single(struct parser *parser, const struct parse_shape *shape
 int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
                         struct policy_elements *elements, bool *ranged, struct policy_place *place);
 
-/// Makes room for one more element, which is not counted yet. Returns 0 or -ENOMEM.
+/// Makes room for another element, which is not counted yet. Returns 0 or -ENOMEM.
 int parse_elements_room(struct parser *parser, enum policy_maps_to maps_to,
                         struct policy_elements *elements);
 

@@ -16,7 +16,7 @@ enum {
     FILES_FIRST = 4, // initial capacity for files
 };
 
-/// Removes the character that vsnprintf has cut at the end.
+/// Removes the incomplete character that vsnprintf may have left at the end of a cut text.
 static void cut_to_characters(char *text, size_t written, size_t room) {
     size_t end = room - 1;
 
@@ -58,7 +58,7 @@ int lexer_fail_memory(struct lexer *lexer) {
     return -ENOMEM;
 }
 
-/// Makes room for one more file.
+/// Makes room for another file. Returns 0 or -ENOMEM.
 static int grow_files(struct lexer *lexer) {
     const uint32_t room = lexer->room ? 2 * lexer->room : FILES_FIRST;
     struct lexer_file *files;
@@ -222,7 +222,7 @@ bad(struct lexer *lexer, const struct token *token, const char *format, ...) {
     return marked;
 }
 
-/// Skips blanks, comments, joined lines, and in a define also line ends.
+/// Skips blanks, comments, line ends after `\`, and in a define all line ends.
 static void skip_blanks(struct lexer_frame *frame) {
     while (frame->at < frame->end) {
         const char *at = frame->at;
@@ -318,8 +318,8 @@ int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define) {
     return 0;
 }
 
-/// Pushes the text of a $NAME. Returns false and changes token to TOKEN_BAD if it is undefined or
-/// nested too deeply.
+/// Pushes the text of a $NAME as a frame. Returns false and changes token to TOKEN_BAD if the name
+/// is undefined or nested too deeply.
 static bool push_define(struct lexer *lexer, struct token *token) {
     const struct lexer_define *define = lexer_find_define(lexer, token);
 
@@ -335,7 +335,9 @@ static bool push_define(struct lexer *lexer, struct token *token) {
     return true;
 }
 
-/// Counts a token. Returns false if there are too many.
+/// Counts a token, and the blanks before a token of a define. Returns false if there are too many
+/// tokens.
+/// - before: start of these blanks.
 static bool count_token(struct lexer *lexer, const struct token *token, bool in_define,
                         const char *before) {
     const char *start = token->text - (token->kind == TOKEN_STRING);
@@ -344,7 +346,7 @@ static bool count_token(struct lexer *lexer, const struct token *token, bool in_
     return lexer->tokens <= POLICY_TOKENS_MAX;
 }
 
-/// Reads a token, and pushes and pops frames as needed.
+/// Reads a token. Pushes a frame for a $NAME, and pops frames that end.
 static struct token read_token(struct lexer *lexer) {
     while (!lexer->bad) {
         const bool in_define = lexer_top(lexer)->is_define;
@@ -475,7 +477,7 @@ int lexer_fail(struct lexer *lexer, struct policy_place place, const char *forma
     return -EINVAL;
 }
 
-/// Returns a token in the form for errors.
+/// Returns a token as error texts show it: in quotes, or as "end of line" or "end of text".
 static const char *quote(const struct token *token, char quoted[static TOKEN_QUOTED_BYTES]) {
     switch (token->kind) {
     case TOKEN_END_OF_TEXT:

@@ -4,8 +4,8 @@
 //
 // Theory of operation: a stack of frames, each of which is a part of a text that is being read.
 // `include` pushes a file. $NAME pushes the text of its `define`, which is read again at every use,
-// so that tokens have the place of the definition and nothing is copied. Tokens point into the
-// text. An error of the text itself (an unclosed string, an unknown $NAME, a limit) becomes a
+// so that tokens have the place of the definition and nothing is copied. Tokens refer to parts of
+// the text. An error of the text itself (an unclosed string, an unknown $NAME, a limit) becomes a
 // TOKEN_BAD, which is reported when the parser reaches it; so errors are reported in the order of
 // the text.
 #ifndef POLICY_PARSE_LEXER_H
@@ -29,7 +29,7 @@ enum {
     LEXER_FRAMES = POLICY_INCLUDE_DEPTH_MAX + POLICY_DEFINE_DEPTH_MAX,
 };
 
-/// Part of a text that is being read.
+/// Part of a text that is being read: a file, or the value of a define.
 struct lexer_frame {
     const char *at, *end, *line_start;
     uint32_t file, line;
@@ -42,7 +42,7 @@ struct lexer_file {
     uint64_t device, inode; // device and inode; 0, 0 = not a file
 };
 
-/// A `define`: the unread text of its value, and its name.
+/// A `define`: the text of its value, as a frame that is not read yet, and its name.
 struct lexer_define {
     struct token name;
     struct lexer_frame value;
@@ -66,8 +66,8 @@ struct lexer {
     struct failure told; // error of the TOKEN_BAD
 };
 
-/// Opens a policy file, or a text in memory (copied), which `name` represents in messages. The
-/// complete text is checked first: size, UTF-8, no NUL.
+/// Opens a policy file, or a text in memory, which is copied; messages show `name` as its file
+/// name. The complete text is checked first: size, UTF-8, no NUL.
 /// - failure: filled in by this and every later call that fails; must outlive the lexer.
 /// - Returns 0, or -EINVAL (-errno of reading, -ENOMEM) with failure filled in; then lexer_close is
 ///   allowed, but not needed.
@@ -82,35 +82,40 @@ void lexer_close(struct lexer *lexer);
 /// Transfers the names of the files to policy.files.
 void lexer_take_names(struct lexer *lexer, struct policy *policy);
 
-/// Returns the token after `ahead` others (0 or 1), without consuming it. It stays valid until the
-/// next call.
+/// Returns the next token (`ahead` is 0) or the token after it (1), without consuming it. The
+/// result is valid until the next call.
 const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead);
 
-/// Consumes a token.
+/// Consumes and returns the next token.
 struct token lexer_take(struct lexer *lexer);
 
-/// Each consumes the next token if it is this sign or this word. Returns true if it was.
+/// Each consumes the next token if it is this sign or this word. Returns true if so.
 bool lexer_take_sign(struct lexer *lexer, enum token_sign sign);
 bool lexer_take_word(struct lexer *lexer, const char *word);
 
 /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be
-/// called when the brace was the last consumed token.
+/// called directly after the brace was consumed.
 void lexer_braces(struct lexer *lexer, bool enter);
 
-/// Consumes a line end or `;`, or accepts the end of the text. Returns 0 or -EINVAL.
+/// Consumes a line end or `;`, or accepts the end of the text. Returns 0, or -EINVAL at another
+/// token.
 int lexer_take_end(struct lexer *lexer);
 
-/// Sets a failure at a place: "FILE:LINE:COLUMN: TEXT" from a printf format. Returns -EINVAL.
+/// Sets a failure at a place, with the text `FILE:LINE:COLUMN: TEXT`. TEXT is a printf format.
+/// Returns -EINVAL.
 int lexer_fail(struct lexer *lexer, struct policy_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// Sets the failure: found "TOKEN", expected WHAT; for a TOKEN_BAD, its error. Returns -EINVAL.
+/// Sets the failure `found "TOKEN", expected EXPECTED`; for a TOKEN_BAD, the stored error. Returns
+/// -EINVAL.
 int lexer_unexpected(struct lexer *lexer, const struct token *token, const char *expected);
 
-/// Sets the failure: "TOKEN" is not supported here: HINT. Returns -EINVAL.
+/// Sets the failure `"TOKEN" is not supported here: HINT`; for a TOKEN_BAD, the stored error.
+/// Returns -EINVAL.
 int lexer_refuse(struct lexer *lexer, const struct token *token, const char *hint);
 
-/// Sets the failure: "TOKEN": CAUSE, from a printf format. Returns -EINVAL.
+/// Sets the failure `"TOKEN": CAUSE`; for a TOKEN_BAD, the stored error. CAUSE is a printf format.
+/// Returns -EINVAL.
 int lexer_wrong(struct lexer *lexer, const struct token *token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -127,7 +132,7 @@ struct lexer_frame *lexer_top(struct lexer *lexer);
 /// Returns the number of frames of defines, or of files.
 uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines);
 
-/// Scans one token of the top frame; its end is a TOKEN_END_OF_TEXT.
+/// Scans one token of the top frame. At the end of the frame, returns a TOKEN_END_OF_TEXT.
 struct token lexer_scan(struct lexer *lexer);
 
 /// Returns the definition of a name, or NULL. A TOKEN_VARIABLE is searched without its `$`.
@@ -136,13 +141,14 @@ const struct lexer_define *lexer_find_define(const struct lexer *lexer, const st
 /// Stores a definition. Returns 0 or -ENOMEM.
 int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define);
 
-/// Pushes the text of a file, after checking that it is text. Owns name and source->text from now
-/// on, also on failure.
+/// Checks that a file's bytes are text, and pushes them as a frame. The lexer owns name and
+/// source->text from now on, also after a failure.
 /// - Returns 0, -EINVAL or -ENOMEM.
 int lexer_push_file(struct lexer *lexer, char *name, const struct source *source);
 
-/// Adds a file whose text is not part of the policy, for messages and reloads; owns its name.
-/// Returns 0 with its number, or -ENOMEM with the failure set.
+/// Adds the name of a file of host names, whose text gives no tokens: messages can then name the
+/// file, and reloads may read it. The lexer owns the name from now on. Returns 0 with the file's
+/// index, or -ENOMEM with the failure set.
 int lexer_add_list(struct lexer *lexer, char *name, size_t bytes, uint32_t *file);
 
 /// Returns the number of bytes that further files may have.

@@ -66,7 +66,7 @@ static bool is_address(struct piece word) {
            inet_pton(AF_INET6, text, &address) == 1;
 }
 
-/// Destination of names.
+/// Destination of the names of a file.
 struct target {
     struct parser *parser;
     struct policy_listed *listed;
@@ -90,7 +90,8 @@ static void add_id(struct target *target, const struct hostname *name, bool wild
         listed->count++;
 }
 
-/// Adds a name. Returns false if the word is none.
+/// Adds a name. Returns false if the word is not a host name.
+/// - children_too: also adds all names below the name, as a wildcard.
 static bool add(struct target *target, struct piece word, bool children_too) {
     struct hostname name;
 
@@ -104,7 +105,7 @@ static bool add(struct target *target, struct piece word, bool children_too) {
     return true;
 }
 
-/// Returns true if a word equals one of some texts.
+/// Returns true if a word equals one of these texts.
 static bool is_one(struct piece word, const char *const texts[], size_t count) {
     for (size_t i = 0; i < count; i++)
         if (strlen(texts[i]) == word.length && memcmp(texts[i], word.text, word.length) == 0)
@@ -121,7 +122,7 @@ static bool add_host(struct target *target, struct piece word) {
     return is_local || add(target, word, false);
 }
 
-/// Removes and returns the next word of a line; empty at its end.
+/// Removes and returns the next word of a line; returns an empty word at the end of the line.
 static struct piece next_word(struct piece *line) {
     struct piece word;
 
@@ -148,8 +149,8 @@ static bool take_prefix(struct piece *line, const char *text) {
     return true;
 }
 
-/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with its children. Returns false if
-/// the line has another form.
+/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. Returns
+/// false if the line has another form.
 static bool take_address(struct target *target, struct piece rest) {
     const char *last = memrchr(rest.text, '/', rest.length);
     struct piece address;
@@ -170,8 +171,8 @@ static bool take_address(struct target *target, struct piece rest) {
     return true;
 }
 
-/// Adds the name of unbound's `local-zone: "NAME" TYPE`, with its children, if the type blocks it.
-/// Returns false if it does not.
+/// Adds the name of unbound's `local-zone: "NAME" TYPE`, with all names below it, if the type
+/// blocks the name. Returns false if the type does not.
 static bool take_zone(struct target *target, struct piece rest) {
     struct piece name = next_word(&rest);
     const struct piece type = next_word(&rest);
@@ -201,7 +202,7 @@ static bool is_number(struct piece word) {
 }
 
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks
-/// it. Returns false if it does not.
+/// the name. Returns false if the target does not.
 /// - rest: text after the name.
 static bool take_record(struct target *target, struct piece name, struct piece rest) {
     const char *dot = memrchr(name.text, '.', name.length);
@@ -222,7 +223,8 @@ static bool take_record(struct target *target, struct piece name, struct piece r
     return !take_prefix(&label, "rpz-") && add(target, name, false);
 }
 
-/// Adds the names of a line that is not empty. Returns false if a part of it is no name.
+/// Adds the names of a line that is not empty. Returns false if the line has an unknown form, or if
+/// a part of it is no name.
 static bool take_line(struct target *target, struct piece line) {
     struct piece first, rest, word;
     bool good = true;
@@ -275,8 +277,8 @@ static void take_text(struct target *target, const struct source *source) {
     file->names = target->listed->count - before;
 }
 
-/// Returns a path relative to the folder of the policy's first file, if it lies there; the caller
-/// frees it.
+/// Returns the path relative to the folder of the policy's first file. Returns the path unchanged
+/// if it lies outside this folder. The caller frees the string.
 static char *as_written(const char *first, const char *name) {
     const char *slash = strrchr(first, '/');
     const size_t folder = slash ? (size_t)(slash - first) + 1 : 0;
@@ -284,7 +286,8 @@ static char *as_written(const char *first, const char *name) {
     return strdup(strncmp(name, first, folder) == 0 ? name + folder : name);
 }
 
-/// Adds a file to a list; owns its name. Returns the new entry, or NULL.
+/// Adds a file to a list, which owns the file's name from now on. Returns the new entry, or NULL if
+/// there is no memory.
 static struct policy_listed_file *add_file(struct parser *parser, struct policy_listed *listed,
                                            char *name, size_t bytes) {
     struct policy_listed_file file = {.path = as_written(parser->lexer.names[0], name)};

@@ -9,7 +9,9 @@
 #include "policy/value.h"
 #include "spec/group.h"
 
-/// Returns the field of a group's words and the token after them, or POLICY_FIELD_COUNT.
+/// Returns the field with a group's words and the token after them, or POLICY_FIELD_COUNT. (A group
+/// is the first word or words of several fields: `ip` in `ip saddr`. Fields of one word, such as
+/// iifname, belong to the group meta.)
 static enum policy_field find_field(const char *group, const struct token *second) {
     for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
         const char *text = policy_field_facts((enum policy_field)i)->text;
@@ -24,7 +26,7 @@ static enum policy_field find_field(const char *group, const struct token *secon
     return POLICY_FIELD_COUNT;
 }
 
-/// Returns the group that begins with a token, or NULL.
+/// Returns the group of one word that a token names, or NULL.
 static const struct group *find_group(const struct token *token) {
     for (uint32_t i = 0; i < GROUP_COUNT; i++)
         if (token_is(token, group_words[i].word))
@@ -32,7 +34,8 @@ static const struct group *find_group(const struct token *token) {
     return NULL;
 }
 
-/// Returns the group of two words that begins with a group's word and the token after it, or NULL.
+/// Returns the group of two words (`tcp option`) that consists of a group's word and the token
+/// after it, or NULL.
 static const struct group *find_longer(const struct group *group, const struct token *token) {
     const size_t first = strlen(group->word);
 
@@ -53,8 +56,8 @@ bool parse_matches_begins(const struct token *token) {
     return find_group(token);
 }
 
-/// Returns the field with the same text for `exists` or `missing`, if one of these words comes
-/// next; otherwise the field itself.
+/// If `exists` or `missing` comes next, returns the boolean field that these words test, which has
+/// the same text as the field; otherwise returns the field itself.
 static enum policy_field existence(struct parser *parser, enum policy_field field) {
     const struct token *next = lexer_peek(&parser->lexer, 0);
     const char *text = policy_field_facts(field)->text;
@@ -140,7 +143,7 @@ static bool find_op(const struct token *token, enum policy_op *op) {
     return false;
 }
 
-/// Parses `{ … }` and checks it.
+/// Parses the elements `{ … }` of a literal set, and merges and checks them (overlap).
 static int literal(struct parser *parser, const struct parse_shape *shape,
                    struct policy_match *match) {
     struct policy_place place;
@@ -154,7 +157,7 @@ static int literal(struct parser *parser, const struct parse_shape *shape,
     return overlap_check(parser, shape, &match->elements, true);
 }
 
-/// Parses `@NAME`.
+/// Parses `@NAME`. The set of this name is found later (resolve).
 static int named(struct parser *parser, struct policy_match *match) {
     struct policy_place *places;
     struct token name;
@@ -193,7 +196,7 @@ int parse_matches_lookup(struct parser *parser, struct policy_match *match,
     return lexer_unexpected(&parser->lexer, &token, "\"{\" or \"@\" and the name of a map");
 }
 
-/// Parses more flags joined by `,`, and adds them.
+/// Parses further flags, each after a `,`, and adds them to *all.
 static int more_flags(struct parser *parser, const struct policy_field_facts *facts,
                       policy_value *all) {
     while (lexer_take_sign(&parser->lexer, SIGN_COMMA)) {
@@ -207,7 +210,7 @@ static int more_flags(struct parser *parser, const struct policy_field_facts *fa
     return 0;
 }
 
-/// Parses flags: joined by `,`, or by `|` in parentheses or not.
+/// Parses flags that are joined by `,` or by `|`. Flags joined by `|` may be in parentheses.
 static int flag_list(struct parser *parser, const struct policy_field_facts *facts,
                      struct policy_range *range) {
     const bool joined = lexer_peek(&parser->lexer, 1)->sign == SIGN_OR;
@@ -247,7 +250,7 @@ static int read_mask(struct parser *parser, const struct policy_field_facts *fac
     return status;
 }
 
-/// Parses a mask and the comparison after it.
+/// Parses `& MASK` after a field, the comparison, and its operand.
 static int masked(struct parser *parser, struct policy_match *match) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     int status = read_mask(parser, facts, &match->mask);
@@ -270,8 +273,9 @@ static int masked(struct parser *parser, struct policy_match *match) {
     return parse_elements_value(parser, facts->type, facts->bits, &match->range);
 }
 
-/// Parses flags after a field and an optional comparison (is_given), with an optional mask after
-/// them.
+/// Parses flags after a field and an optional comparison, and the optional `/ MASK` after TCP
+/// flags.
+/// - is_given: true if there was a comparison.
 static int flags(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     struct policy_range mask;
@@ -295,7 +299,7 @@ static int flags(struct parser *parser, struct policy_match *match, bool is_give
     return 0;
 }
 
-/// Parses the operand of `<` and similar comparisons.
+/// Parses the operand of `<`, `>`, `<=` or `>=`.
 /// - sign: the comparison's token.
 static int ordered(struct parser *parser, struct policy_match *match, const struct token *sign) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
@@ -317,13 +321,14 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
     return 0;
 }
 
-/// Returns the protocol that a match on one value implies.
+/// Returns the protocol that a match of one protocol number implies; PARSE_TESTED_SEVERAL for the
+/// number 0, which means PARSE_TESTED_ANY.
 static uint16_t told(const struct policy_range *range) {
     return range->low == 0 ? PARSE_TESTED_SEVERAL : (uint16_t)range->low;
 }
 
-/// Records the protocol that a match on a protocol's number implies, like nft: after a match on
-/// several values, fields of these protocols may not be used.
+/// Records the protocol that a match of a protocol's number implies, like nft: after a match of
+/// several numbers, no field of a single protocol may be used.
 static void learn_match(struct parser *parser, const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
     const bool is_literal = match->right == POLICY_RIGHT_LITERAL;
@@ -344,8 +349,8 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
             parse_learn(known, told(&ranges[i]));
 }
 
-/// Replaces a set of flags with only one element by that element, like nft. With any, the match
-/// asks for any of these flags.
+/// Replaces a set with a single flags value by that value, like nft.
+/// - any: true if the match holds for any of these flags.
 static void unbrace_flags(struct policy_match *match, bool any) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
 
@@ -360,7 +365,8 @@ static void unbrace_flags(struct policy_match *match, bool any) {
     match->elements = (struct policy_elements){0};
 }
 
-/// Parses the operand after a key and `==`, `!=` or nothing (is_given is false).
+/// Parses the operand after a key and `==`, `!=` or nothing.
+/// - is_given: true if there was a comparison.
 static int equal(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     const struct token next = *lexer_peek(&parser->lexer, 0);

@@ -10,25 +10,26 @@
 #define PARSE_ALPN_ALONE "tls alpn takes ==, != and values in place"
 
 enum {
-    // Maximum size of a key, with each field padded to a multiple of 4: the size of nf_tables'
-    // registers (NFT_REG32_COUNT).
+    // Maximum size of a key in bytes, with each field padded to a multiple of 4 bytes: the size of
+    // nf_tables' registers (NFT_REG32_COUNT).
     PARSE_KEY_BYTES_MAX = 64,
 };
 
 /// Returns true if a token can begin a field.
 bool parse_matches_begins(const struct token *token);
 
-/// Parses a key and marks its fields as used.
+/// Parses a key: fields joined by `.`. Counts the fields for the rule, and checks that its earlier
+/// matches allow them.
 /// - Returns 0, -EINVAL or -ENOMEM, like each parsing function below.
 int parse_matches_key(struct parser *parser, struct policy_key *key);
 
-/// Parses the set of a lookup, after `map` or `vmap`.
+/// Parses the map of a lookup, after `map` or `vmap`.
 /// - match: its key is filled in, its other fields are zeroed.
 int parse_matches_lookup(struct parser *parser, struct policy_match *match,
                          enum policy_maps_to maps_to);
 
 /// Parses an optional comparison and its operand.
-/// - match: as above.
+/// - match: its key is filled in, its other fields are zeroed.
 int parse_matches_compared(struct parser *parser, struct policy_match *match);
 
 #endif

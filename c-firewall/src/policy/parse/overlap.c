@@ -72,7 +72,8 @@ static bool overlaps(const struct policy_elements *elements, uint32_t from, uint
     return true;
 }
 
-/// Compares elements that are sorted by this field, each with the earlier ones that reach into it.
+/// Compares elements that are sorted by this field: each with the earlier elements whose range in
+/// this field overlaps its own.
 static enum finding sweep(struct search *search, const uint32_t *run, uint32_t count,
                           uint32_t field) {
     uint32_t reaching = 0;
@@ -100,8 +101,8 @@ static enum finding sweep(struct search *search, const uint32_t *run, uint32_t c
     return FOUND_NONE;
 }
 
-/// Finds two overlapping elements, among those that are equal in the earlier fields and sorted by
-/// this one. Calls itself once per field.
+/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted
+/// by this field. Calls itself once per field.
 // NOLINTNEXTLINE(misc-no-recursion)
 static enum finding find(struct search *search, const uint32_t *sorted, uint32_t count,
                          uint32_t field) {
@@ -133,7 +134,7 @@ static enum finding find(struct search *search, const uint32_t *sorted, uint32_t
     return FOUND_NONE;
 }
 
-/// Returns the failure for two elements, at the place of the later one.
+/// Returns the failure for two elements, at the place of the later element.
 static int fail_pair(struct parser *parser, const struct parse_shape *shape,
                      const struct policy_elements *elements, uint32_t a, uint32_t b,
                      const char *cause) {
@@ -178,8 +179,8 @@ static void leave_out(struct policy_elements *elements, const bool *removed) {
     elements->count = kept;
 }
 
-/// Sorts the elements and searches overlaps, in arrays of the caller: for each element a number, a
-/// mark and another number.
+/// Sorts the elements and searches overlaps, as overlap_check does.
+/// - sorted, removed, reaching: arrays of the caller with an item per element; removed is zeroed.
 static int check_with(struct parser *parser, const struct parse_shape *shape,
                       struct policy_elements *elements, bool merges, uint32_t *sorted,
                       bool *removed, uint32_t *reaching) {

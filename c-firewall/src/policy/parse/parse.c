@@ -29,7 +29,7 @@ static int read_flush(struct parser *parser, const struct token *word) {
     return lexer_take_end(&parser->lexer);
 }
 
-/// Parses an optional family.
+/// Parses an optional family. If there is none, the family is ip.
 static int read_family(struct parser *parser, enum policy_family *family) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
 
@@ -44,7 +44,7 @@ static int read_family(struct parser *parser, enum policy_family *family) {
     return parse_refuse_check(&parser->lexer, PARSE_AT_FAMILY, &token);
 }
 
-/// Parses the name of a table, and declares it if it is new.
+/// Parses the family and name of a table, and declares the table if it is new.
 static int declare_table(struct parser *parser, uint32_t *table) {
     struct policy *policy = &parser->policy;
     struct policy_table *tables;
@@ -74,7 +74,7 @@ static int declare_table(struct parser *parser, uint32_t *table) {
     return 0;
 }
 
-/// Parses the name of a table that was declared before.
+/// Parses the family and name of a table that was declared before. Returns the table's index.
 static int find_table(struct parser *parser, uint32_t *table) {
     enum policy_family family;
     struct token name;
@@ -202,7 +202,7 @@ static int read_add(struct parser *parser) {
     return status != 0 ? status : lexer_take_end(&parser->lexer);
 }
 
-/// Parses a part of a file outside tables, after its first token.
+/// Parses an item of a file outside tables, after its first token.
 static int read_file_item(struct parser *parser, const struct token *token) {
     int status;
 

@@ -21,8 +21,8 @@
 ///   LOG_EXIT_USAGE, text "FILE:LINE:COLUMN: …" or "FILE: …"; policy is then untouched.
 int parse_file(const char *path, struct policy *policy, struct failure *failure);
 
-/// Parses a policy text in memory, like `file`. `name` represents it in messages; includes are
-/// relative to its directory.
+/// Parses a policy text in memory, like `file`. Messages show `name` as its file name. Included
+/// files are relative to the folder of `name`.
 int parse_text(const char *name, const uint8_t *text, size_t bytes, struct policy *policy,
                struct failure *failure);
 

@@ -8,11 +8,11 @@
 #include "policy/token.h"
 #include "spec/refused.h"
 
-/// Fails with the hint for a token, if there is one. Returns 0 or -EINVAL.
+/// Fails with the hint for a token, if the token has a hint. Returns 0 or -EINVAL.
 int parse_refuse_check(struct lexer *lexer, enum parse_where at, const struct token *token);
 
-/// Fails with the hint for a token, or with the expected tokens if there is no hint. Returns
-/// -EINVAL.
+/// Sets the failure for an unexpected token: with the hint for the token, or with the expected
+/// tokens if there is no hint. Returns -EINVAL.
 int parse_refuse_unexpected(struct lexer *lexer, enum parse_where at, const struct token *token,
                             const char *expected);
 

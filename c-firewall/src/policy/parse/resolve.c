@@ -13,7 +13,7 @@ enum {
     TYPES_BYTES = 128, // maximum size of the names of a key's types
 };
 
-/// Finds the target chain of a verdict.
+/// Finds the target chain of a verdict, and stores its index.
 static int resolve_target(struct parser *parser, uint32_t table, struct policy_target *target) {
     int64_t known;
 
@@ -42,7 +42,7 @@ static int resolve_targets(struct parser *parser, uint32_t table,
     return 0;
 }
 
-/// Returns the types of a set's fields, as in its declaration.
+/// Returns the types of a set's fields as in its declaration, joined by ` . `.
 static const char *type_names(const struct parse_shape *shape, char text[static TYPES_BYTES]) {
     size_t length = 0;
 
@@ -61,7 +61,8 @@ static bool same_shape(const struct parse_shape *a, const struct parse_shape *b)
     return true;
 }
 
-/// Checks that a set fits a match's key and use: as a set, or as a map to verdicts or marks.
+/// Checks that a set has the types of a match's key, and that it is what the match needs: a set, or
+/// a map to verdicts or marks.
 static int check_set(struct parser *parser, const struct policy_set *set,
                      const struct policy_match *match, enum policy_maps_to maps_to,
                      struct policy_place place) {
@@ -153,13 +154,14 @@ static int resolve_table(struct parser *parser, uint32_t index) {
     return status;
 }
 
-/// A step from a chain or a map to a chain. Chains are numbered from 0, then sets.
+/// Step from one node to another: from a chain to a chain or a verdict map, or from a verdict map
+/// to a chain. The nodes are the chains, numbered from 0, then the sets.
 struct step {
     uint32_t to;
     struct policy_place place;
 };
 
-/// All steps of a table; those of node n are steps[starts[n]] to steps[starts[n + 1]].
+/// All steps of a table. The steps from node n are steps[starts[n]] to steps[starts[n + 1] - 1].
 struct ways {
     struct parser *parser;
     const struct policy_table *table;
@@ -238,16 +240,18 @@ static const char *step_name(const struct policy_table *table, uint32_t node) {
                                      : table->sets[node - table->chain_count].name;
 }
 
-/// State of a node.
+/// State of a node in the search: not reached, on the current path, or with all its paths followed.
 struct node {
     enum { NODE_NEW, NODE_OPEN, NODE_DONE } state;
     uint32_t at; // index of the next step
-    // Number of chains on the longest path from here: without this one, and with it once done.
+    // Number of chains on the longest path from this node. The node itself counts only in the state
+    // Done.
     uint32_t length;
     uint32_t parent; // previous node, while open
 };
 
-/// Follows all paths from a node. Fails if one leads back to itself or is too long.
+/// Follows all paths from a node. Fails if a path contains a loop or more than POLICY_WAY_MAX
+/// chains.
 static int walk(struct ways *ways, struct node *nodes, uint32_t root) {
     uint32_t node = root;
 
@@ -286,7 +290,7 @@ static int walk(struct ways *ways, struct node *nodes, uint32_t root) {
     return 0;
 }
 
-/// Fails if chains lead back to themselves, or if a path is too long.
+/// Fails if a path through the chains contains a loop or more than POLICY_WAY_MAX chains.
 static int check_ways(struct ways *ways) {
     struct node *nodes = calloc((size_t)ways->nodes + 1, sizeof *nodes);
     int status = 0;
@@ -302,7 +306,7 @@ static int check_ways(struct ways *ways) {
     return status;
 }
 
-/// Fails if a chain rejects.
+/// Fails if a chain has a reject statement.
 static int check_no_reject(struct ways *ways, const struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct policy_rule *rule = &chain->rules[i];
@@ -315,7 +319,7 @@ static int check_no_reject(struct ways *ways, const struct policy_chain *chain) 
     return 0;
 }
 
-/// Fails if a chain rejects that a postrouting chain leads to.
+/// Fails if a chain that packets reach from the hook postrouting has a reject statement.
 static int check_rejects(struct ways *ways) {
     const struct policy_table *table = ways->table;
     bool *reached = calloc((size_t)ways->nodes + 1, sizeof *reached);

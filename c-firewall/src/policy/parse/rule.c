@@ -119,7 +119,7 @@ static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
     return status;
 }
 
-/// Default reject type of a table.
+/// Returns the reject that `reject` without `with` means in a table of this family.
 static struct policy_reject default_reject(enum policy_family family) {
     static const struct policy_reject rejects[POLICY_FAMILY_COUNT] = {
         [POLICY_IP] = {POLICY_REJECT_ICMP, 3},
@@ -129,8 +129,8 @@ static struct policy_reject default_reject(enum policy_family family) {
     return rejects[family];
 }
 
-/// Returns the reason why a rule can't reject with this kind of reply: its matches or its table
-/// exclude such packets. NULL = it can.
+/// Returns the reason why a rule can't reject with this kind of reply (its matches or its table
+/// exclude such packets); NULL if it can.
 static const char *reject_excluded(const struct parser *parser, enum policy_reject_kind kind) {
     const struct parse_tested *tested = &parser->tested;
 

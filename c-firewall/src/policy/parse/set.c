@@ -13,7 +13,7 @@
 // Error text for elements of a set that learns.
 #define LEARNS "a set that learns has no elements, flags or auto-merge"
 
-/// Declarations of a set's block.
+/// Contents of a set's block.
 struct block {
     bool is_map;
     struct token name;
@@ -138,7 +138,7 @@ static int read_flags(struct parser *parser, struct block *block, const struct t
     return lexer_take_end(&parser->lexer);
 }
 
-/// Parses the end of `auto-merge`.
+/// Parses the part after `auto-merge`.
 static int read_auto_merge(struct parser *parser, struct block *block, const struct token *word) {
     if (block->set.auto_merge)
         return lexer_wrong(&parser->lexer, word, "given twice");
@@ -237,7 +237,7 @@ static int fail_ranged(struct parser *parser, const char *name, struct policy_pl
                       name);
 }
 
-/// Checks a block without its context.
+/// Checks a complete block by itself, without earlier declarations of the set.
 static int check(struct parser *parser, const struct block *block, const struct token *end) {
     const struct policy_set *set = &block->set;
 
@@ -288,7 +288,7 @@ static bool same_key(const struct policy_key *a, const struct policy_key *b) {
     return a->count == b->count && memcmp(a->fields, b->fields, a->count * sizeof *a->fields) == 0;
 }
 
-/// Returns true if a block declares a set in the same way as before.
+/// Returns true if a block declares a set in the same way as earlier blocks.
 static bool is_same(const struct policy_set *set, const struct block *block) {
     const struct policy_set *other = &block->set;
 
@@ -326,7 +326,8 @@ static int append_listed(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
-/// Adds a block to the existing set with its name.
+/// Adds a block's comment and elements to the existing set with its name. Fails if the declarations
+/// differ.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
     const bool has_more = block->set.elements.count > 0 || block->set.listed.file_count > 0;
@@ -361,8 +362,8 @@ static int check_learning(struct parser *parser, const struct block *block) {
     return 0;
 }
 
-/// Declares a set, or adds to the existing one with its name. The table owns the elements of a new
-/// one.
+/// Declares the set of a block, or adds the block to the existing set with its name. The table owns
+/// the elements of a new set.
 static int declare(struct parser *parser, uint32_t table, struct block *block) {
     struct policy_table *owner = &parser->policy.tables[table];
     const int64_t known =

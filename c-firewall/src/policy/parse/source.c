@@ -12,7 +12,7 @@ enum {
     READ_BYTES = 64 << 10, // initial size of the buffer, which is doubled as needed
 };
 
-/// Reads at most limit bytes from a descriptor, plus one if there are more.
+/// Reads at most limit bytes from a descriptor, plus one byte if there are more.
 static int read_all(int fd, size_t limit, struct source *source) {
     size_t room = 0;
 
@@ -59,7 +59,8 @@ int source_read(const char *path, size_t limit, struct source *source) {
     return 0;
 }
 
-/// Returns the length of a character that begins with this byte, or 0 if none does.
+/// Returns the length in bytes of a UTF-8 character that begins with this byte; 0 if no character
+/// does.
 static size_t bytes_of(uint8_t lead) {
     if (lead < 0x80)
         return 1;

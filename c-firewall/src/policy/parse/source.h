@@ -15,7 +15,8 @@ struct source {
     uint64_t device, inode;
 };
 
-/// Reads at most limit bytes of a file, plus one if it is longer.
+/// Reads at most limit bytes of a file, plus one byte if the file is longer, so that the caller
+/// notices it.
 /// - Returns 0 with source filled in, whose text the caller frees; or -errno.
 int source_read(const char *path, size_t limit, struct source *source);
 

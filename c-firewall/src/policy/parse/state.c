@@ -8,7 +8,7 @@
 
 #include "policy/parse/directive.h"
 
-/// A declared name in the tree.
+/// A declared name, as a node of the tree of names.
 struct name {
     enum parse_name_kind kind;
     uint32_t scope, index;

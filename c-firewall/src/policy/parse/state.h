@@ -22,7 +22,7 @@ enum {
     PARSE_TESTED_SEVERAL = 256, // several are possible, so that no field of one of them may be used
     PARSE_NO_NAME = -1,
     // Maximum number of statements and fields of a rule: nf_tables has room for 128 expressions of
-    // 4095 bytes together. Setting the mark counts as a field.
+    // 4095 bytes together. A new mark counts as a field.
     PARSE_STATEMENTS_MAX = 32,
     PARSE_FIELDS_MAX = 24,
 };
@@ -30,7 +30,7 @@ enum {
 /// Kinds of names. Sets and maps share a kind.
 enum parse_name_kind { PARSE_TABLE, PARSE_CHAIN, PARSE_SET };
 
-/// Properties of a rule's packets that its statements so far imply.
+/// Properties of packets that the statements of the current rule so far imply.
 struct parse_tested {
     enum policy_family family;
     uint16_t layer3; // protocol of layer 3: PARSE_NFPROTO_* or PARSE_TESTED_*
@@ -45,8 +45,8 @@ struct parser {
     void *names; // declared names, as a tree (search.h)
     uint32_t rules, elements, base_chains;
     uint32_t set_place_count;
-    // Place of each @NAME in a rule. Until it is resolved, the index of the set in a match is an
-    // index into this.
+    // Place of each @NAME in a rule. Until a match's @NAME is resolved, the match's index of the
+    // set is an index into this list.
     struct policy_place *set_places;
     struct parse_tested tested;
 };
@@ -57,13 +57,12 @@ void parse_state_free(struct parser *parser);
 /// Sets the failure that there is no memory. Returns -ENOMEM.
 int parse_no_memory(struct parser *parser);
 
-/// Makes room for one more item, which is zeroed, in an array of count items. Arrays grow to the
-/// next power of two. Returns the array, which may have moved; NULL = no memory, and the array is
-/// unchanged.
+/// Makes room for another, zeroed item in an array of count items. Arrays grow to the next power of
+/// two. Returns the array, which may have moved; NULL = no memory, and the array is unchanged.
 void *parse_room(struct parser *parser, void *array, uint32_t count, size_t size);
 
 /// Returns the index with which a name is declared, or PARSE_NO_NAME.
-/// - scope: for a table its family, else the index of its table.
+/// - scope: the family of a table; for other names, the index of their table.
 int64_t parse_find_name(const struct parser *parser, enum parse_name_kind kind, uint32_t scope,
                         const char *text, size_t length);
 
@@ -75,25 +74,25 @@ int parse_add_name(struct parser *parser, enum parse_name_kind kind, uint32_t sc
 /// Copies a token's text, which is shorter than POLICY_NAME_BYTES.
 void parse_copy(char text[static POLICY_NAME_BYTES], const struct token *token);
 
-/// Parses a new name: a word that is not reserved. Returns 0 or -EINVAL, like the next four
-/// functions.
+/// Parses a name: a word that is not reserved. Returns 0 or -EINVAL, like the next four functions.
 int parse_name(struct parser *parser, const char *expected, struct token *name);
 
 /// Parses a string, or a word that is not reserved.
 int parse_string(struct parser *parser, char text[static POLICY_NAME_BYTES]);
 
-/// Each consumes a sign or a word, or fails.
+/// Each consumes the next token. Fails if it is not this sign or this word.
 int parse_sign(struct parser *parser, enum token_sign sign, const char *expected);
 int parse_word(struct parser *parser, const char *word, const char *expected);
 
 /// Parses a number.
 int parse_number(struct parser *parser, struct token *number);
 
-/// Parses the part after `define` or `include`. Returns false if word is neither of them; otherwise
+/// Parses the part after `define` or `include`. Returns false if the word is neither; otherwise
 /// *status is the result.
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
-/// Counts an element that begins with a token. Returns 0 or -EINVAL, like the next function.
+/// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
+/// Returns 0 or -EINVAL, like the next function.
 int parse_count_element(struct parser *parser, const struct token *token);
 
 /// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
@@ -102,7 +101,7 @@ int parse_test_field(struct parser *parser, const struct token *token, enum poli
 /// Returns the properties before a rule's first statement.
 struct parse_tested parse_tested(enum policy_family family);
 
-/// Returns true if the known protocol excludes the needed one.
+/// Returns true if the known protocol excludes the needed protocol.
 bool parse_excludes(uint16_t known, uint16_t needed);
 
 /// Records the protocol that a match implies.

@@ -33,7 +33,8 @@ static const char *const kinds[] = {
     [TOKEN_BAD] = "bad",
 };
 
-/// Reads a text from memory as the parser would, and prints each token in the form of the vectors.
+/// Reader of a text in memory. It reads tokens like the parser, and prints each of them in the
+/// format of the vectors.
 struct reader {
     struct lexer lexer;
     struct failure failure;
@@ -51,7 +52,7 @@ static void reader_error(const struct reader *reader, char line[static LINE_BYTE
     snprintf(line, LINE_BYTES, "error %s", reader->failure.text);
 }
 
-/// The next line of what is read. Whether there may be more.
+/// Prints the next token or the error as a line. Returns true if more may follow.
 static bool reader_next(struct reader *reader, char line[static LINE_BYTES]) {
     struct token token;
     char number[32] = "";
@@ -127,8 +128,7 @@ static void tokens_are_those_of_the_vectors(void **state) {
     assert_in_range(count, 40, 1000);
 }
 
-/// The result of reading a text to its end: NULL or the text of the failure, and the number of
-/// tokens.
+/// Reads a text to its end, and counts its tokens. Returns NULL, or the failure's text.
 static const char *read_all(struct lexer *lexer, struct failure *failure, uint32_t *count) {
     for (*count = 0;; ++*count) {
         const struct token token = lexer_take(lexer);
@@ -208,7 +208,8 @@ static void messages_have_their_forms(void **state) {
     lexer_close(&lexer);
 }
 
-/// A message that is cut ends with a whole character, as in the other twin.
+/// Tests that a message that is too long is cut at the end of a character, at the same place as in
+/// the Rust twin.
 static void a_long_message_is_cut_between_characters(void **state) {
     char name[LOG_TEXT_BYTES + 8] = "";
     struct failure failure;
@@ -222,7 +223,7 @@ static void a_long_message_is_cut_between_characters(void **state) {
     lexer_close(&lexer);
 }
 
-/// A folder of files, removed in the end.
+/// A temporary folder of files, which is removed at the end.
 struct folder {
     char path[FOLDER_BYTES];
     char *files[FILES_MAX];
@@ -234,7 +235,7 @@ static void folder_make(struct folder *folder) {
     assert_non_null(mkdtemp(folder->path));
 }
 
-/// A new path in the folder.
+/// Adds a path in the folder. Returns it.
 static const char *folder_path(struct folder *folder, const char *name) {
     char **path = &folder->files[folder->count++];
 
@@ -260,8 +261,8 @@ static void folder_remove(struct folder *folder) {
     assert_int_equal(rmdir(folder->path), 0);
 }
 
-/// Reads a file to its end. The failure's text without the folder's name in front, or "" if there
-/// is none.
+/// Reads a file to its end. Returns the failure's text without the folder's name at its start, or
+/// "".
 static const char *read_file(const struct folder *folder, const char *path, uint32_t *count,
                              struct failure *failure) {
     struct lexer lexer;
@@ -289,7 +290,7 @@ static void includes_are_read_where_they_stand(void **state) {
 
     (void)state;
     folder_make(&folder);
-    // Without a line end at the end of the included file; one is read there.
+    // The included file has no line end at its end; the lexer must return one there.
     folder_add(&folder, "b.nft", "define x = 1\nb");
     folder_add(&folder, "a.nft", "include \"b.nft\"; a $x");
     assert_int_equal(lexer_open_file(&lexer, folder.files[1], &failure), 0);
@@ -314,7 +315,7 @@ static void includes_are_read_where_they_stand(void **state) {
     snprintf(expected, sizeof expected, "%s/b.nft", folder.path);
     assert_string_equal(policy.files[1], expected);
     policy_free(&policy);
-    // An absolute path stays; a file can be read again when it was left.
+    // An absolute path stays unchanged. A file may be included again after its end.
     snprintf(expected, sizeof expected, "include \"%s\"\ninclude \"b2.nft\"\n",
              folder_add(&folder, "b2.nft", "b\n"));
     folder_add(&folder, "c.nft", expected);
@@ -323,7 +324,7 @@ static void includes_are_read_where_they_stand(void **state) {
     folder_remove(&folder);
 }
 
-/// Checks that reading a file fails with this text, the folder's name left out.
+/// Checks that reading a file fails with this text, without the folder's name.
 static void check_fails(const struct folder *folder, const char *path, const char *expected) {
     struct failure failure = {0};
     uint32_t count;
@@ -355,7 +356,8 @@ static void includes_that_fail(void **state) {
                 "d:1:13: found \"b\", expected the end of the line or \";\"");
     check_fails(&folder, folder_add(&folder, "e", "x\ninclude \"e\""),
                 "e:2:9: \"e\": this file includes itself");
-    // By another file, without a line end at its end, and by a link.
+    // The file includes itself through another file without a line end at its end, and through a
+    // link.
     folder_add(&folder, "g", "include \"h\"");
     folder_add(&folder, "f", "include \"g\"");
     folder_path(&folder, "h");
@@ -383,7 +385,7 @@ static void files_in_one_another_are_limited(void **state) {
     folder_remove(&folder);
 }
 
-/// Reads a text that a function writes. The failure's text, or "".
+/// Reads a text that a function writes, and counts its tokens. Returns the failure's text, or "".
 static const char *read_written(void (*write)(FILE *), struct failure *failure, uint32_t *count) {
     struct lexer lexer;
     const char *found;

@@ -15,7 +15,8 @@ enum {
     CHAIN = 1, // of the rules of the vectors: the second of their table
 };
 
-/// The text that a vector's line stands for. Returns its bytes.
+/// Writes the policy text of a vector: the text itself, or a table around its rules. Returns its
+/// length in bytes.
 static size_t text_of(char *line, char text[static TEXT_BYTES]) {
     char *rest = strchr(line, ' ') + 1;
     const size_t bytes = lines_unescape(rest);
@@ -32,7 +33,8 @@ static size_t text_of(char *line, char text[static TEXT_BYTES]) {
     return length;
 }
 
-/// The print of a policy, or of the rules of a vector's chain, as the vectors have it.
+/// Returns the print of a policy, or of the rules of its second chain, in the format of the
+/// vectors.
 static char *print_of(const struct policy *policy, bool is_file) {
     const struct policy_table *table = &policy->tables[0];
     char *text = NULL;
@@ -52,7 +54,7 @@ static char *print_of(const struct policy *policy, bool is_file) {
     return text;
 }
 
-/// Whether a text becomes what its vector says: `= PRINT` or `! MESSAGE`.
+/// Returns true if parsing a text has the result that its vector expects: `= PRINT` or `! MESSAGE`.
 static bool check(const char *text, size_t bytes, bool is_file, char *expected) {
     struct policy policy = {0};
     struct failure failure;
@@ -94,7 +96,7 @@ static void vectors_parse_as_expected(void **state) {
         assert_true(lines_next(file, expected));
         bytes = text_of(line, text);
         text[bytes] = '\0';
-        // A block of just this size, so that a sanitizer sees a read beyond it.
+        // The block has exactly the text's size, so that a sanitizer detects a read after its end.
         exact = malloc(bytes + 1);
         memcpy(exact, text, bytes + 1);
         wrong += !check(exact, bytes, is_file, expected);
@@ -106,7 +108,7 @@ static void vectors_parse_as_expected(void **state) {
     assert_true(vectors > 500);
 }
 
-/// The printed text is the same policy and nothing else.
+/// Tests that the print of each policy parses to an equal policy.
 static void prints_parse_to_the_same(void **state) {
     FILE *file = vectors_open("parse.txt");
     char line[LINE_BYTES], expected[LINE_BYTES], text[TEXT_BYTES];
@@ -137,7 +139,7 @@ static void prints_parse_to_the_same(void **state) {
     assert_true(policies > 100);
 }
 
-/// Parses a text that is good.
+/// Parses a valid text.
 static void parse_good(const char *text, struct policy *policy) {
     struct failure failure;
 
@@ -197,7 +199,7 @@ static void base_chains_are_counted_as_declared(void **state) {
     policy_free(&policy);
 }
 
-/// Chains that jump from each to the next.
+/// Returns a table of chains, each of which jumps to the next chain.
 static char *jumps(uint32_t chains) {
     char *text = NULL;
     size_t bytes;

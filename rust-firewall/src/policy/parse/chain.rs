@@ -9,15 +9,15 @@ use crate::policy::parse::state::Parser;
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::{Base, Chain, Hook, Place, Verdict, HOOKS};
 
-/// Chain of a block.
+/// Chain that a block describes.
 #[derive(Clone, Copy)]
 pub struct Declared {
     pub index: usize,
-    /// True if an earlier block has declared it.
+    /// True if an earlier block has declared the chain.
     pub before: bool,
 }
 
-/// Parses the name of a chain, and declares it if it is new.
+/// Parses the name of a chain, and declares the chain if the name is new.
 pub fn declare(parser: &mut Parser, table: usize) -> Result<Declared, Failure> {
     let token = parser.name("the name of a chain")?;
     let name = parser.lexer.text(&token).to_owned();
@@ -44,7 +44,7 @@ pub fn declare(parser: &mut Parser, table: usize) -> Result<Declared, Failure> {
     })
 }
 
-/// Declarations in a chain's block so far.
+/// Parts that a chain's block has had so far: `type`, `policy` and `comment`.
 #[derive(Default)]
 struct ChainBlock {
     head: bool,
@@ -62,7 +62,7 @@ fn read_hook(parser: &mut Parser) -> Result<Hook, Failure> {
     })
 }
 
-/// Word for a priority, its number, and the only hook that has it.
+/// Words for priorities: the word, its number, and the only hook that has the word (None = all hooks).
 #[rustfmt::skip]
 const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
     ("raw", -300, None),
@@ -73,7 +73,7 @@ const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
     ("srcnat", 100, Some(Hook::Postrouting)),
 ];
 
-/// Parses the number after `+` or `-`.
+/// Parses a number. The priority is from + sign * number.
 fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure> {
     let (token, number) = parser.number()?;
     let offset = i64::try_from(number)
@@ -235,7 +235,7 @@ fn read_item(
     rule::read(parser, table, chain.index, expected)
 }
 
-/// Parses the items of a chain and the `}`, after the `{`.
+/// Parses the items of a chain's block and the `}`, after the `{`.
 /// - with_rules: true if rules are allowed, too.
 pub fn block(
     parser: &mut Parser,

@@ -12,7 +12,7 @@ const SIZE: &str = "bytes, kbytes or mbytes";
 const UNIT: &str = "second, minute, hour, day or week";
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Returns the number of bytes of a unit's name.
+/// Returns the number of bytes that a unit stands for: bytes, kbytes or mbytes.
 fn find_size(text: &str) -> Option<u64> {
     match text {
         "bytes" => Some(1),
@@ -29,7 +29,7 @@ fn sized(parser: &Parser, token: &Token, number: u64, size: u64) -> Result<u64, 
         .ok_or_else(|| parser.lexer.wrong(token, "too many bytes"))
 }
 
-/// Parses bytes, kbytes or mbytes.
+/// Parses a unit: bytes, kbytes or mbytes. Returns the number of bytes that it stands for.
 fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
     let token = parser.lexer.take();
     let found = match token.kind {
@@ -39,7 +39,7 @@ fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&token, SIZE))
 }
 
-/// Parses a number and a size. Returns the number's token and the bytes.
+/// Parses a number and its unit. Returns the number's token, and the number of bytes.
 fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     let (token, number) = parser.number()?;
     let size = read_size(parser)?;
@@ -66,7 +66,7 @@ pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     }
 }
 
-/// Parses a unit of time after a `/`.
+/// Parses a unit of time after a `/`. Returns its length in seconds.
 fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     let token = parser.lexer.take();
     let found = match token.kind {
@@ -76,8 +76,8 @@ fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&token, UNIT))
 }
 
-/// Parses `/unit`, or `size/unit` (one word, unless blanks divide it). Returns the bytes of the size (0 = packets are
-/// counted) and the seconds of the unit.
+/// Parses the units of a rate: `/TIME`, or `UNIT/TIME` such as kbytes/second (one word, unless blanks divide it).
+/// Returns the number of bytes of UNIT (0 = the rate counts packets) and the seconds of TIME.
 fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
     if parser.lexer.take_sign(Sign::Slash) {
@@ -105,7 +105,7 @@ fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     }
 }
 
-/// Parses `N packets` or `N size` after `burst`.
+/// Parses the part after `burst`: `N packets`, or N and a unit of bytes.
 fn read_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
     let (token, burst) = if of_bytes {
         read_bytes(parser)?
@@ -197,7 +197,7 @@ fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
 }
 
-/// Parses a prefix. A $ is refused, because nft reads it as a variable.
+/// Parses the prefix of a log. A prefix with a $ is refused, because nft reads it as a variable.
 fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;

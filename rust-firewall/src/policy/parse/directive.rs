@@ -7,7 +7,7 @@ use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
 use crate::policy::INCLUDE_DEPTH_MAX;
 
-/// Returns the token after a define's value to the lexer.
+/// Stores the token after a define's value as the token that the lexer reads next.
 fn leave_end(lexer: &mut Lexer, token: Token) {
     if token.kind != TokenKind::EndOfText {
         lexer.line_ended = token.kind == TokenKind::LineEnd;
@@ -15,7 +15,8 @@ fn leave_end(lexer: &mut Lexer, token: Token) {
     }
 }
 
-/// Skips the value of a define, and returns its end in the text. The line end or `;` after it is not consumed.
+/// Skips the value of a define. Returns the offset in the text at which the value ends. The line end or `;` after the
+/// value is not consumed.
 fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
     let mut depth = 0;
     let mut empty = true;
@@ -49,7 +50,7 @@ fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
 }
 
 /// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside braces, which is not
-/// consumed. Defines the name.
+/// consumed. Stores the definition.
 pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
     let name = lexer.take();
     let text = lexer.text(&name).to_owned();
@@ -72,7 +73,7 @@ pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the path of an included file; a relative path is relative to the including file.
+/// Returns the path of an included file. A relative path is relative to the folder of the including file.
 fn include_name(lexer: &Lexer, file: usize, text: &str) -> String {
     let from = &lexer.names[file];
     match from.rfind('/') {
@@ -85,7 +86,8 @@ fn has_wildcard(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// Returns the path of the file that a token names; a relative path is relative to the token's file.
+/// Returns the path of the file that a token names. A relative path is relative to the folder of the token's file.
+/// Fails for a path with wildcards.
 pub(super) fn file_name(lexer: &Lexer, path: &Token) -> Result<String, Failure> {
     let text = lexer.text(path);
     if has_wildcard(text) {
@@ -94,13 +96,13 @@ pub(super) fn file_name(lexer: &Lexer, path: &Token) -> Result<String, Failure> 
     Ok(include_name(lexer, path.place.file as usize, text))
 }
 
-/// Returns true if a file is being read, so that including it would never end.
+/// Returns true if the lexer is reading this file already, so that including it would never end.
 fn is_open(lexer: &Lexer, source: &Source) -> bool {
     let mut files = lexer.frames.iter().filter(|frame| !frame.is_define);
     files.any(|frame| lexer.files[frame.file].identity == source.identity)
 }
 
-/// Checks that a file may be included here.
+/// Checks that a file may be included: it does not include itself, and keeps the limits of depth and size.
 fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Failure> {
     if is_open(lexer, source) {
         return Err(lexer.wrong(path, "this file includes itself"));
@@ -115,7 +117,8 @@ fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Fai
     Ok(())
 }
 
-/// Parses the part after `include`: STRING END. The file's tokens come next; its end counts as a line end.
+/// Parses the part after `include`: STRING END. The next tokens are those of the file; the file's end counts as a line
+/// end.
 pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
     let path = lexer.take();
     if path.kind != TokenKind::String {

@@ -34,15 +34,15 @@ pub fn shape(key: &Key, maps_to: MapsTo, exact: bool) -> Shape {
     }
 }
 
-/// A range, with its syntax.
+/// Component of a set element: a range of values, and whether the policy text wrote it as a range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Component {
     pub range: Range,
-    /// True if it was written as a range, a prefix or with a `*`, so that it can be more than one value.
+    /// True if the text has a range, a prefix or a `*`, so that the range can have more than one value.
     pub ranged: bool,
 }
 
-/// Returns true if values of a type are ordered, so that ranges and `<` are meaningful.
+/// Returns true if the values of a type have an order, so that ranges and `<` have a meaning.
 pub fn is_ordered(kind: Type) -> bool {
     !value::is_flags(kind)
         && !matches!(
@@ -57,7 +57,7 @@ pub fn is_ordered(kind: Type) -> bool {
         )
 }
 
-/// Parses a host name in quotes; the range is its number.
+/// Parses a host name in quotes, and adds it to the policy's host names. Both ends of the range are the name's number.
 fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
     let text = parser.lexer.text(token);
     let read = match token.kind {
@@ -70,7 +70,7 @@ fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
     Ok(Range { low: id, high: id })
 }
 
-/// Parses one value; the range has more than one number for an interface name with a `*`.
+/// Parses one value. Both ends of the range are equal, except for an interface name with a `*`.
 pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let token = parser.lexer.take();
     let lexer = &parser.lexer;
@@ -176,7 +176,7 @@ pub fn find_verdict(lexer: &Lexer, token: &Token) -> Option<Verdict> {
     found.map(|(_, verdict)| *verdict)
 }
 
-/// Parses the value of a map's element.
+/// Parses the value of a map's element, after a `:`; a set's element has none.
 fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Result<(), Failure> {
     if maps_to == MapsTo::Set {
         return Ok(());
@@ -197,7 +197,7 @@ fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Resu
     Ok(())
 }
 
-/// Parses one element. Returns true if it was written with a range, prefix or `*`.
+/// Parses one element. Returns true if a field of it was written with a range, a prefix or `*`.
 fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Result<bool, Failure> {
     let first = parser.lexer.peek(0);
     let mut ranged = false;
@@ -227,8 +227,8 @@ pub fn single(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Re
     Ok(())
 }
 
-/// Parses the opening braces before an element. Only a $NAME may lead to braces within braces; nft refuses those in the
-/// text itself.
+/// Parses the opening braces before an element. Braces within braces may only come from a $NAME; nft refuses inner
+/// braces that are written in the same text.
 /// - open: places of the open braces.
 fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     loop {
@@ -251,7 +251,8 @@ fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
     }
 }
 
-/// Parses the closing braces after an element, except for the outermost. Returns true if that one is next.
+/// Parses the closing braces after an element, except for the outermost brace. Returns true if the outermost brace is
+/// next.
 fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
     while parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
         if open.len() == 1 {

@@ -4,9 +4,9 @@
 //!
 //! Theory of operation: a stack of frames, each of which is a part of a text that is being read. `include` pushes a
 //! file. $NAME pushes the text of its `define`, which is read again at every use, so that tokens have the place of the
-//! definition and nothing is copied. Tokens point into the text. An error of the text itself (an unclosed string, an
-//! unknown $NAME, a limit) becomes a token Bad, which is reported when the parser reaches it; so errors are reported in
-//! the order of the text.
+//! definition and nothing is copied. Tokens refer to parts of the text. An error of the text itself (an unclosed
+//! string, an unknown $NAME, a limit) becomes a token Bad, which is reported when the parser reaches it; so errors are
+//! reported in the order of the text.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -18,15 +18,15 @@ use crate::policy::{Place, DEFINE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 
 /// Maximum number of tokens that are read ahead.
 pub const AHEAD: usize = 2;
-/// Number of bytes of blanks and comments in a define that count as a token.
+/// Number of bytes of blanks and comments in a define that count as one of TOKENS_MAX tokens.
 const BLANKS: usize = 64;
-/// Maximum length of a failure's text; a longer one is cut.
+/// Maximum length of a failure's text in bytes, as in the C twin; a longer text is cut.
 const FAILURE_BYTES: usize = 511;
 
 pub(super) const TOO_LARGE: &str = "the policy is larger than 32 MiB with its includes";
 pub(super) const UNDEFINED: &str = "not defined before this";
 
-/// Part of a text that is being read.
+/// Part of a text that is being read: a file, or the value of a define.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) file: usize,
@@ -42,11 +42,11 @@ pub(super) struct Frame {
 #[derive(Debug)]
 pub(super) struct File {
     text: String,
-    /// Device and inode, if it is a file.
+    /// Device and inode of the file; None for a text in memory.
     pub(super) identity: Option<(u64, u64)>,
 }
 
-/// A `define`: the unread text of its value, and the place of its name.
+/// A `define`: the text of its value, as a frame that is not read yet, and the place of its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Define {
     pub(super) value: Frame,
@@ -55,7 +55,7 @@ pub(super) struct Define {
 
 #[derive(Debug)]
 pub struct Lexer {
-    /// Names of the files in messages, one per file.
+    /// Names of the files, as messages show them.
     pub(super) names: Vec<String>,
     pub(super) files: Vec<File>,
     pub(super) bytes: usize,
@@ -72,7 +72,7 @@ pub struct Lexer {
 }
 
 impl Lexer {
-    /// Pushes the text of a file, after checking that it is text.
+    /// Checks that a file's bytes are text, and pushes them as a frame.
     pub(super) fn push_file(&mut self, name: String, source: Source) -> Result<(), Failure> {
         let Source { bytes, identity } = source;
         let file = self.files.len();
@@ -107,7 +107,8 @@ impl Lexer {
         }
     }
 
-    /// Adds a file whose text is not part of the policy, for messages and reloads. Returns its number.
+    /// Adds the name of a file of host names, whose text gives no tokens: messages can then name the file, and reloads
+    /// may read it. Returns the file's index.
     pub(super) fn add_list(&mut self, name: String, bytes: usize) -> u32 {
         self.names.push(name);
         self.bytes += bytes;
@@ -123,8 +124,8 @@ impl Lexer {
         TEXT_MAX - self.bytes
     }
 
-    /// Opens a policy file. The complete text is checked first: size, UTF-8, no NUL. Fails if it can't be read, or with
-    /// the place of an invalid byte.
+    /// Opens a policy file. The complete text is checked first: size, UTF-8, no NUL. Fails if the file can't be read,
+    /// or with the place of an invalid byte.
     pub fn open_file(path: &str) -> Result<Self, Failure> {
         let mut lexer = Self::open_empty();
         let source = source::read(path, TEXT_MAX).map_err(|error| {
@@ -140,7 +141,7 @@ impl Lexer {
         Ok(lexer)
     }
 
-    /// Opens a text in memory, which `name` represents in messages; checks it like a file.
+    /// Opens a text in memory and checks it like a file. Messages show `name` as its file name.
     pub fn open_text(name: &str, text: &[u8]) -> Result<Self, Failure> {
         let mut lexer = Self::open_empty();
         if text.len() > TEXT_MAX {
@@ -154,7 +155,7 @@ impl Lexer {
         Ok(lexer)
     }
 
-    /// Returns the names of the files, for `Policy::files`.
+    /// Removes the names of the files from the lexer and returns them, for `Policy::files`.
     pub fn take_names(&mut self) -> Vec<String> {
         std::mem::take(&mut self.names)
     }
@@ -178,7 +179,7 @@ impl Lexer {
         }
     }
 
-    /// Scans one token of the top frame; its end is an EndOfText.
+    /// Scans one token of the top frame. At the end of the frame, returns an EndOfText.
     pub(super) fn scan(&mut self) -> Token {
         let top = self.frames.len() - 1;
         let frame = &mut self.frames[top];
@@ -227,7 +228,7 @@ impl Lexer {
         self.defines.insert(name, define);
     }
 
-    /// Pushes the text of a $NAME; fails with a Bad token if it is undefined or nested too deeply.
+    /// Pushes the text of a $NAME as a frame. Fails with a Bad token if the name is undefined or nested too deeply.
     fn push_define(&mut self, variable: &Token) -> Result<(), Token> {
         let Some(define) = self.find_define(variable) else {
             return Err(self.bad(*variable, UNDEFINED));
@@ -241,7 +242,8 @@ impl Lexer {
         Ok(())
     }
 
-    /// Counts a token. Returns false if there are too many.
+    /// Counts a token, and the blanks before a token of a define. Returns false if there are too many tokens.
+    /// - before: start of these blanks.
     fn count_token(&mut self, token: &Token, in_define: bool, before: usize) -> bool {
         let start = token.start as usize - usize::from(token.kind == TokenKind::String);
         let blanks = if in_define {
@@ -253,7 +255,7 @@ impl Lexer {
         self.tokens <= TOKENS_MAX
     }
 
-    /// Reads a token, and pushes and pops frames as needed.
+    /// Reads a token. Pushes a frame for a $NAME, and pops frames that end.
     fn read_token(&mut self) -> Token {
         while self.told.is_none() {
             let Frame { at, is_define, .. } = *self.top();
@@ -304,7 +306,7 @@ impl Lexer {
         &self.files[token.place.file as usize].text[start..start + token.length as usize]
     }
 
-    /// Returns the token after `ahead` others (0 or 1), without consuming it.
+    /// Returns the next token (`ahead` is 0) or the token after it (1), without consuming it.
     pub fn peek(&mut self, ahead: usize) -> Token {
         let mut wanted = ahead;
         let mut index = 0;
@@ -328,14 +330,14 @@ impl Lexer {
         }
     }
 
-    /// Consumes a token.
+    /// Consumes and returns the next token.
     pub fn take(&mut self) -> Token {
         let token = self.peek(0);
         self.ahead.pop_front();
         token
     }
 
-    /// Consumes the next token if it is this sign. Returns true if it was.
+    /// Consumes the next token if it is this sign. Returns true if so.
     pub fn take_sign(&mut self, sign: Sign) -> bool {
         let found = self.peek(0).kind == TokenKind::Sign(sign);
         if found {
@@ -344,7 +346,7 @@ impl Lexer {
         found
     }
 
-    /// Consumes the next token if it is this word. Returns true if it was.
+    /// Consumes the next token if it is this word. Returns true if so.
     pub fn take_word(&mut self, word: &str) -> bool {
         let token = self.peek(0);
         let found = self.is(&token, word);
@@ -359,8 +361,8 @@ impl Lexer {
         token.kind == TokenKind::Word && self.text(token) == word
     }
 
-    /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be called when the
-    /// brace was the last consumed token.
+    /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be called directly
+    /// after the brace was consumed.
     pub fn braces(&mut self, enter: bool) {
         if enter {
             self.braces += 1;
@@ -369,7 +371,7 @@ impl Lexer {
         }
     }
 
-    /// Consumes a line end or `;`, or accepts the end of the text.
+    /// Consumes a line end or `;`, or accepts the end of the text. Fails at another token.
     pub fn take_end(&mut self) -> Result<(), Failure> {
         let token = self.peek(0);
         match token.kind {
@@ -382,12 +384,12 @@ impl Lexer {
         }
     }
 
-    /// Returns a failure at a place: "FILE:LINE:COLUMN: TEXT".
+    /// Returns a failure at a place, with the text `FILE:LINE:COLUMN: TEXT`.
     pub fn fail(&self, place: Place, text: impl Display) -> Failure {
         fail(format!("{}: {text}", self.place_name(place)))
     }
 
-    /// Returns a token in the form for errors.
+    /// Returns a token as error texts show it: in quotes, or as "end of line" or "end of text".
     fn quote(&self, token: &Token) -> String {
         match token.kind {
             TokenKind::EndOfText => "end of text".to_owned(),
@@ -402,7 +404,7 @@ impl Lexer {
         told.filter(|_| token.kind == TokenKind::Bad).cloned()
     }
 
-    /// Returns the failure: found "TOKEN", expected WHAT; for a Bad token, its error.
+    /// Returns the failure `found "TOKEN", expected EXPECTED`; for a Bad token, the stored error.
     pub fn unexpected(&self, token: &Token, expected: &str) -> Failure {
         self.fail_bad(token).unwrap_or_else(|| {
             let found = self.quote(token);
@@ -413,7 +415,7 @@ impl Lexer {
         })
     }
 
-    /// Returns the failure: "TOKEN" is not supported here: HINT.
+    /// Returns the failure `"TOKEN" is not supported here: HINT`; for a Bad token, the stored error.
     pub fn refuse(&self, token: &Token, hint: &str) -> Failure {
         self.fail_bad(token).unwrap_or_else(|| {
             let found = self.quote(token);
@@ -424,7 +426,7 @@ impl Lexer {
         })
     }
 
-    /// Returns the failure: "TOKEN": CAUSE.
+    /// Returns the failure `"TOKEN": CAUSE`; for a Bad token, the stored error.
     pub fn wrong(&self, token: &Token, cause: impl Display) -> Failure {
         self.fail_bad(token).unwrap_or_else(|| {
             self.fail(token.place, format_args!("{}: {cause}", self.quote(token)))
@@ -438,7 +440,7 @@ impl Lexer {
     }
 }
 
-/// Cuts a text to the maximum length in the C twin, at a character.
+/// Cuts a text to FAILURE_BYTES, at the end of a character.
 fn cut_to_characters(text: &mut String) {
     while text.len() > FAILURE_BYTES {
         text.pop();
@@ -451,7 +453,7 @@ fn fail(mut text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// Skips blanks, comments, joined lines, and in a define also line ends.
+/// Skips blanks, comments, line ends after `\`, and in a define all line ends.
 fn skip_blanks(text: &str, frame: &mut Frame) {
     loop {
         let rest = &text.as_bytes()[frame.at..];

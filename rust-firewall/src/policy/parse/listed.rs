@@ -64,7 +64,7 @@ fn is_address(word: &str) -> bool {
     word.parse::<Ipv4Addr>().is_ok() || ipv6.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Destination of names.
+/// Destination of the names of a file.
 struct Target<'a> {
     hostnames: &'a mut Hostnames,
     ids: &'a mut Vec<u32>,
@@ -76,7 +76,8 @@ fn add_id(target: &mut Target, name: &Hostname, wildcard: bool) {
     target.ids.push(id);
 }
 
-/// Adds a name. Returns false if the word is none.
+/// Adds a name. Returns false if the word is not a host name.
+/// - children_too: also adds all names below the name, as a wildcard.
 fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     let Ok(name) = hostname::read(word) else {
         return false;
@@ -101,8 +102,8 @@ fn add_host(target: &mut Target, word: &str) -> bool {
     is_local || add(target, word, false)
 }
 
-/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with its children. Returns false if the line has another
-/// form.
+/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. Returns false if the line has
+/// another form.
 fn take_address(target: &mut Target, rest: &str) -> bool {
     let Some((names, address)) = rest.rsplit_once('/') else {
         return false;
@@ -112,8 +113,8 @@ fn take_address(target: &mut Target, rest: &str) -> bool {
     is_answer && names.all(|name| add(target, name, true))
 }
 
-/// Adds the name of unbound's `local-zone: "NAME" TYPE`, with its children, if the type blocks it. Returns false if it
-/// does not.
+/// Adds the name of unbound's `local-zone: "NAME" TYPE`, with all names below it, if the type blocks the name. Returns
+/// false if the type does not.
 fn take_zone(target: &mut Target, rest: &str) -> bool {
     let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
     let mut words = rest.split(blank).filter(|word| !word.is_empty());
@@ -125,8 +126,8 @@ fn take_zone(target: &mut Target, rest: &str) -> bool {
     }
 }
 
-/// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks it. Returns false if
-/// it does not.
+/// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks the name. Returns
+/// false if the target does not.
 /// - rest: words after the name.
 fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
@@ -141,7 +142,8 @@ fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     is_alias && refuses && ended && !is_trigger && add(target, name, false)
 }
 
-/// Adds the names of a line that is not empty. Returns false if a part of it is no name.
+/// Adds the names of a line that is not empty. Returns false if the line has an unknown form, or if a part of it is no
+/// name.
 fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).ok();
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
@@ -191,7 +193,8 @@ fn take_text(target: &mut Target, bytes: &[u8]) {
     target.file.names = (target.ids.len() - before) as u32;
 }
 
-/// Returns a path relative to the folder of the policy's first file, if it lies there.
+/// Returns the path relative to the folder of the policy's first file. Returns the path unchanged if it lies outside
+/// this folder.
 fn as_written(first: &str, name: &str) -> String {
     let folder = &first[..first.rfind('/').map_or(0, |slash| slash + 1)];
     name.strip_prefix(folder).unwrap_or(name).to_owned()

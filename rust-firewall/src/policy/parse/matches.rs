@@ -15,14 +15,16 @@ use crate::policy::{
 };
 use crate::spec::group::{Group, ALONE, GROUPS, META};
 
-/// Maximum size of a key, with each field padded to a multiple of 4: the size of nf_tables' registers
+/// Maximum size of a key in bytes, with each field padded to a multiple of 4 bytes: the size of nf_tables' registers
 /// (NFT_REG32_COUNT).
 pub const KEY_BYTES_MAX: usize = 64;
 
 /// Error text for unsupported uses of tls alpn, of which a client offers several values.
 pub const ALPN_ALONE: &str = "tls alpn takes ==, != and values in place";
 
-/// Returns the field of a group's words and the word after them; "" = no group.
+/// Returns the field with a group's words and the word after them; None if there is no such field. (A group is the
+/// first word or words of several fields: `ip` in `ip saddr`. Fields of one word, such as iifname, belong to the group
+/// meta.)
 fn find_field(group: &str, word: &str) -> Option<Field> {
     let found = FIELDS
         .iter()
@@ -33,12 +35,12 @@ fn find_field(group: &str, word: &str) -> Option<Field> {
     found.map(|facts| facts.field)
 }
 
-/// Returns the group that begins with a token.
+/// Returns the group of one word that a token names.
 fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|group| lexer.is(token, group.word))
 }
 
-/// Returns the group of two words that begins with a group's word and the token after it.
+/// Returns the group of two words (`tcp option`) that consists of a group's word and the token after it.
 fn find_longer(lexer: &Lexer, group: &Group, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|longer| {
         let words = longer.word.split_once(' ');
@@ -51,7 +53,8 @@ pub fn begins(lexer: &Lexer, token: &Token) -> bool {
     find_group(lexer, token).is_some() || ALONE.iter().any(|word| lexer.is(token, word))
 }
 
-/// Returns the field with the same text for `exists` or `missing`, if one of these words comes next.
+/// If `exists` or `missing` comes next, returns the boolean field that these words test, which has the same text as the
+/// field.
 fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     let next = parser.lexer.peek(0);
     let asks = parser.lexer.is(&next, "exists") || parser.lexer.is(&next, "missing");
@@ -89,7 +92,7 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
     Ok(existence(parser, field).unwrap_or(field))
 }
 
-/// Parses a key and marks its fields as used.
+/// Parses a key: fields joined by `.`. Counts the fields for the rule, and checks that its earlier matches allow them.
 pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let first = parser.lexer.peek(0);
     let mut key = Key::default();
@@ -135,7 +138,7 @@ fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
     found.map(|(_, _, op)| *op)
 }
 
-/// Parses `{ … }` and checks it.
+/// Parses the elements `{ … }` of a literal set, and merges and checks them (overlap).
 pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
     let mut elements = Elements::default();
     elements::read(parser, shape, &mut elements)?;
@@ -144,7 +147,7 @@ pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
     Ok(Right::Literal(elements))
 }
 
-/// Parses `@NAME`.
+/// Parses `@NAME`. The set of this name is found later (resolve).
 fn named(parser: &mut Parser) -> Result<Right, Failure> {
     parser.lexer.take();
     let token = parser.name("the name of a set or map")?;
@@ -156,7 +159,7 @@ fn named(parser: &mut Parser) -> Result<Right, Failure> {
     })
 }
 
-/// Parses the set of a lookup, after `map` or `vmap`.
+/// Parses the map of a lookup, after `map` or `vmap`.
 pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, Failure> {
     let token = parser.lexer.peek(0);
     if key.fields == [Field::TlsAlpn] {
@@ -181,7 +184,7 @@ pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, F
     })
 }
 
-/// Parses more flags joined by `,`. Returns all of them.
+/// Parses further flags, each after a `,`. Returns all flags, with `first`.
 fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
     let mut all = first;
     while parser.lexer.take_sign(Sign::Comma) {
@@ -190,7 +193,7 @@ fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<
     Ok(all)
 }
 
-/// Parses flags: joined by `,`, or by `|` in parentheses or not.
+/// Parses flags that are joined by `,` or by `|`. Flags joined by `|` may be in parentheses.
 fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let joined = parser.lexer.peek(1).kind == TokenKind::Sign(Sign::Or);
     let round = parser.lexer.peek(0).kind == TokenKind::Sign(Sign::RoundOpen);
@@ -227,7 +230,7 @@ fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure>
     Ok(range.low)
 }
 
-/// Parses a mask and the comparison after it.
+/// Parses `& MASK` after a field, the comparison, and its operand.
 fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let mask = read_mask(parser, facts.kind, facts.bits)?;
@@ -254,7 +257,7 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     })
 }
 
-/// Parses flags after a field and an optional comparison, with an optional mask after them.
+/// Parses flags after a field and an optional comparison, and the optional `/ MASK` after TCP flags.
 fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let range = flag_list(parser, facts.kind, facts.bits)?;
@@ -276,7 +279,7 @@ fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure
     })
 }
 
-/// Parses the operand of `<` and similar comparisons.
+/// Parses the operand of `<`, `>`, `<=` or `>=`.
 /// - sign: the comparison's token.
 fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
@@ -304,7 +307,8 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// Returns the protocol that a match on one value implies.
+/// Returns the protocol that a match of one protocol number implies; TESTED_SEVERAL for the number 0, which means
+/// TESTED_ANY.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,
@@ -312,8 +316,8 @@ fn told(range: &Range) -> u16 {
     }
 }
 
-/// Records the protocol that a match on a protocol's number implies, like nft: after a match on several values, fields
-/// of these protocols may not be used.
+/// Records the protocol that a match of a protocol's number implies, like nft: after a match of several numbers, no
+/// field of a single protocol may be used.
 fn learn_match(parser: &mut Parser, found: &Match) {
     let known = match found.key.fields[..] {
         [Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr] => &mut parser.tested.protocol,
@@ -332,8 +336,8 @@ fn learn_match(parser: &mut Parser, found: &Match) {
     }
 }
 
-/// Replaces a set of flags with only one element by that element, like nft. With any, the match asks for any of these
-/// flags.
+/// Replaces a set with a single flags value by that value, like nft.
+/// - any: true if the match holds for any of these flags.
 fn unbrace_flags(found: &mut Match, any: bool) {
     let facts = field_facts(found.key.fields[0]);
     if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {

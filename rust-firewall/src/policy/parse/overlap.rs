@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Comparison of a set's elements with one another: equal ones are merged, others must not overlap.
+//! Comparison of a set's elements with one another: equal elements are merged, other elements must not overlap.
 //!
 //! Theory of operation: the elements are sorted by their fields, so equal elements are adjacent, and elements with
 //! overlapping first fields form a run. If all first fields of a run are equal, the run is sorted and examined by the
 //! next field. If first fields differ and overlap (10.0.0.0/8 and 10.1.0.0/16), each element is compared with the
-//! earlier ones that reach into it; the number of these comparisons is bounded by COMPARISONS_MAX.
+//! earlier elements whose first field overlaps its own; the number of these comparisons is bounded by COMPARISONS_MAX.
 
 use std::cmp::Ordering;
 
@@ -58,7 +58,8 @@ fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
         .all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Compares elements that are sorted by this field, each with the earlier ones that reach into it.
+/// Compares elements that are sorted by this field: each with the earlier elements whose range in this field overlaps
+/// its own.
 fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let mut reaching: Vec<u32> = Vec::new();
     for next in run {
@@ -78,7 +79,7 @@ fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Op
     None
 }
 
-/// Finds two overlapping elements, among those that are equal in the earlier fields and sorted by this one.
+/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted by this field.
 fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let range = |index: usize| elements.element(sorted[index] as usize)[field];
     let mut first = 0;
@@ -107,7 +108,7 @@ fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> 
     None
 }
 
-/// Returns the failure for two elements, at the place of the later one.
+/// Returns the failure for two elements, at the place of the later element.
 fn fail_pair(
     lexer: &Lexer,
     hostnames: &Hostnames,
@@ -145,8 +146,8 @@ fn leave_out(elements: &mut Elements, removed: &[bool]) {
     keep(&mut elements.places, removed, 1);
 }
 
-/// Merges equal elements. Fails if two others overlap, unless the set allows merging, or if equal ones map to different
-/// values.
+/// Merges equal elements. Fails if equal elements map to different values, or if two other elements overlap.
+/// - merges: true if the elements of a set, but not of a map, may overlap.
 pub fn check(
     lexer: &Lexer,
     hostnames: &Hostnames,

@@ -33,7 +33,7 @@ fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
     parser.lexer.take_end()
 }
 
-/// Parses an optional family.
+/// Parses an optional family. If there is none, the family is ip.
 fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
     let token = parser.lexer.peek(0);
     let found = FAMILIES
@@ -52,7 +52,7 @@ fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
     Ok(Family::Ip)
 }
 
-/// Parses the name of a table, and declares it if it is new.
+/// Parses the family and name of a table, and declares the table if it is new.
 fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
     let family = read_family(parser)?;
     let token = parser.name("the name of a table")?;
@@ -74,7 +74,7 @@ fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
     Ok(index)
 }
 
-/// Parses the name of a table that was declared before.
+/// Parses the family and name of a table that was declared before. Returns the table's index.
 fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
     let family = read_family(parser)?;
     let token = parser.name("the name of a table")?;
@@ -182,7 +182,7 @@ fn read_add(parser: &mut Parser) -> Result<(), Failure> {
     parser.lexer.take_end()
 }
 
-/// Parses a part of a file outside tables, after its first token.
+/// Parses an item of a file outside tables, after its first token.
 fn read_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
     if parser.lexer.is(token, "table") {
         read_table(parser)
@@ -221,8 +221,8 @@ pub fn file(path: &str) -> Result<Policy, Failure> {
     read_policy(Lexer::open_file(path)?)
 }
 
-/// Parses a policy text in memory, like `file`. `name` represents it in messages; includes are relative to its
-/// directory.
+/// Parses a policy text in memory, like `file`. Messages show `name` as its file name. Included files are relative to
+/// the folder of `name`.
 pub fn text(name: &str, text: &[u8]) -> Result<Policy, Failure> {
     read_policy(Lexer::open_text(name, text)?)
 }

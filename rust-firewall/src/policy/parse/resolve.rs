@@ -13,7 +13,7 @@ use crate::policy::{
     StatementKind, Table, Target, Verdict, WAY_MAX,
 };
 
-/// Names of a table.
+/// Declared names of a table, and the data that checks of references to them need.
 struct Names<'a> {
     lexer: &'a Lexer,
     scope: &'a Scope,
@@ -23,7 +23,7 @@ struct Names<'a> {
     bases: Vec<bool>,
 }
 
-/// Finds the target chain of a verdict.
+/// Finds the target chain of a verdict, and stores its index.
 fn target(names: &Names, target: &mut Target) -> Result<(), Failure> {
     if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
         return Ok(());
@@ -48,7 +48,7 @@ fn targets(names: &Names, elements: &mut Elements) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the types of a set's fields, as in its declaration.
+/// Returns the types of a set's fields as in its declaration, joined by ` . `.
 fn type_names(shape: &Shape) -> String {
     let names: Vec<&str> = shape
         .fields
@@ -58,7 +58,8 @@ fn type_names(shape: &Shape) -> String {
     names.join(" . ")
 }
 
-/// Checks that a set fits a match's key and use: as a set, or as a map to verdicts or marks.
+/// Checks that a set has the types of a match's key, and that it is what the match needs: a set, or a map to verdicts
+/// or marks.
 fn check_set(
     lexer: &Lexer,
     set: &Set,
@@ -152,14 +153,15 @@ fn table(names: &Names, table: &mut Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A step from a chain or a map to a chain. Chains are numbered from 0, then sets.
+/// Step from one node to another: from a chain to a chain or a verdict map, or from a verdict map to a chain. The nodes
+/// are the chains, numbered from 0, then the sets.
 #[derive(Clone, Copy)]
 struct Step {
     to: u32,
     place: Place,
 }
 
-/// All steps of a table; those of node n are `steps[starts[n]..starts[n + 1]]`.
+/// All steps of a table. The steps from node n are `steps[starts[n]..starts[n + 1]]`.
 struct Ways {
     starts: Vec<u32>,
     steps: Vec<Step>,
@@ -225,7 +227,7 @@ fn step_name(table: &Table, node: u32) -> &str {
     }
 }
 
-/// State of a node.
+/// State of a node in the search: not reached, on the current path, or with all its paths followed.
 #[derive(Clone, Copy, PartialEq)]
 enum NodeState {
     New,
@@ -236,13 +238,13 @@ enum NodeState {
 #[derive(Clone, Copy)]
 struct Node {
     state: NodeState,
-    /// Index of the next step.
+    /// Index of the next step to follow.
     at: u32,
-    /// Number of chains on the longest path from here: without this one, and with it once done.
+    /// Number of chains on the longest path from this node. The node itself counts only in the state Done.
     length: u32,
 }
 
-/// Follows all paths from a node. Fails if one leads back to itself or is too long.
+/// Follows all paths from a node. Fails if a path contains a loop or more than WAY_MAX chains.
 fn walk(
     lexer: &Lexer,
     table: &Table,
@@ -282,7 +284,7 @@ fn walk(
     Ok(())
 }
 
-/// Fails if chains lead back to themselves, or if a path is too long.
+/// Fails if a path through the chains contains a loop or more than WAY_MAX chains.
 fn check_ways(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failure> {
     let node = |at: &u32| Node {
         state: NodeState::New,
@@ -299,7 +301,7 @@ fn check_ways(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Fails if a chain rejects.
+/// Fails if a chain has a reject statement.
 fn check_no_reject(lexer: &Lexer, chain: &Chain) -> Result<(), Failure> {
     for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
         if matches!(statement.kind, StatementKind::Reject(_)) {
@@ -310,7 +312,7 @@ fn check_no_reject(lexer: &Lexer, chain: &Chain) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if a chain rejects that a postrouting chain leads to.
+/// Fails if a chain that packets reach from the hook postrouting has a reject statement.
 fn check_rejects(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failure> {
     let is_start = |chain: &Chain| {
         chain

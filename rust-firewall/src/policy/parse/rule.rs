@@ -117,7 +117,7 @@ fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
     Ok(MarkSet::Bits { keep, toggle })
 }
 
-/// Default reject type of a table.
+/// Returns the reject that `reject` without `with` means in a table of this family.
 fn default_reject(family: Family) -> Reject {
     match family {
         Family::Ip => Reject {
@@ -135,7 +135,8 @@ fn default_reject(family: Family) -> Reject {
     }
 }
 
-/// Returns the reason why a rule can't reject with this kind of reply: its matches or its table exclude such packets.
+/// Returns the reason why a rule can't reject with this kind of reply (its matches or its table exclude such packets);
+/// None if it can.
 fn reject_excluded(parser: &Parser, kind: RejectKind) -> Option<&'static str> {
     let tested = &parser.tested;
     match kind {

@@ -19,7 +19,7 @@ const TYPE_FIRST: &str = "type or typeof";
 /// Error text for elements of a set that learns.
 const LEARNS: &str = "a set that learns has no elements, flags or auto-merge";
 
-/// Declarations of a set's block.
+/// Contents of a set's block.
 #[derive(Debug)]
 struct Block {
     is_map: bool,
@@ -166,7 +166,7 @@ fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     }
 }
 
-/// Parses the end of `auto-merge`.
+/// Parses the part after `auto-merge`.
 fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.auto_merge {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -267,7 +267,7 @@ fn fail_ranged(parser: &Parser, name: &str, place: Place) -> Failure {
     parser.lexer.fail(place, text)
 }
 
-/// Checks a block without its context.
+/// Checks a complete block by itself, without earlier declarations of the set.
 fn check(parser: &Parser, block: &Block, end: &Token) -> Result<(), Failure> {
     if block.maps_to.is_none() {
         return Err(parser.lexer.unexpected(end, TYPE_FIRST));
@@ -297,7 +297,7 @@ fn append(set: &mut Set, more: Elements) {
     elements.places.extend(more.places);
 }
 
-/// Returns true if a block declares a set in the same way as before.
+/// Returns true if a block declares a set in the same way as earlier blocks.
 fn is_same(set: &Set, block: &Block) -> bool {
     set.maps_to == block.maps_to.unwrap_or(MapsTo::Set)
         && set.key == block.key
@@ -308,7 +308,7 @@ fn is_same(set: &Set, block: &Block) -> bool {
         && set.learned.ranges == block.learned.ranges
 }
 
-/// Adds a block to the existing set with its name.
+/// Adds a block's comment and elements to the existing set with its name. Fails if the declarations differ.
 fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     let same = is_same(set, &block);
     let more = block.elements.unwrap_or_default();
@@ -346,7 +346,7 @@ fn check_learning(parser: &Parser, block: &Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Declares a set, or adds to the existing one with its name.
+/// Declares the set of a block, or adds the block to the existing set with its name.
 fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failure> {
     let known = parser.scopes[table].sets.get(&block.name).copied();
     if let Some(index) = known {

@@ -15,11 +15,11 @@ use crate::policy::Place;
 #[derive(Debug)]
 pub struct Source {
     pub bytes: Vec<u8>,
-    /// Device and inode, if it is a file.
+    /// Device and inode of the file; None for a text in memory.
     pub identity: Option<(u64, u64)>,
 }
 
-/// Reads at most `limit` bytes of a file, plus one if it is longer.
+/// Reads at most `limit` bytes of a file, plus one byte if the file is longer, so that the caller notices it.
 pub fn read(path: &str, limit: usize) -> io::Result<Source> {
     let file = fs::File::open(path)?;
     let facts = file.metadata()?;
@@ -36,8 +36,8 @@ pub fn reason(error: &io::Error) -> String {
     strerror(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
 }
 
-/// Converts bytes to a text. Fails with the bytes, the offset of the first invalid one (NUL, or not UTF-8, RFC 3629),
-/// and the error.
+/// Converts bytes to a text. Fails with the bytes, the offset of the first invalid byte (NUL, or not UTF-8, RFC 3629),
+/// and the error text.
 pub fn check(bytes: Vec<u8>) -> Result<String, (Vec<u8>, usize, String)> {
     let nul = bytes.iter().position(|byte| *byte == 0);
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);

@@ -16,14 +16,14 @@ pub const NFPROTO_IPV6: u16 = 10;
 pub const PROTOCOL_ICMP: u16 = 1;
 pub const PROTOCOL_TCP: u16 = 6;
 pub const PROTOCOL_UDP: u16 = 17;
-/// Nothing is known about a packet's protocol yet; or several are possible, so that no field of one of them may be
-/// used.
+/// Values for a protocol without a number. TESTED_ANY: the matches so far imply no protocol. TESTED_SEVERAL: they allow
+/// several protocols, so that no field of a single protocol may be used.
 pub const TESTED_ANY: u16 = 0;
 pub const TESTED_SEVERAL: u16 = 256;
 
 /// Maximum number of statements of a rule: nf_tables has room for 128 expressions of 4095 bytes together.
 pub const STATEMENTS_MAX: usize = 32;
-/// Maximum number of fields of a rule, for the same reason; setting the mark counts as one.
+/// Maximum number of fields of a rule, for the same reason. A new mark counts as a field.
 pub const FIELDS_MAX: u32 = 24;
 
 /// Names declared in a table.
@@ -33,7 +33,7 @@ pub struct Scope {
     pub sets: HashMap<String, u32>,
 }
 
-/// Properties of a rule's packets that its statements so far imply.
+/// Properties of packets that the statements of the current rule so far imply.
 #[derive(Clone, Copy, Debug)]
 pub struct Tested {
     pub family: Family,
@@ -41,7 +41,7 @@ pub struct Tested {
     pub layer3: u16,
     /// Protocol of layer 4: PROTOCOL_*, another protocol's number, or TESTED_*.
     pub protocol: u16,
-    /// Number of fields that it has read.
+    /// Number of fields that the rule has read so far.
     pub fields: u32,
 }
 
@@ -55,7 +55,8 @@ pub struct Parser {
     pub rules: usize,
     pub elements: usize,
     pub base_chains: u32,
-    /// Place of each @NAME in a rule. Until it is resolved, the index of the set in a match is an index into this.
+    /// Place of each @NAME in a rule. Until a match's @NAME is resolved, the match's index of the set is an index into
+    /// this list.
     pub set_places: Vec<Place>,
     pub tested: Tested,
 }
@@ -75,7 +76,7 @@ impl Parser {
         }
     }
 
-    /// Parses a new name: a word that is not reserved.
+    /// Parses a name: a word that is not reserved.
     pub fn name(&mut self, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Word {
@@ -99,7 +100,7 @@ impl Parser {
         Ok(self.lexer.text(&token).to_owned())
     }
 
-    /// Consumes a sign, or fails.
+    /// Consumes the next token. Fails if it is not this sign.
     pub fn sign(&mut self, sign: Sign, expected: &str) -> Result<Token, Failure> {
         let token = self.lexer.take();
         if token.kind != TokenKind::Sign(sign) {
@@ -108,7 +109,7 @@ impl Parser {
         Ok(token)
     }
 
-    /// Consumes a word, or fails.
+    /// Consumes the next token. Fails if it is not this word.
     pub fn word(&mut self, word: &str, expected: &str) -> Result<(), Failure> {
         let token = self.lexer.take();
         if !self.lexer.is(&token, word) {
@@ -126,7 +127,7 @@ impl Parser {
         }
     }
 
-    /// Counts an element that begins with a token.
+    /// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
     pub fn count_element(&mut self, token: &Token) -> Result<(), Failure> {
         if self.elements >= ELEMENTS_MAX {
             let cause = format!("more than {ELEMENTS_MAX} elements in all sets");
@@ -175,7 +176,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Parses the part after `define` or `include`. Returns false if word is neither of them.
+    /// Parses the part after `define` or `include`. Returns false if the word is neither.
     pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
         if self.lexer.is(word, "define") {
             directive::define(&mut self.lexer)?;
@@ -213,7 +214,7 @@ pub fn tested(family: Family) -> Tested {
     }
 }
 
-/// Returns true if the known protocol excludes the needed one.
+/// Returns true if the known protocol excludes the needed protocol.
 pub fn excludes(known: u16, needed: u16) -> bool {
     known != TESTED_ANY && needed != TESTED_ANY && known != needed
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lines of failures.
+//! Tests of messages: the error line and exit code of failures, log levels, and panics.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -11,7 +11,7 @@ use rust_firewall::base::log::{
     set_level, strerror, LogExit, LogLevel, LOG_LEVEL_NAMES,
 };
 
-/// Says to this program, started by itself, that it is to fail.
+/// Environment variable that makes this test program, started again by a test, fail on purpose.
 const FAULT: &str = "TWINWALL_TEST_FAULT";
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The answers of the control socket, byte for byte as the vectors tell them.
+//! Tests that the control socket's answers equal those of the vectors, byte for byte.
 
 use crate::support::snapshots;
 use rust_firewall::base::log::LogLevel;
@@ -22,7 +22,7 @@ fn own() -> ControlSelf {
     }
 }
 
-/// A page with some of everything.
+/// Returns a page of connections with IPv4 and IPv6, TCP and UDP, and different states and protocols.
 fn listing() -> Listing {
     let mut page = Page {
         count: 3,
@@ -56,7 +56,7 @@ fn listing() -> Listing {
     }
 }
 
-/// The ledger of a snapshot.
+/// Returns the answer to `stats` with the ledgers of a snapshot.
 fn stats(snapshot: &Snapshot) -> String {
     let options = Options {
         json: true,

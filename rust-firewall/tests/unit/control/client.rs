@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client of the control socket: its lines, and the answer that it is to read.
+//! Tests of a client of the control socket: the lines that it sends, and the answer that it must read.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -12,10 +12,10 @@ use rust_firewall::control;
 use rust_firewall::control::client::{ControlClient, ControlLine, LINE_BYTES, READ_MS};
 use rust_firewall::control::proof::Proof;
 
-/// More than both ends of a socket hold.
+/// Number of bytes that the buffers of both ends of a socket can't hold.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A client and its other end.
+/// A client, and the other end of its connection.
 struct Both {
     client: ControlClient,
     peer: UnixStream,
@@ -35,7 +35,7 @@ fn say(both: &mut Both, text: &[u8]) {
     control::client::receive(&mut both.client).expect("a connection");
 }
 
-/// The first line is this one; it is removed.
+/// Checks that the client's first line is `expected`, and removes it.
 #[track_caller]
 fn assert_line(both: &mut Both, expected: &[u8]) {
     let line = control::client::line(&mut both.client);
@@ -88,7 +88,7 @@ fn tells_an_end_between_lines() {
     assert!(both.client.ended);
 }
 
-/// Sends so many bytes and then a text, and has them received.
+/// Sends `bytes` bytes and then the text `end`; the client receives all of them.
 fn say_long(both: &mut Both, bytes: usize, end: &[u8]) {
     for piece in vec![b'x'; bytes].chunks(1024) {
         say(both, piece);
@@ -108,7 +108,7 @@ fn tells_a_line_that_is_too_long() {
     let mut both = open_both();
     say_long(&mut both, LINE_BYTES - 1, b"x");
     assert_no_line(&mut both, &ControlLine::TooLong);
-    // There is no room for it.
+    // The client's buffer has no room for this line end.
     say(&mut both, b"\n");
     assert_no_line(&mut both, &ControlLine::TooLong);
 }
@@ -129,7 +129,7 @@ fn sends_an_answer_and_takes_nothing_meanwhile() {
     assert_line(&mut both, b"a");
 }
 
-/// Each byte that is read gives another ten seconds.
+/// Tests the time limit of an answer: after the other end has read a part of the answer, it has another ten seconds.
 #[test]
 fn gives_up_on_who_does_not_read() {
     let mut both = open_both();

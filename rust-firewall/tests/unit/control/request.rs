@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What clients of the control socket ask for, as the vectors tell it.
+//! Tests that the control socket's requests are parsed as the vectors say.
 
 use crate::support::lines::{lines, unescape};
 use rust_firewall::base::log;
@@ -22,7 +22,7 @@ fn name_of(command: ControlCommand) -> &'static str {
     }
 }
 
-/// Result of a line, in the words of the vectors.
+/// Returns the result of parsing a line, in the format of the vectors.
 fn describe(line: &[u8]) -> String {
     match control::request::parse(line) {
         Err(failure) => format!("error {}", failure.text),

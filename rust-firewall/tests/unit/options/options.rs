@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command line: defaults, structure, values, and the words of every mistake.
+//! Tests of the command line: defaults, syntax, values, and the text of each error.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -381,7 +381,7 @@ fn values_are_judged_in_the_order_of_the_help_text() {
     );
 }
 
-/// Checks what is said of wrong values of an option.
+/// Checks that each of these values of an option fails with the text that names the expected values.
 fn check_wrong(option: &str, values: &[&str], expected: &str) {
     for value in values {
         let shown = if *value == "٣" { "\\xd9\\xa3" } else { value };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names of hosts as they are read and kept.
+//! Tests of host names: how they are parsed and stored, and the table of names.
 
 use crate::support::lines::{lines, unescape};
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use rust_firewall::policy::hostname::{self, Hostnames};
 
-/// Names of a table that grows often, at last to huge pages.
+/// Number of names in a table, which grows often, at last to huge pages.
 const NAMES: u32 = 100_000;
-/// Words that are made up.
+/// Number of random words.
 const WORDS: u32 = 200_000;
 
 fn read(text: &str) -> Result<String, &'static str> {
@@ -38,7 +38,7 @@ fn names_are_those_of_the_vectors() {
     assert!(count >= 30, "only {count} vectors");
 }
 
-/// The hash that the vectors have behind a word.
+/// Returns the hash in the vectors' line that begins with a word.
 fn hash_of(word: &str) -> u64 {
     let hash = lines("hostnames.txt").into_iter().find_map(|line| {
         let hash = line.strip_prefix(word)?.strip_prefix(' ')?.to_owned();
@@ -47,7 +47,8 @@ fn hash_of(word: &str) -> u64 {
     hash.expect("a line with the hash")
 }
 
-/// Hashes what names are kept as, and holds it against what UTS 46 makes of them. Returns the hash and how many were held against it.
+/// Hashes the stored forms of names (or the errors), and compares the stored forms with those of the crate idna (UTS
+/// 46), if both accept the name. Returns the hash and the number of comparisons.
 fn hash_names(names: impl Iterator<Item = String>) -> (u64, usize) {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut held = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is known of fields, and when two policies are equal.
+//! Tests of the properties of fields, and of the comparison of policies.
 
 use crate::support::lines::{lines, unescape};
 use rust_firewall::policy::parse;
@@ -15,7 +15,7 @@ fn parsed(text: &str) -> Policy {
     policy.unwrap_or_else(|failure| panic!("{}", failure.text))
 }
 
-/// A table with a chain of these rules.
+/// Returns a table with a chain of these rules.
 fn chain(rules: &str) -> String {
     format!("table ip t {{\nchain c {{\n{rules}\n}}\n}}\n")
 }
@@ -47,7 +47,7 @@ fn parts_have_their_names() {
     assert_eq!(type_name(Type::Boolean), "boolean");
 }
 
-/// The lists are indexed by what they list.
+/// Tests that the lists are in the order of their enums, because they are indexed by them.
 #[test]
 fn lists_are_in_order() {
     assert!(FIELDS

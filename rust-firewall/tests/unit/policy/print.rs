@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whole policies are printed by tests/corpus/policy; here is what it does not reach.
+//! Tests of the print of single rules and values. (tests/corpus/policy tests the print of whole policies.)
 
 use rust_firewall::policy::parse;
 use rust_firewall::policy::print;

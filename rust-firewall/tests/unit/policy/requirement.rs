@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What policies require, by the vectors that both twins share.
+//! Tests of policies' requirements, with vectors that both twins share.
 
 use crate::support::engine::engine;
 use crate::support::lines;
 use rust_firewall::engine::compile;
 use rust_firewall::policy::requirement::Requirement;
 
-/// The sets that learn of requirement.txt.
+/// Learning sets that the rules in requirement.txt use.
 const SETS: &str = "set cdn { type ipv4_addr; learn dns \"cdn.example\"; }\n \
     set six { type ipv6_addr; learn dns \"cdn.example\"; }";
 
-/// A requirement in the words of requirement.txt.
+/// Returns a requirement in the format of requirement.txt.
 fn describe(requirement: &Requirement) -> String {
     let mut text = format!("copy={}", requirement.copy_bytes);
     for (is_set, name) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Single values, text to number and back.
+//! Tests of single values: from text to number and back.
 
 use crate::support::lines::lines;
 use rust_firewall::policy::parse::lexer::Lexer;
@@ -17,7 +17,7 @@ fn type_of(name: &str) -> Type {
     found.expect("the name of a type").0
 }
 
-/// `range TYPE LOW HIGH`, `mask TYPE NUMBER`, then what is printed.
+/// Checks a line `range TYPE LOW HIGH` or `mask TYPE NUMBER` of the vectors: the number must be printed as expected.
 fn check_number(line: &str, left: &[&str], expected: &str) {
     let mut out = String::new();
     match left {
@@ -31,7 +31,8 @@ fn check_number(line: &str, left: &[&str], expected: &str) {
     assert_eq!(out, expected, "{line}");
 }
 
-/// `TYPE[/BITS] TOKEN`, then its cause, or its number and what is printed.
+/// Checks a line `TYPE[/BITS] TOKEN` of the vectors: the token must fail with the expected cause, or have the expected
+/// number and print.
 fn check_token(line: &str, left: &str, expected: Result<&str, &str>) {
     let (name, text) = left.split_once(' ').expect("a type and a token");
     let (name, bits) = name.split_once('/').unwrap_or((name, ""));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What of a policy goes over to the one that takes its place.
+//! Tests of the counters, logs, limits and quotas that a policy takes over from its predecessor.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use rust_firewall::ruleset::migration::{self, Migration, MigrationStates};
 const SECOND: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1000 * SECOND;
 
-/// Loads a text as the firewall does: from a file.
+/// Writes a text to a file, and loads the file like the firewall.
 fn loaded(text: &str) -> Loaded {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
@@ -30,12 +30,12 @@ fn loaded(text: &str) -> Loaded {
     loaded.expect("a policy").expect("a policy")
 }
 
-/// A table with one chain.
+/// Returns a table with one chain of these rules.
 fn chain(rules: &str) -> String {
     format!("table inet t {{\n chain c {{\n{rules} }}\n}}\n")
 }
 
-/// Replaces a policy whose counters and logs stand at 1, 2, 3, … by another.
+/// Replaces a policy whose counters and logs have the values 1, 2, 3, … by another policy.
 fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     let began = load::began(old).clone();
     let count = |number| FlowCounter {
@@ -49,8 +49,8 @@ fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     migration
 }
 
-/// The first values of the counters of `new`: the number of the counter of `old` that continues, or the value
-/// in its text.
+/// Returns the initial value of each counter of `new`: the number of the counter of `old` that continues, from 1, or
+/// the value in the text of `new`.
 fn counters(old: &str, new: &str) -> Vec<u64> {
     let mut new = loaded(new);
     exchange(&loaded(old), &mut new);
@@ -65,7 +65,7 @@ fn counters(old: &str, new: &str) -> Vec<u64> {
         .collect()
 }
 
-/// The same of rules of one chain.
+/// Returns the same as `counters`, for policies with one chain of these rules.
 fn counters_of_rules(old: &str, new: &str) -> Vec<u64> {
     counters(&chain(old), &chain(new))
 }
@@ -95,7 +95,8 @@ fn a_comment_is_no_part_of_the_text() {
 fn a_rule_with_the_same_comment_stays_whatever_it_says() {
     let old = "tcp dport 1 counter comment \"web\"\n tcp dport 2 counter\n";
     let new = "tcp dport 2 counter comment \"web\"\n tcp dport 1 counter\n";
-    // The comment is looked for first; then the text of the second is not taken any more.
+    // Rules are paired by comments first. Then the second new rule finds no old rule with its text, because that rule
+    // has a partner.
     assert_eq!(counters_of_rules(old, new), [1, 0]);
 }
 
@@ -180,7 +181,7 @@ fn limit_of(policy: &Loaded) -> &FlowLimit {
     &policy.compiled.limits[0]
 }
 
-/// How many of so many packets a policy's limit holds for.
+/// Returns the number of packets, of `packets` packets, for which a policy's limit holds.
 fn limit_holds(policy: &Loaded, packets: u32) -> usize {
     (0..packets)
         .filter(|_| flow::limit_holds(&policy.flow, 0, limit_of(policy), 60, NOW_NS))
@@ -226,7 +227,7 @@ fn what_goes_over_outlives_the_old_policy() {
     assert_eq!(Arc::strong_count(&new.flow.quotas[0]), 1);
 }
 
-/// Replaces another process's policy, one of whose limits has so many tokens, by a policy.
+/// Replaces a policy of another process, with these tokens in its limit and this use of its quota, by a policy.
 fn refill(old: &Loaded, new: &Loaded, tokens: i64, used: u64) {
     let states = MigrationStates {
         tokens: vec![tokens],

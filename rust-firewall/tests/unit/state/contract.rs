@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the contract says of options, rules and the kernel.
+//! Tests of the failure contract, for different options, queue rules and properties of the kernel.
 
 use rust_firewall::options::{parse, Options, OptionsAction, OptionsSituation};
 use rust_firewall::state::contract::{make, print, Contract, ContractFacts, ContractRow};
@@ -28,7 +28,7 @@ fn plain() -> QueueRules {
     }
 }
 
-/// A row's sentence.
+/// Returns the effect in a contract's row.
 fn really(
     options: &Options,
     queue_rules: &QueueRules,

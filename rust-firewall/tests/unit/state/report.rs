@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The exact text and JSON of the reports.
+//! Tests of the exact text and JSON of the reports.
 
 use rust_firewall::options::{parse, Options, OptionsAction};
 use rust_firewall::packet::PacketStatus;
@@ -17,7 +17,7 @@ fn options(words: &str) -> Options {
     }
 }
 
-/// A row for each situation, closed and open in turn.
+/// Returns a contract with a row for each situation; the modes alternate between closed and open.
 fn contract() -> Contract {
     let row = |(index, situation)| ContractRow {
         situation,

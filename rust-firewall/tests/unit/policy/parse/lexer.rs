@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Text to tokens: places, files in one another, $NAME, limits, messages.
+//! Tests of the lexer: places of tokens, included files, $NAME, limits, messages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn kind_name(kind: TokenKind) -> &'static str {
     }
 }
 
-/// Tokens of a text, in the form of the vectors.
+/// Returns the tokens of a text, in the format of the vectors.
 fn read_lines(text: &[u8], braces: bool) -> Vec<String> {
     let mut told = Vec::new();
     if let Err(failure) = read_into(text, braces, &mut told) {
@@ -91,7 +91,7 @@ fn tokens_are_those_of_the_vectors() {
     assert!(count >= 40, "only {count} vectors");
 }
 
-/// Reads a text to its end. How many tokens were read, and the failure's text or "".
+/// Reads a text to its end. Returns the number of tokens, and the failure's text or "".
 fn read_all(lexer: Result<Lexer, Failure>) -> (u32, String) {
     let mut count = 0;
     let failure = lexer.and_then(|mut lexer| loop {
@@ -180,14 +180,14 @@ fn messages_have_their_forms() {
     assert_eq!(failure.text, "t:2:1: found end of text, expected a verdict");
 }
 
-/// A message that is cut ends with a whole character, where the C twin cuts it.
+/// Tests that a message that is too long is cut at the end of a character, at the same place as in the C twin.
 #[test]
 fn a_long_message_is_cut_between_characters() {
     let failure = Lexer::open_text(&"é".repeat(256), b"\xff").expect_err("no text");
     assert_eq!(failure.text.len(), 510);
 }
 
-/// A folder of files, removed in the end.
+/// A temporary folder of files, which is removed at the end.
 struct Folder {
     path: PathBuf,
 }
@@ -208,7 +208,8 @@ impl Folder {
         self.file(name)
     }
 
-    /// Reads a file to its end: the failure's text without the folder's name in front, or "".
+    /// Reads a file to its end. Returns the number of tokens, and the failure's text without the folder's name at its
+    /// start, or "".
     fn read(&self, path: &str) -> (u32, String) {
         let (count, text) = read_all(Lexer::open_file(path));
         let folder = self.file("");
@@ -228,7 +229,7 @@ impl Drop for Folder {
 #[test]
 fn includes_are_read_where_they_stand() {
     let folder = Folder::make("read");
-    // Without a line end at the end of the included file; one is read there.
+    // The included file has no line end at its end; the lexer must return one there.
     folder.add("b.nft", "define x = 1\nb");
     let path = folder.add("a.nft", "include \"b.nft\"; a $x");
     let mut lexer = Lexer::open_file(&path).expect("a file");
@@ -246,7 +247,7 @@ fn includes_are_read_where_they_stand() {
     assert_eq!((token.place.file, token.place.column), (0, 18));
     assert_eq!(lexer.take().kind, TokenKind::Number(1));
     assert_eq!(lexer.take_names(), [path, folder.file("b.nft")]);
-    // An absolute path stays; a file can be read again when it was left.
+    // An absolute path stays unchanged. A file may be included again after its end.
     let absolute = folder.add("b2.nft", "b\n");
     let path = folder.add(
         "c.nft",
@@ -288,7 +289,7 @@ fn includes_that_fail() {
         &folder.add("e", "x\ninclude \"e\""),
         "e:2:9: \"e\": this file includes itself",
     );
-    // By another file, without a line end at its end, and by a link.
+    // The file includes itself through another file without a line end at its end, and through a link.
     folder.add("g", "include \"h\"");
     let path = folder.add("f", "include \"g\"");
     fs::hard_link(&path, folder.file("h")).expect("a link");
@@ -313,7 +314,7 @@ fn read_text(text: &str) -> (u32, String) {
     read_all(Lexer::open_text("t", text.as_bytes()))
 }
 
-/// Defines of which each is the one before, and the last used.
+/// Returns `depth` definitions, each of which uses the definition before it, and a use of the last one.
 fn defines(depth: u32) -> String {
     let mut text = "define d1 = 1\n".to_owned();
     for index in 2..=depth {

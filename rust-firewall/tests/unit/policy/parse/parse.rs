@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Texts to policies, and what is refused.
+//! Tests of the parser: texts that become policies, and texts that are refused.
 
 use crate::support::lines::{lines, unescape};
 use rust_firewall::base::log::LogExit;
@@ -7,7 +7,7 @@ use rust_firewall::policy::parse;
 use rust_firewall::policy::print;
 use rust_firewall::policy::{equal, Policy, Right, Rule, StatementKind};
 
-/// A line of the vectors, and the one that says what becomes of it.
+/// Returns the vectors: each is a line with a text, and a line with the expected result.
 fn vectors() -> Vec<(String, String)> {
     let all = lines("parse.txt");
     let mut rest = all.iter().filter(|line| !line.is_empty());
@@ -19,7 +19,7 @@ fn vectors() -> Vec<(String, String)> {
     vectors
 }
 
-/// The text that a vector's line stands for.
+/// Returns the policy text of a vector: the text itself, or a table around its rules.
 fn text_of(line: &str) -> Vec<u8> {
     let (kind, rest) = line.split_once(' ').expect("a kind and a text");
     let text = unescape(rest);
@@ -32,7 +32,7 @@ fn text_of(line: &str) -> Vec<u8> {
     whole
 }
 
-/// The print of a policy, or of the rules of a vector's chain, as the vectors have it.
+/// Returns the print of a policy, or of the rules of its second chain, in the format of the vectors.
 fn print_of(policy: &Policy, is_file: bool) -> String {
     if is_file {
         return print::policy(policy);
@@ -67,7 +67,7 @@ fn vectors_parse_as_expected() {
     assert!(vectors.len() > 500);
 }
 
-/// The printed text is the same policy and nothing else.
+/// Tests that the print of each policy parses to an equal policy.
 #[test]
 fn prints_parse_to_the_same() {
     let mut policies = 0;
@@ -93,7 +93,7 @@ fn parse_good(text: &str) -> Policy {
     parse::text("t", text.as_bytes()).expect("a policy")
 }
 
-/// The set that a rule's first statement names.
+/// Returns the index of the set that a rule's first statement names.
 fn set_of(rule: &Rule) -> u32 {
     match &rule.statements[0].kind {
         StatementKind::Match(found) | StatementKind::Vmap(found) => match found.right {
@@ -161,7 +161,7 @@ fn base_chains_are_counted_as_declared() {
     assert_eq!(declared(0, 2), Some(2));
 }
 
-/// Chains that jump from each to the next.
+/// Returns a table of chains, each of which jumps to the next chain.
 fn jumps(chains: u32) -> String {
     let mut text = String::from("table t {\n");
     for chain in 1..chains {
