@@ -24,7 +24,7 @@ enum {
     POINTERS_MAX = 127, // maximum number of pointers that are followed for one name
 };
 
-// A lifetime from here on counts as 0.
+// First TTL value that counts as 0 (RFC 2181, section 8).
 #define TTL_END (UINT32_C(1) << 31)
 
 /// Bytes of a DNS message.

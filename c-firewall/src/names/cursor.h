@@ -11,7 +11,7 @@
 struct names_cursor {
     const uint8_t *bytes; // borrowed bytes
     uint32_t length;
-    // True if a read asked for more bytes than were left. Then no bytes are left.
+    // True if a read requested more bytes than were left. The rest is then empty.
     bool cut;
 };
 

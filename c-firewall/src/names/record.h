@@ -11,7 +11,7 @@
 #include "names/types.h"
 
 enum {
-    // Size of the headers of a record and of the handshake message in it.
+    // Size of a record's header and of the header of a handshake message in it, in bytes.
     NAMES_RECORD_HEAD_BYTES = 9,
 };
 

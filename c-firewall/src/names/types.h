@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 enum {
-    // Maximum length of a host name without its final dot (RFC 1035, section 3.1).
+    // Maximum length of a host name in bytes, without its final dot (RFC 1035, section 3.1).
     NAMES_HOST_BYTES = 253,
-    // Maximum length of the list of protocols (RFC 7301); a longer list is unreadable.
+    // Maximum length of the ALPN list (RFC 7301) in bytes; a longer list is unreadable.
     NAMES_ALPN_BYTES = 255,
-    // Maximum length of a method (RFC 9110, section 9); a longer one is cut.
+    // Maximum length of an HTTP method (RFC 9110, section 9) in bytes; a longer method is cut.
     NAMES_METHOD_BYTES = 16,
 };
 
