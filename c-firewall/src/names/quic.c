@@ -261,7 +261,7 @@ static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
 /// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
 /// - packet: in/out: packet from its first byte on.
 /// - place: offset of the packet number in `packet`.
-/// - sent: out: the packet number's sent bytes.
+/// - sent: out: sent bytes of the packet number, as a number.
 /// - Returns the length of the sent packet number in bytes; 0 if the packet is too short for a
 ///   sample.
 static uint32_t unprotect(const struct names_quic_opener *opener,

@@ -21,7 +21,7 @@ static bool fits(const struct packet *packet, uint32_t offset, uint32_t bytes) {
     return offset <= packet->end && bytes <= packet->end - offset;
 }
 
-/// Returns the header at an offset if all of its bytes were captured, else NULL.
+/// Returns the header of `bytes` bytes at an offset; NULL unless all of these bytes were captured.
 static const uint8_t *header_at(const struct packet *packet, uint32_t offset, uint32_t bytes) {
     if (offset > packet->captured || bytes > packet->captured - offset)
         return NULL;

@@ -126,7 +126,8 @@ static int add_interface(struct pcap *pcap, const struct pcap_interface *interfa
     return 1;
 }
 
-/// Reads the header of a pcap file after its magic number. Returns 1 or -errno.
+/// Reads the rest of a pcap file's header, after its magic number, and adds the file's interface.
+/// Returns 1 or -errno.
 static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure) {
     struct pcap_interface interface = {.resolution =
                                            magic == MAGIC_NS ? RESOLUTION_NS : RESOLUTION_US};
@@ -139,7 +140,7 @@ static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure)
     return add_interface(pcap, &interface, failure);
 }
 
-/// Reads a section header after its type. Returns 1 or -errno.
+/// Reads the rest of a Section Header Block, after the block's type. Returns 1 or -errno.
 static int open_section(struct pcap *pcap, struct failure *failure) {
     const uint64_t at = pcap->at - sizeof(uint32_t);
     uint8_t head[8]; // its length and its byte order

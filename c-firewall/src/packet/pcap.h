@@ -30,7 +30,7 @@ struct pcap_interface {
     int64_t offset_s; // seconds to add to its time stamps
 };
 
-/// An open capture.
+/// Open capture file.
 struct pcap {
     const char *name; // name of the capture for messages
     FILE *file;
@@ -49,7 +49,7 @@ struct pcap {
 /// Opens a capture and reads its header.
 /// - path: "-" = stdin.
 /// - Returns 0, or -EINVAL (-errno of reading, -ENOMEM) with failure filled in (code
-///   LOG_EXIT_USAGE, "FILE: …") and nothing to close.
+///   LOG_EXIT_USAGE, a message that begins with the capture's name) and nothing to close.
 int pcap_open(struct pcap *pcap, const char *path, struct failure *failure);
 
 /// Reads frames up to the next IP packet.

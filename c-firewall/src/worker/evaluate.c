@@ -292,7 +292,7 @@ static bool learns(const struct evaluation *evaluation) {
 
 /// Learns addresses from a packet that the kernel's rules have accepted (--stage). Accepts the
 /// packet with its mark unchanged. Drops it if the kernel's set refused an address: otherwise a
-/// client would get an address that is in no set.
+/// client would get an address that is not in the set.
 static void learn_only(const struct evaluation *evaluation, struct stats *stats,
                        const struct queue_packet *packet, const struct packet *parsed,
                        struct decide_outcome *outcome) {

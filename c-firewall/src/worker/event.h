@@ -25,8 +25,8 @@ enum {
     EVENT_RING_RECORDS = 2048, // capacity of a ring, in events; a power of two
 };
 
-/// Classes of packets that a consumer can want events for, as bits: one for each verdict, and two
-/// more.
+/// Classes of packets for which a consumer can want events, as bits: one bit for each verdict, and
+/// the bits EVENT_LOGGED and EVENT_ANOMALY.
 enum event_class {
     EVENT_ACCEPT = 1 << VERDICT_ACCEPT,
     EVENT_DROP = 1 << VERDICT_DROP,
@@ -71,7 +71,7 @@ struct event_bell {
     atomic_uint_fast64_t lost; // number of events that were lost because a ring was full
 };
 
-/// A ring of events with one producer and one consumer.
+/// Ring of events with one producer and one consumer.
 struct event_ring {
     // Fields of the producer. Classes of packets for which the consumer wants events (enum
     // event_class); the consumer writes it.

@@ -68,8 +68,8 @@ enum reject_result reject_reset_sender(const struct reject *reject, const struct
 /// RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
-/// Builds the reply to a packet, starting with its IP header. Pure.
-/// - Returns the RST's length in bytes; 0 = no RST must be sent.
+/// Builds the reply to a packet, from the reply's IP header on, without side effects.
+/// - Returns the reply's length in bytes; 0 = no reply must be sent.
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t reply[static REJECT_IPV6_MAX]);
 

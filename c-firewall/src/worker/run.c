@@ -181,8 +181,8 @@ static int give_verdicts(struct worker *worker, uint32_t packets) {
     return result;
 }
 
-/// Returns true if the loop must go on: it was not stopped, or has unsent verdicts that it has
-/// tried fewer than TRIES_MAX times.
+/// Returns true if the loop must continue: it was not stopped, or it has unsent verdicts and has
+/// tried to send them fewer than TRIES_MAX times.
 static bool goes_on(const struct worker *worker) {
     return !is_stopped(worker) ||
            (verdict_batch_unsent(&worker->batch) && worker->tries < QUEUE_TRIES_MAX);

@@ -33,7 +33,7 @@ enum {
 /// means that the kernel's 32-bit counter has wrapped.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
-/// Adds to one of the calling thread's own counters.
+/// Adds an amount to a counter that only the calling thread writes.
 static inline void stats_add(uint64_t *counter, uint64_t amount) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
                      __ATOMIC_RELAXED);
@@ -77,7 +77,7 @@ struct ledger {
     uint64_t queue_full; // packets that the kernel dropped because the queue was full
     uint64_t user_drop;  // packets that the kernel dropped because the socket's buffer was full
     uint64_t unseen;     // packets offered, but neither received, dropped, stalled nor waiting
-    // Packets answered by the guard, whether or not the worker received them later.
+    // Number of packets answered by the guard, whether or not the worker received them later.
     uint64_t stalled;
     uint64_t lost; // packets lost for a known reason, so no difference: queue_full + user_drop
     uint64_t difference; // packets that the ledger does not account for

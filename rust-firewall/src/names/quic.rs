@@ -339,7 +339,7 @@ fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
 /// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
 /// - packet: in/out: packet from its first byte on.
 /// - place: offset of the packet number in `packet`.
-/// - sent: out: the packet number's sent bytes.
+/// - sent: out: sent bytes of the packet number, as a number.
 /// - Returns the length of the sent packet number in bytes; 0 if the packet is too short for a sample.
 fn unprotect(keys: &QuicKeys, packet: &mut [u8], place: usize, sent: &mut u64) -> usize {
     let sample = place + SAMPLE_OFFSET;

@@ -54,7 +54,7 @@ pub struct Packet<'a> {
     pub later_fragment: bool,
     /// Offset of the layer 4 header from the IP header; 0 = not found.
     pub l4_offset: u32,
-    /// Length of the packet by its IP header; 0 = unknown.
+    /// Length of the packet in bytes, as its IP header states it; 0 = unknown.
     pub end: u32,
     /// Bits of the extension headers that were found (EXTENSION_*).
     pub extensions: u8,
@@ -117,7 +117,7 @@ fn fits(packet: &Packet, offset: u32, bytes: u32) -> bool {
     offset <= packet.end && bytes <= packet.end - offset
 }
 
-/// Returns the header at an offset if all of its bytes were captured.
+/// Returns the header of BYTES bytes at an offset; None unless all of these bytes were captured.
 fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option<&'a [u8; BYTES]> {
     packet.bytes.get(offset as usize..)?.first_chunk()
 }
@@ -292,7 +292,7 @@ fn extension_bit(next_header: u8) -> u8 {
     }
 }
 
-/// Bytes of an extension header that its length depends on.
+/// First bytes of an extension header, which contain its length.
 type Extension = [u8; IPV6_EXTENSION_BYTES as usize];
 
 /// Returns the length of an extension header in bytes (RFC 8200 section 4, RFC 4302 section 2.2).

@@ -77,7 +77,7 @@ pub struct PcapInterface {
     pub offset_s: i64,
 }
 
-/// An open capture.
+/// Open capture file.
 pub struct Pcap {
     /// Name of the capture for messages.
     pub name: String,
@@ -97,7 +97,7 @@ pub struct Pcap {
     pub skipped: u64,
 }
 
-/// An IP packet of the capture.
+/// IP packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapPacket<'a> {
     /// Number of the frame that contains it, from 1.
@@ -216,7 +216,7 @@ fn add_interface(pcap: &mut Pcap, interface: PcapInterface) -> Result<(), Failur
     Ok(())
 }
 
-/// Reads the header of a pcap file after its magic number.
+/// Reads the rest of a pcap file's header, after its magic number, and adds the file's interface.
 fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
     read_block(pcap, HEAD_BYTES - size_of_val(&magic))?;
     // The link type follows version, zone, accuracy and snap length, which are not needed.
@@ -234,7 +234,7 @@ fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
     add_interface(pcap, interface)
 }
 
-/// Reads a section header after its type.
+/// Reads the rest of a Section Header Block, after the block's type.
 fn open_section(pcap: &mut Pcap) -> Result<(), Failure> {
     let at = pcap.at - size_of::<u32>() as u64;
     let mut head = [0; 8]; // its length and its byte order
@@ -275,7 +275,7 @@ fn open_head(pcap: &mut Pcap) -> Result<(), Failure> {
     open_pcap(pcap, magic)
 }
 
-/// Opens a capture and reads its header. Fails with `Usage`, "FILE: …".
+/// Opens a capture and reads its header. Fails with `LogExit::Usage` and a message that begins with the capture's name.
 /// - path: "-" = stdin.
 pub fn open(path: &str) -> Result<Pcap, Failure> {
     let file: Box<dyn Read> = if path == "-" {
@@ -322,7 +322,7 @@ struct Frame {
     offset: usize,
     captured: usize,
     original: u32,
-    /// Position of the packet's comment, if it has one.
+    /// Position of the packet's comment in the block; None if the packet has no comment.
     comment: Option<Range<usize>>,
 }
 
@@ -365,7 +365,7 @@ fn padded(bytes: usize) -> usize {
 /// Option of a block.
 struct BlockOption {
     code: u16,
-    /// Position of its value.
+    /// Position of the option's value in the block.
     value: Range<usize>,
 }
 

@@ -68,7 +68,7 @@ pub struct VerdictBatch {
     fail: u32,
     /// True if last_id is known; otherwise the first gap covers all waiting packets.
     known: bool,
-    /// Last ID up to which every ID has a verdict once the batch is sent.
+    /// Last ID. All IDs up to it have a verdict after the batch is sent.
     pub last_id: u32,
     /// Number of messages without a readable ID since `last_id`.
     nameless: u32,

@@ -430,7 +430,7 @@ pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
 /// Unbinds the queue (the kernel drops waiting packets) and closes it.
 pub fn close(queue: &mut Queue) {
     if std::mem::take(&mut queue.bound) {
-        // A failure is ignored: closing unbinds as well.
+        // A failure is ignored, because closing the socket also unbinds the queue.
         let _ = request(queue, QueueRequest::Unbind);
     }
     queue::socket::forget_fd(&mut queue.socket);

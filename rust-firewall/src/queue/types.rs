@@ -20,7 +20,7 @@ pub const MESSAGE_BYTES: usize = 20;
 pub const REQUEST_BYTES: usize = 64;
 /// Size of a verdict message with a mark, in bytes.
 pub const VERDICT_BYTES: usize = 40;
-/// All flags that are ever requested (NFQA_CFG_F_*).
+/// All flags that the firewall may request (NFQA_CFG_F_*).
 pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
 /// nlmsg_seq of a verdict for a gap; other verdicts have 0.

@@ -376,8 +376,8 @@ fn learns(evaluation: &Evaluation) -> bool {
 }
 
 /// Learns addresses from a packet that the kernel's rules have accepted (--stage). Accepts the packet with its mark
-/// unchanged. Drops it if the kernel's set refused an address: otherwise a client would get an address that is in no
-/// set.
+/// unchanged. Drops it if the kernel's set refused an address: otherwise a client would get an address that is not in
+/// the set.
 fn learn_only(
     evaluation: &mut Evaluation,
     stats: &LiveStats,

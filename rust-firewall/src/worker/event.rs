@@ -150,7 +150,7 @@ fn unix_time() -> u64 {
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Copies a packet's parsed fields without its bytes.
+/// Returns a copy of a packet's parsed fields, without the packet's bytes.
 fn without_bytes(packet: &Packet) -> Packet<'static> {
     Packet {
         bytes: &[],

@@ -56,7 +56,7 @@ pub fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// Adds to one of the calling thread's own counters.
+/// Adds an amount to a counter that only the calling thread writes.
 pub fn add(counter: &AtomicU64, amount: u64) {
     counter.store(get(counter).wrapping_add(amount), Ordering::Relaxed);
 }
