@@ -82,8 +82,8 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
         .settled = options->settled,
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
-    // The connection table and the table of pending queries are both created, even if this policy
-    // needs only one table: a later policy may need the other table.
+    // Both tables are created, even if this policy needs only one table: a later policy may need
+    // the other table.
     if (!requirement_reads_names(&source->requirement))
         return 0;
     evaluation->asked = asked_make();

@@ -69,8 +69,8 @@ void evaluate_free(struct evaluation *evaluation);
 /// Returns true if there is a policy.
 bool evaluate_has_policy(const struct evaluation *evaluation);
 
-/// Decides a packet, sends the replies of a reject, counts the outcome, and stores an event if a
-/// consumer wants it. Returns the outcome.
+/// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it.
+/// Returns the outcome.
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);

@@ -42,8 +42,7 @@ const CT_STATES: u32 = 0x4f;
 const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
 const NS_PER_MS: u64 = 1_000_000;
-/// Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
-/// drivers/net/loopback.c).
+/// Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX, drivers/net/loopback.c).
 const LOOPBACK: u32 = 1;
 /// Netfilter hooks of enum nf_inet_hooks (linux/netfilter.h).
 const NF_INET_PRE_ROUTING: u8 = 0;
@@ -111,8 +110,7 @@ pub fn init(
     elements: Option<Elements>,
     ring: EventRing,
 ) -> Evaluation {
-    // The connection table and the table of pending queries are both created, even if this policy needs only one table:
-    // a later policy may need the other table.
+    // Both tables are created, even if this policy needs only one: a later policy may need the other table.
     let names = source.is_some_and(|source| requirement::reads_names(&source.requirement));
     Evaluation {
         source: source.cloned(),
@@ -259,8 +257,8 @@ fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     }
 }
 
-/// Returns the index of the interface at which a packet arrived, INTERFACE_HOST for this host, or INTERFACE_UNKNOWN: in
-/// the postrouting hook, kernels before Linux 5.6 report no interface.
+/// Returns the index of the interface at which a packet arrived, INTERFACE_HOST, or INTERFACE_UNKNOWN: in the
+/// postrouting hook, kernels before Linux 5.6 report no interface.
 fn source_of(packet: &QueuePacket) -> u32 {
     match packet.indev {
         0 if packet.hook == NF_INET_POST_ROUTING => INTERFACE_UNKNOWN,
@@ -269,8 +267,7 @@ fn source_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// Returns the index of the interface by which a packet leaves, INTERFACE_HOST for this host, or INTERFACE_UNKNOWN
-/// before routing.
+/// Returns the index of the interface by which a packet leaves, INTERFACE_HOST, or INTERFACE_UNKNOWN before routing.
 fn sink_of(packet: &QueuePacket) -> u32 {
     match packet.outdev {
         _ if packet.hook == NF_INET_PRE_ROUTING => INTERFACE_UNKNOWN,
@@ -519,8 +516,8 @@ fn refuse(
     stage::pass(evaluation.stage, input, outcome);
 }
 
-/// Decides a packet, sends the replies of a reject, counts the outcome, and stores an event if a consumer wants it.
-/// Returns the outcome.
+/// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it. Returns the
+/// outcome.
 pub fn packet(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
