@@ -67,7 +67,8 @@ uint64_t elements_left_of(const uint8_t *message, size_t length);
 
 /// Counts a transaction. Returns false, without counting it, if there were already too many
 /// transactions in this second.
-/// - batches: in/out: time and number as in last_batches.
+/// - batches: in/out: second of the last transaction, and the number of transactions in it (low 8
+///   bits).
 bool elements_is_in_time(uint64_t *batches, uint64_t now_ns);
 
 /// Returns the timeout in milliseconds for an element that must stay for some time: adds the

@@ -199,15 +199,17 @@ static enum connection_checksum checksum_of(uint32_t skb_info) {
     return CONNECTION_CHECKSUM_VERIFIED;
 }
 
-/// Returns the interface that a packet arrived at. In the postrouting hook, kernels before Linux
-/// 5.6 report none.
+/// Returns the index of the interface at which a packet arrived, CONNECTION_INTERFACE_HOST, or
+/// CONNECTION_INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6 report no
+/// interface.
 static uint32_t source_of(const struct queue_packet *packet) {
     if (packet->indev == 0 && packet->hook == NF_INET_POST_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
     return packet->indev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->indev;
 }
 
-/// Returns the interface that a packet leaves by; unknown before routing.
+/// Returns the index of the interface by which a packet leaves, CONNECTION_INTERFACE_HOST, or
+/// CONNECTION_INTERFACE_UNKNOWN before routing.
 static uint32_t sink_of(const struct queue_packet *packet) {
     if (packet->hook == NF_INET_PRE_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;

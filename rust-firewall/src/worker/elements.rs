@@ -381,7 +381,7 @@ fn execute_batch(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
 
 /// Counts a transaction. Returns false, without counting it, if there were already too many transactions in this
 /// second.
-/// - batches: in/out: time and number as in `BATCHES`.
+/// - batches: in/out: second of the last transaction, and the number of transactions in it (low 8 bits).
 pub fn is_in_time(batches: &AtomicU64, now_ns: u64) -> bool {
     let second = now_ns / SECOND_NS << BATCHES_BITS;
     let next = |last: u64| match last.max(second) {
