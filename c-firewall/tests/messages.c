@@ -53,7 +53,8 @@ void messages_assert_full(messages_parse *parse) {
     assert_int_equal(packet.original_bytes, 256);
 }
 
-/// Parses the first bytes of a message out of a block of just their size.
+/// Parses the first bytes of a message, copied to a block of exactly their size, so that the
+/// sanitizer detects a read after them.
 static int parse_first(messages_parse *parse, const uint8_t *bytes, size_t received,
                        struct queue_packet *packet) {
     uint8_t *block = malloc(received ? received : 1);
@@ -66,7 +67,7 @@ static int parse_first(messages_parse *parse, const uint8_t *bytes, size_t recei
     return parsed;
 }
 
-/// A number that may be missing, as KEY=VALUE.
+/// Returns a number as text; "-" if it is missing.
 static const char *describe_known(bool known, uint32_t value, char text[static 16]) {
     if (!known)
         return "-";
@@ -74,7 +75,7 @@ static const char *describe_known(bool known, uint32_t value, char text[static 1
     return text;
 }
 
-/// The message in the words of "expect".
+/// Writes a parser's result in the format of the vectors' line "expect".
 static void describe(int parsed, const struct queue_packet *packet,
                      char text[static VECTOR_EXPECT_BYTES]) {
     char uid[16], gid[16], ct_info[16], ct_mark[16];
@@ -97,7 +98,8 @@ static void describe(int parsed, const struct queue_packet *packet,
                  packet->payload_bytes, packet->original_bytes, packet->truncated);
 }
 
-/// How many shorter receives of a message give a packet with another id.
+/// Returns the number of shorter lengths at which a message is parsed as a packet with a different
+/// id.
 static int count_wrong_cuts(messages_parse *parse, const struct vector *vector) {
     struct queue_packet whole, packet;
     const int parsed = parse_first(parse, vector->bytes, vector->received, &whole);

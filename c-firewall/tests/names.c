@@ -27,7 +27,8 @@ static void must(bool condition, const char *what) {
     abort();
 }
 
-/// Bytes as a string of JSON; what is no printable ASCII stands as the character of its number.
+/// Prints bytes as a JSON string. A byte that is no printable ASCII character is written as an
+/// escape with its hexadecimal number.
 static void put_text(const uint8_t *bytes, uint32_t length, FILE *out) {
     fputc('"', out);
     for (uint32_t i = 0; i < length; i++) {
@@ -65,13 +66,14 @@ static void put_line(const struct names *names, FILE *out) {
             names->ech ? "true" : "false", names->dns_type);
 }
 
-/// A hello that is put together of CRYPTO frames. What is not there yet is 0.
+/// ClientHello that is joined from CRYPTO frames. Missing bytes are 0.
 struct crypto {
     uint8_t bytes[NAMES_HELLO_BYTES_MAX];
     uint32_t end;
 };
 
-/// The frames of a plaintext; the bytes of CRYPTO go to where they belong.
+/// Prints the frames of a plaintext as JSON. Copies the data of CRYPTO frames to their offsets in
+/// crypto.
 static void put_frames(const uint8_t *plain, uint32_t length, struct crypto *crypto, FILE *out) {
     static const char *const kinds[] = {"bad", "padding", "ping", "ack", "crypto", "close"};
     uint32_t at = 0;
@@ -94,7 +96,8 @@ static void put_frames(const uint8_t *plain, uint32_t length, struct crypto *cry
     }
 }
 
-/// Opens an Initial packet with the keys of those before it or its own. Returns the bytes of plain.
+/// Decrypts an Initial packet. Uses the keys of earlier packets, or else derives keys from this
+/// packet. Returns the number of bytes in plain.
 static uint32_t open_initial(const uint8_t *datagram, const struct names_quic_header *header,
                              struct names_quic_keys *keys,
                              uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -132,7 +135,7 @@ static void put_packet(const uint8_t *datagram, const struct names_quic_header *
     fputs("]}", out);
 }
 
-/// The packets of a datagram, and the hello in them.
+/// Prints the packets of a datagram as JSON, and the names of the ClientHello in them.
 static void put_datagram(const uint8_t *bytes, uint32_t length, FILE *out) {
     struct names_quic_keys keys = {0};
     struct crypto *crypto = calloc(1, sizeof *crypto);
@@ -157,7 +160,8 @@ static void put_datagram(const uint8_t *bytes, uint32_t length, FILE *out) {
     free(crypto);
 }
 
-/// The question of a message of DNS, and the addresses that an answer has for it.
+/// Prints the question of a DNS message as JSON, and the addresses that an answer has for the
+/// question.
 static void put_message(const uint8_t *bytes, uint32_t length, FILE *out) {
     struct answer read = {0};
     const uint32_t offset = names_answer_question(bytes, length, &read);
@@ -184,7 +188,7 @@ static void put_message(const uint8_t *bytes, uint32_t length, FILE *out) {
     fputs("]}", out);
 }
 
-/// A request of HTTP, and what follows its header.
+/// Prints the names of an HTTP request as JSON, and the kind of body after its header.
 static void put_request(const uint8_t *bytes, uint32_t length, struct names_progress *progress,
                         FILE *out) {
     struct names_body body = {0};
@@ -204,7 +208,7 @@ static void put_request(const uint8_t *bytes, uint32_t length, struct names_prog
     fputc('}', out);
 }
 
-/// The head of a chunk of a body.
+/// Prints the parsed head of a body's chunk as JSON.
 static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
     struct names_chunk chunk = {0};
     const enum names_state state = names_body_chunk(bytes, length, &chunk);
@@ -214,7 +218,8 @@ static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
             (unsigned long long)chunk.bytes);
 }
 
-/// The fields asked for, for messages whose names are read at once.
+/// Prints the names that a parser reads from some bytes, for the queries fold, hello, query, framed
+/// and client.
 static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
@@ -242,7 +247,8 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
     put_line(&names, out);
 }
 
-/// Returns the results of the parsers for bytes, of which some were read before.
+/// Returns the parsers' result for some bytes. An earlier call has parsed a part of them (see
+/// progress).
 static char *ask_from(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress) {
     static struct crypto crypto;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the parsers of names read out of bytes, as a line of JSON. The Rust twin's
-// tests/unit/support/names.rs prints the same.
+// Results of the parsers of names for some bytes, as a line of JSON. The Rust twin's
+// tests/unit/support/names.rs prints the same lines.
 #ifndef NAMES_H
 #define NAMES_H
 
@@ -9,19 +9,20 @@
 
 enum { NAMES_ASKS = 11 };
 
-/// Queries on bytes.
+/// Kinds of queries (line "ask" of a vector): each selects a parser.
 static const char *const names_asks[NAMES_ASKS] = {
     "fold", "hello",  "client", "client-whole", "query", "framed",
     "quic", "frames", "answer", "request",      "chunk",
 };
 
-/// The parsers' results for some bytes: a text that the caller frees.
+/// Returns the parsers' result for some bytes as a text that the caller frees.
 /// - what: one of names_asks.
 /// - bytes: may be NULL if length is 0.
 char *names_ask(const char *what, const uint8_t *bytes, uint32_t length);
 
-/// Returns true if a stream that arrives in segments of so many bytes has the same results, by what
-/// is known of the segments before, as when it is read from its start with each of them.
+/// Returns true if a stream in segments has the same results with the progress of earlier segments
+/// as without it. Without progress the stream is parsed from its start after each segment.
+/// - segment: size of the segments in bytes.
 /// - what: client or request.
 bool names_is_same_in_segments(const char *what, const uint8_t *bytes, uint32_t length,
                                uint32_t segment);

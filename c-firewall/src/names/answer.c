@@ -9,31 +9,31 @@
 enum {
     TYPE_CNAME = 5,
     CLASS_IN = 1,
-    // Bits of the header's flags: answer (QR), kind of query (OPCODE: 0 = standard), truncated
-    // (TC), error (RCODE: 0 = none).
+    // Bits of the header's 16 flag bits: answer (QR), kind of query (OPCODE: 0 = standard),
+    // truncated (TC), error code (RCODE: 0 = no error).
     ANSWER = 0x8000,
     OPCODE = 0x7800,
     TRUNCATED = 0x0200,
     RCODE = 0x000f,
     HEADER_BYTES = 12,
     COUNTS_BYTES = 4, // size of the rest of the header after the number of answers: two more counts
-    // Maximum length of a label; from POINTER on it is a compression pointer, values in between are
-    // reserved.
+    // Maximum length of a label in bytes. Values from POINTER on are compression pointers; the
+    // values in between are reserved.
     LABEL_BYTES_MAX = 63,
     POINTER = 0xc0,
     POINTERS_MAX = 127, // maximum number of pointers that are followed for one name
 };
 
-// A lifetime from here on counts as 0.
+// First TTL value that counts as 0 (RFC 2181, section 8).
 #define TTL_END (UINT32_C(1) << 31)
 
-/// Bytes of a message.
+/// Bytes of a DNS message.
 struct message {
     const uint8_t *bytes;
     uint32_t length;
 };
 
-/// A resource record.
+/// Resource record after its name.
 struct record {
     bool is_internet;
     uint16_t kind;
@@ -42,16 +42,16 @@ struct record {
     struct names_cursor data;
 };
 
-/// Returns a cursor at an offset of a message; empty and cut if the offset is after the message's
-/// end.
+/// Returns a cursor at an offset of a message. The cursor is empty and cut if the offset exceeds
+/// the message's length.
 static struct names_cursor begin_at(const struct message *message, uint32_t offset) {
     if (offset > message->length)
         return (struct names_cursor){.bytes = message->bytes, .cut = true};
     return names_cursor_begin(message->bytes + offset, message->length - offset);
 }
 
-/// Appends a label to a name. Returns false for a label with a dot, which would look like two
-/// labels, and for a name that is too long.
+/// Appends a label to a name. Returns false if the label contains a dot, which would look like two
+/// labels, or the name becomes too long.
 static bool add_label(struct answer_host *host, const struct names_cursor *label) {
     const uint32_t before = host->length;
     const uint32_t start = before + (before > 0);
@@ -66,10 +66,11 @@ static bool add_label(struct answer_host *host, const struct names_cursor *label
     return true;
 }
 
-/// Reads a name. Each pointer must lead to a place before the name, and before the place that the
-/// previous pointer led to.
+/// Reads a name, and follows its compression pointers. Each pointer's target must lie before the
+/// name, and before the previous pointer's target.
 /// - offset: offset of the name in the message.
-/// - Returns the offset of its end; 0 if it is malformed.
+/// - host: out: the name.
+/// - Returns the offset after the name's bytes at `offset`; 0 if the name is malformed.
 static uint32_t read_name(const struct message *message, uint32_t offset,
                           struct answer_host *host) {
     struct names_cursor left = begin_at(message, offset);
@@ -101,7 +102,8 @@ static uint32_t read_name(const struct message *message, uint32_t offset,
     }
 }
 
-/// Reads a record after its name, at an offset. Returns false if it is cut.
+/// Reads a record. Returns false if the record is cut.
+/// - offset: offset after the record's name.
 static bool read_record(const struct message *message, uint32_t offset, struct record *record) {
     struct names_cursor left = begin_at(message, offset);
     uint32_t bytes;
@@ -117,7 +119,8 @@ static bool read_record(const struct message *message, uint32_t offset, struct r
     return !record->data.cut;
 }
 
-/// Adds the address of a record.
+/// Adds a record's address to the answer, and lowers the answer's TTL to the record's. Returns
+/// false if the data is no address of the question's type or there is no room.
 static bool add_address(const struct record *record, struct answer *answer) {
     const uint32_t bytes = answer->dns_type == NAMES_ANSWER_TYPE_A ? 4 : 16;
     unsigned __int128 address = 0;
@@ -132,8 +135,9 @@ static bool add_address(const struct record *record, struct answer *answer) {
     return true;
 }
 
-/// Reads records, and adds the addresses that lead from the question.
-/// - offset: offset of the records in the message.
+/// Reads the answer records, and adds the addresses of the question's name, also after aliases.
+/// Returns false if a record is malformed.
+/// - offset: offset of the first record in the message.
 static bool read_records(const struct message *message, uint32_t offset, uint32_t records,
                          struct answer *answer) {
     struct answer_host sought = answer->host, owner;

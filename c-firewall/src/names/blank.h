@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names without fields: their state before a parser, and after it unless everything was read.
+// Empty names: the value before a parser runs, and its result unless the parser has read
+// everything.
 #ifndef NAMES_BLANK_H
 #define NAMES_BLANK_H
 
@@ -7,12 +8,12 @@
 
 #include "names/types.h"
 
-/// Clears all fields except state and protocol. Returns the state.
+/// Sets state and protocol, and clears all other fields. Returns the state.
 enum names_state names_blank_fill(enum names_state state, enum names_protocol protocol,
                                   struct names *names);
 
-/// Sets the final state of a parser, and clears the fields unless it is NAMES_KNOWN.
-/// - whole: true if no more bytes will be read: then NAMES_UNDECIDED becomes NAMES_UNREADABLE.
+/// Stores a parser's final state, and clears the fields unless the state is NAMES_KNOWN.
+/// - whole: true if no more bytes will be read. Then NAMES_UNDECIDED becomes NAMES_UNREADABLE.
 /// - Returns names->state.
 enum names_state names_blank_finish(enum names_state state, bool whole, struct names *names);
 

@@ -7,24 +7,26 @@
 #include <strings.h>
 
 enum {
-    // Maximum number of digits in a body's length: a signed 64-bit number always holds it.
+    // Maximum number of decimal digits in Content-Length: every such value fits into a signed
+    // 64-bit number.
     LENGTH_DIGITS_MAX = 18,
     SIZE_DIGITS_MAX = 15, // maximum number of hexadecimal digits in a chunk's size
 };
 
 static const char LINE_END[] = "\r\n";
 
-/// Methods whose body a server need not read (RFC 9110, section 9.3); some servers don't, and read
-/// it as the next request.
+/// Methods of requests whose body a server need not read (RFC 9110, section 9.3). Some servers then
+/// interpret the body as the next request.
 static const char *const BODILESS[] = {"CONNECT", "GET", "HEAD", "OPTIONS", "TRACE"};
 
-/// Returns true if a text is a word, in upper or lower case.
+/// Returns true if a text equals a word, without regard to case.
 static bool is_word(struct names_cursor text, const char *word) {
     return text.length == strlen(word) &&
            strncasecmp((const char *)text.bytes, word, text.length) == 0;
 }
 
-/// Reads Content-Length, which may occur twice with the same value.
+/// Parses the value of Content-Length. Returns false if it is malformed or differs from an earlier
+/// Content-Length.
 static bool take_length(struct names_cursor value, struct names_body *body) {
     uint64_t length = 0;
 
@@ -52,7 +54,7 @@ bool names_body_field(struct names_cursor name, struct names_cursor value,
         body->is_chunked = true;
         return is_first && is_word(value, "chunked");
     }
-    // Other protocols may lead to other hosts: h2c, TLS.
+    // Only WebSocket counts: with other protocols (h2c, TLS), requests for other hosts may follow.
     if (is_word(name, "upgrade") && is_word(value, "websocket"))
         body->switches = true;
     return true;

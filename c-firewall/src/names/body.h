@@ -3,8 +3,8 @@
 // sections 6 and 7.1 (body, chunks), RFC 9110, section 7.8 (Upgrade).
 //
 // Theory of operation: servers differ in how they treat a body that violates the RFCs, and some
-// read no body where they expect none. After such a body, a request can't be told from the body
-// itself.
+// servers read no body after a request that usually has none. The start of the next request after
+// such a body is therefore unknown.
 #ifndef NAMES_BODY_H
 #define NAMES_BODY_H
 
@@ -14,9 +14,10 @@
 #include "names/cursor.h"
 #include "names/types.h"
 
-/// Kind of body after a header. Zeroed: none, because no header field has announced one.
+/// Kind of body after a request's header. Zeroes mean no body: no header field has announced a
+/// body.
 struct names_body {
-    // Number of bytes up to the header's end, including bytes before the request.
+    // Number of bytes up to the header's end, including empty lines before the request.
     uint32_t header_bytes;
     bool has_length;
     bool is_chunked;
@@ -24,23 +25,25 @@ struct names_body {
     uint64_t length; // length of the body, if has_length
 };
 
-/// A chunk of a body.
+/// Chunk of a body (RFC 9112, section 7.1).
 struct names_chunk {
     uint32_t head_bytes;
     uint64_t bytes; // number of bytes after the head, with the line end; 0 = it was the last chunk
 };
 
-/// Reads a header field. Returns false if servers may interpret it differently.
+/// Parses a header field that concerns the body. Returns false if servers may interpret the field
+/// differently.
 bool names_body_field(struct names_cursor name, struct names_cursor value, struct names_body *body);
 
 /// Checks the body at the end of the header. Returns false if servers may find different ends of
 /// the body.
-/// - minor: minor version, a digit.
+/// - minor: minor version of HTTP, an ASCII digit.
 bool names_body_finish(struct names_cursor method, uint8_t minor, struct names_body *body);
 
-/// Reads the head of a chunk; for the last chunk also the end of the body.
+/// Parses the head of a chunk, and for the last chunk also the end of the body.
 /// - Returns NAMES_KNOWN with the chunk filled in; NAMES_UNDECIDED if bytes are missing;
-///   NAMES_UNREADABLE if servers may read it differently, also for extensions or trailers.
+///   NAMES_UNREADABLE if servers may read the head differently, and for chunk extensions and
+///   trailers.
 enum names_state names_body_chunk(const uint8_t *bytes, uint32_t length, struct names_chunk *chunk);
 
 #endif

@@ -7,8 +7,8 @@
 #include "names/http.h"
 #include "names/record.h"
 
-/// Reads a client's first bytes that are no TLS.
-/// - tls: result of names_record_begins for them.
+/// Parses a client's first bytes that are not, or not yet, TLS.
+/// - tls: result of names_record_begins for these bytes.
 static enum names_state read_other(const uint8_t *bytes, uint32_t length, bool whole,
                                    enum names_state tls, struct names_progress *progress,
                                    struct names *names) {

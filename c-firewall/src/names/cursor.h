@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Cursor over a message: it reads numbers and parts one after another. A read past the end returns
-// nothing, as do all later ones; callers check for it once, at the end.
+// Cursor over a message: reads numbers and parts one after another. After a read past the end, all
+// reads return nothing. Therefore callers need to check for it only once, after the last read.
 #ifndef NAMES_CURSOR_H
 #define NAMES_CURSOR_H
 
@@ -11,21 +11,23 @@
 struct names_cursor {
     const uint8_t *bytes; // borrowed bytes
     uint32_t length;
-    // True if a read asked for more bytes than were left. Then no bytes are left.
+    // True if a read requested more bytes than were left. The rest is then empty.
     bool cut;
 };
 
 /// Returns a cursor at the start of a message.
 struct names_cursor names_cursor_begin(const uint8_t *bytes, uint32_t length);
 
-/// Consumes bytes as a message of their own, which is cut if there are too few.
+/// Consumes a number of bytes, and returns a cursor over them. If too few bytes are left, both
+/// cursors are empty and cut.
 struct names_cursor names_cursor_part(struct names_cursor *cursor, uint32_t bytes);
 
-/// Consumes a big-endian number of up to 4 bytes; returns 0 if there are too few.
+/// Consumes and returns a big-endian number of up to 4 bytes. Returns 0 if too few bytes are left.
 uint32_t names_cursor_number(struct names_cursor *cursor, uint32_t bytes);
 
-/// Consumes a TLS vector (RFC 8446, section 3.4): a length with this number of bytes, and as many
-/// bytes as it says.
+/// Consumes a TLS vector (RFC 8446, section 3.4): a length field, and as many bytes as it states.
+/// Returns a cursor over these bytes.
+/// - length_bytes: size of the length field.
 struct names_cursor names_cursor_vector(struct names_cursor *cursor, uint32_t length_bytes);
 
 #endif

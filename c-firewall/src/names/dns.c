@@ -10,20 +10,22 @@
 #include "names/record.h"
 
 enum {
-    // Size of ID and flags. The bit QR is ignored, because some servers ignore it in a query.
+    // Size of ID and flags in the header, in bytes. The bit QR is ignored, because some servers
+    // ignore it in a query.
     ID_AND_FLAGS_BYTES = 4,
-    // Size of the rest of the header after the number of questions: three more counts.
+    // Size of the rest of the header after the number of questions, in bytes: three 16-bit counts.
     COUNTS_BYTES = 6,
-    // Maximum length of a label; a higher value is a compression pointer, or reserved.
+    // Maximum length of a label in bytes; a higher value is a compression pointer, or reserved.
     LABEL_BYTES_MAX = 63,
     LENGTH_BYTES = 2, // size of a TCP message's length field
-    // Maximum length of a TCP message: with its length field, what is stored of a stream.
+    // Maximum length of a message over TCP: together with its length field, it must fit into the
+    // stored bytes of a stream.
     MESSAGE_BYTES_MAX = NAMES_HELLO_BYTES_MAX - LENGTH_BYTES,
 };
 
-/// Reads the labels of a name into names->host. Returns false if bytes are missing; for a pointer,
-/// because nothing before the first question has a name; and for a label with a dot, which would
-/// look like two labels.
+/// Reads the labels of a name into names->host. Returns false in three cases: bytes are missing; a
+/// length byte is a compression pointer, because no name precedes the first question; a label
+/// contains a dot, which would look like two labels.
 static bool read_name(struct names_cursor *message, struct names *names) {
     uint8_t text[NAMES_HOST_BYTES + 1];
     uint32_t bytes = 0;
@@ -48,7 +50,8 @@ static bool read_name(struct names_cursor *message, struct names *names) {
     return bytes == 0 || names_host_fold(text, bytes, names);
 }
 
-/// Reads a message into empty fields. Returns NAMES_UNDECIDED if the question's bytes are missing.
+/// Parses a message into names, whose fields must be empty. Returns NAMES_UNDECIDED if bytes of the
+/// question are missing.
 static enum names_state read_message(const uint8_t *message, uint32_t length, struct names *names) {
     struct names_cursor left = names_cursor_begin(message, length);
     uint32_t questions;
@@ -73,8 +76,8 @@ enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct
     return names_blank_finish(state, true, names);
 }
 
-/// Reads the received part of a message. Returns NAMES_UNREADABLE if no message with this beginning
-/// can be read.
+/// Parses the received part of an incomplete message. Returns NAMES_UNREADABLE if every message
+/// with this beginning is unreadable, otherwise NAMES_UNDECIDED.
 static enum names_state read_part(const struct names_cursor *part, struct names *names) {
     enum names_state state;
 

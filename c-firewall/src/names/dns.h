@@ -8,21 +8,22 @@
 
 #include "names/types.h"
 
-/// Reads a message to a server.
-/// - message: complete message from its header on.
-/// - names: all fields are set; empty unless the state is NAMES_KNOWN; the root's name is empty,
-///   too.
-/// - Returns names->state: NAMES_KNOWN, or NAMES_UNREADABLE if the message does not have exactly
-///   one question, or the question is cut or malformed.
+/// Parses the question of a message to a DNS server.
+/// - message: complete message, from its header on.
+/// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN. The root's
+///   name is also empty.
+/// - Returns names->state: NAMES_KNOWN; or NAMES_UNREADABLE if the message does not have exactly
+///   one question, or if the question is cut or malformed.
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names);
 
-/// Reads the first message of a stream, which has its length before it. A stream that begins as TLS
-/// does is unreadable, although a message can begin so, too: a server on port 53 may speak TLS.
-/// - bytes: received bytes, in order from the message's length on.
-/// - names: as in names_dns_query.
-/// - taken: out: number of bytes of length and message; 0 unless the state is NAMES_KNOWN.
+/// Parses the first message of a TCP stream; a length field precedes the message. A stream that
+/// begins like TLS is unreadable, because a server on port 53 may accept TLS. A DNS message with
+/// the same first bytes is then unreadable, too.
+/// - bytes: received bytes, in order from the message's length field on.
+/// - names: out: as in names_dns_query.
+/// - taken: out: total size of length field and message; 0 unless the state is NAMES_KNOWN.
 /// - Returns names->state: NAMES_UNREADABLE as soon as the bytes can't become a message that
-///   names_dns_query reads, and that has, with its length, at most NAMES_HELLO_BYTES_MAX bytes;
+///   names_dns_query can parse, or the total size would exceed NAMES_HELLO_BYTES_MAX bytes;
 ///   NAMES_UNDECIDED if bytes are missing; otherwise the result of names_dns_query.
 enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, struct names *names,
                                   uint32_t *taken);

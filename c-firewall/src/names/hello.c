@@ -17,7 +17,7 @@ enum {
     VERSION_1_2 = 0x0303,
     HOST_NAME = 0, // type of a host name in the extension server_name
 
-    // Extensions that are read, with a bit for each that has been seen.
+    // Types of the extensions that are parsed, and a bit for each type that has occurred.
     SERVER_NAME = 0,
     SERVER_NAME_SEEN = 1 << 0,
     ALPN = 16,
@@ -28,8 +28,8 @@ enum {
     ECH_SEEN = 1 << 3,
 };
 
-/// Reads the server name (RFC 6066, section 3), a list of exactly one host name. A port in it makes
-/// it invalid: nginx removes the port, other servers don't.
+/// Parses the extension server_name (RFC 6066, section 3). Returns false unless it is a list of
+/// exactly one host name without a port: nginx removes a port, but other servers don't.
 static bool read_server_name(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 2);
     const uint32_t kind = names_cursor_number(&list, 1);
@@ -39,7 +39,8 @@ static bool read_server_name(struct names_cursor *value, struct names *names) {
            !memchr(name.bytes, ':', name.length) && names_host_fold(name.bytes, name.length, names);
 }
 
-/// Reads the list of protocols (RFC 7301, section 3.1), none of which may be empty.
+/// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed, or a protocol is
+/// empty.
 static bool read_alpn(struct names_cursor *value, struct names *names) {
     const struct names_cursor list = names_cursor_vector(value, 2);
     struct names_cursor left = list;
@@ -55,8 +56,9 @@ static bool read_alpn(struct names_cursor *value, struct names *names) {
     return true;
 }
 
-/// Reads the offered versions (RFC 8446, section 4.2.1). A version other than 3.x is not TLS, but
-/// GREASE (RFC 8701) or a draft.
+/// Parses the offered versions (RFC 8446, section 4.2.1), and stores the highest version. A version
+/// other than 0x03xx is skipped: it is GREASE (RFC 8701) or a draft. Returns false if the list is
+/// malformed.
 static bool read_versions(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 1);
 
@@ -72,8 +74,9 @@ static bool read_versions(struct names_cursor *value, struct names *names) {
     return !list.cut;
 }
 
-/// Reads an extension, if it is one of those that are read.
-/// - seen: bits of the extensions so far; a repeated one makes the hello malformed (RFC 8446,
+/// Parses an extension of a type above, and ignores other types. Returns false if the extension is
+/// malformed or repeated.
+/// - seen: in/out: bits of the types so far; a ClientHello may not repeat an extension (RFC 8446,
 ///   section 4.2).
 static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,
                            struct names *names) {
@@ -105,7 +108,7 @@ static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *
     }
 }
 
-/// Reads the extensions at the end of a message.
+/// Parses the extensions at the end of a message. Returns false if they are malformed.
 static bool read_extensions(struct names_cursor *body, struct names *names) {
     struct names_cursor extensions = names_cursor_vector(body, 2);
     uint32_t seen = 0;
@@ -122,7 +125,8 @@ static bool read_extensions(struct names_cursor *body, struct names *names) {
     return true;
 }
 
-/// Reads a message after its header. Clients of TLS 1.2 or older may send no extensions at all.
+/// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older
+/// may send no extensions.
 static bool read_body(struct names_cursor *body, struct names *names) {
     const uint32_t version = names_cursor_number(body, 2);
     struct names_cursor session, suites, compressions;
@@ -148,7 +152,8 @@ bool names_hello_is_settled(const uint8_t *head, uint32_t came) {
            (!message.cut && NAMES_HELLO_HEADER_BYTES + length <= came);
 }
 
-/// Reads a settled message into empty fields.
+/// Parses a message for which names_hello_is_settled is true into names, whose fields must be
+/// empty.
 static enum names_state read_message(const uint8_t *handshake, uint32_t length,
                                      struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);

@@ -10,8 +10,8 @@
 #include "names/cursor.h"
 #include "names/host.h"
 
-/// Methods of RFC 9110, section 9, and RFC 5789. A line with one of them is a request even without
-/// a version (HTTP/0.9).
+/// Methods of RFC 9110, section 9, and RFC 5789. A line with such a method is a request even
+/// without a version (HTTP/0.9).
 static const char *const METHODS[] = {
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
 };
@@ -19,7 +19,7 @@ static const char PROTOCOL[] = "HTTP";
 static const char HOST[] = "host";
 static const char VERSION[] = "HTTP/1."; // followed by a digit
 
-/// Parts of a request, in the received bytes.
+/// Parts of a request; they point into the received bytes.
 struct request {
     struct names_cursor method;
     struct names_cursor target;
@@ -29,14 +29,14 @@ struct request {
     struct names_body body;
 };
 
-/// Kind of a first line, by the most lenient server.
+/// Kind of a first line, as the most lenient server interprets it.
 enum kind {
     REQUEST, // a request
     PERHAPS, // a request if a field Host follows
     NOTHING, // not a request to any server
 };
 
-/// Returns true if some server treats a byte as a space (RFC 9112, section 3): Python accepts all
+/// Returns true if some server treats a byte as a space (RFC 9112, section 3). Python accepts all
 /// spaces of Latin-1 (str.split).
 static bool is_blank(uint8_t byte) {
     return byte == ' ' || byte == '\t' || (byte >= 0x0b && byte <= '\r') ||
@@ -57,7 +57,8 @@ static bool is_token(uint8_t byte) {
     return isalnum(byte) || (byte != 0 && strchr("!#$%&'*+-.^_`|~", byte));
 }
 
-/// Returns true if a byte is valid in a target.
+/// Returns true if a byte is accepted in a request target: it is no space or ASCII control
+/// character.
 static bool is_visible(uint8_t byte) { return byte > ' ' && byte != 0x7f; }
 
 /// Returns true if a byte is valid in a scheme (RFC 3986, section 3.1).
@@ -65,7 +66,7 @@ static bool is_scheme(uint8_t byte) {
     return isalnum(byte) || byte == '+' || byte == '-' || byte == '.';
 }
 
-/// Returns true if a byte of a target belongs to its authority (RFC 3986, section 3.2).
+/// Returns true if a byte of a target doesn't end the target's authority (RFC 3986, section 3.2).
 static bool is_authority(uint8_t byte) { return byte != '/' && byte != '?' && byte != '#'; }
 
 /// Returns true if a byte is valid in an authority, and has the same meaning for all servers.
@@ -74,8 +75,8 @@ static bool is_plain(uint8_t byte) { return is_visible(byte) && !strchr("\"#%,/;
 /// Returns true if a byte is valid in a port.
 static bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
-/// Returns the number of bytes at the start that are of a kind. Inlined, so that it calls no
-/// function per byte.
+/// Returns the number of bytes at the start for which `is_kind` is true. Inlined, so that it calls
+/// no function per byte.
 __attribute__((always_inline)) static inline uint32_t span(const uint8_t *bytes, uint32_t length,
                                                            bool (*is_kind)(uint8_t)) {
     uint32_t at = 0;
@@ -85,7 +86,7 @@ __attribute__((always_inline)) static inline uint32_t span(const uint8_t *bytes,
     return at;
 }
 
-/// Returns true if there are bytes and all are of a kind.
+/// Returns true if there are bytes and `is_kind` is true for all of them.
 __attribute__((always_inline)) static inline bool is_all(const uint8_t *bytes, uint32_t length,
                                                          bool (*is_kind)(uint8_t)) {
     return length > 0 && span(bytes, length, is_kind) == length;
@@ -109,8 +110,8 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length,
     return NAMES_KNOWN;
 }
 
-/// Consumes a line: up to LF, or CR and LF (RFC 9112, section 2.2).
-/// - line: out: the line without its end.
+/// Consumes a line that ends with LF or with CR and LF (RFC 9112, section 2.2).
+/// - line: out: the line without its line end.
 /// - Returns false if the line end is missing.
 static bool take_line(const uint8_t *bytes, uint32_t length, struct names_progress *progress,
                       struct names_cursor *line) {
@@ -129,7 +130,7 @@ static bool take_line(const uint8_t *bytes, uint32_t length, struct names_progre
     return true;
 }
 
-/// Consumes a word and the blanks before it.
+/// Consumes a word and the blanks (see is_blank) before it. Returns the word.
 static struct names_cursor take_part(struct names_cursor *line) {
     uint32_t length = 0;
 
@@ -139,7 +140,8 @@ static struct names_cursor take_part(struct names_cursor *line) {
     return names_cursor_part(line, length);
 }
 
-/// Returns the length of the name in a version (HTTP in HTTP/1.1); 0 if a word is no version.
+/// Returns the length of the protocol name in a version (4 in HTTP/1.1); 0 if the word is no
+/// version.
 static uint32_t version_name(struct names_cursor word) {
     const uint8_t *end = word.length ? memchr(word.bytes, '/', word.length) : NULL;
 
@@ -155,17 +157,18 @@ static bool is_method(struct names_cursor word) {
     return false;
 }
 
-/// Returns true if some server accepts a word as a target: a path, `*`, or a text with a scheme.
+/// Returns true if some server accepts a word as a target: a path, `*`, or a text that contains
+/// ":/".
 static bool is_target(struct names_cursor word) {
     return word.length > 0 && (word.bytes[0] == '/' || word.bytes[0] == '*' ||
                                memmem(word.bytes, word.length, ":/", 2));
 }
 
-/// Returns the kind of a first line that begins with a word and a blank. It is a request if its
-/// last word is a version of HTTP, in upper or lower case, or if its first word is a method and its
-/// last is no version of another protocol (RTSP, SIP). It may be a request if it has another
-/// version or a target: some servers know other methods without a version (HTTP/0.9), and some
-/// accept RTSP.
+/// Returns the kind of a first line that begins with a word and a blank. The line is a request if
+/// its last word is a version of HTTP, in upper or lower case. It is also a request if its first
+/// word is in METHODS and its last word is no version of another protocol (RTSP, SIP). If it has a
+/// version of another protocol or a target, the following lines decide: some servers accept RTSP,
+/// and some accept other methods without a version (HTTP/0.9).
 static enum kind kind_of(struct names_cursor line) {
     const struct names_cursor first = take_part(&line), target = take_part(&line);
     struct names_cursor last = target, next;
@@ -186,7 +189,7 @@ static enum kind kind_of(struct names_cursor line) {
     return is_other || is_target(target) ? PERHAPS : NOTHING;
 }
 
-/// Consumes a word and the space after it.
+/// Consumes a word and the space after it. Returns the word.
 static struct names_cursor take_word(struct names_cursor *line) {
     uint32_t length = 0;
     struct names_cursor word;
@@ -198,7 +201,8 @@ static struct names_cursor take_word(struct names_cursor *line) {
     return word;
 }
 
-/// Reads a request line (RFC 9112, section 3). Returns false unless it has exactly that form.
+/// Parses a request line into request. Returns false unless the line has exactly the form of RFC
+/// 9112, section 3.
 static bool read_request_line(struct names_cursor line, struct request *request) {
     request->method = take_word(&line);
     request->target = take_word(&line);
@@ -209,7 +213,7 @@ static bool read_request_line(struct names_cursor line, struct request *request)
            is_digit(line.bytes[sizeof VERSION - 1]);
 }
 
-/// Removes white space around a field's value.
+/// Returns a field's value without spaces and tabs around it.
 static struct names_cursor trim(struct names_cursor value) {
     names_cursor_part(&value, span(value.bytes, value.length, is_space));
     while (value.length > 0 && is_space(value.bytes[value.length - 1]))
@@ -217,9 +221,9 @@ static struct names_cursor trim(struct names_cursor value) {
     return value;
 }
 
-/// Reads the line of a field (RFC 9112, section 5). Returns false if it is malformed or folded, is
-/// a Host with a byte at its start or end that some server treats as a space, or is a second Host
-/// with another value.
+/// Parses the line of a header field (RFC 9112, section 5). Returns false if the line is malformed
+/// or folded, if it is a second Host with another value, or if the value of Host begins or ends
+/// with a byte that some server treats as a space.
 static bool read_field(const uint8_t *bytes, struct names_cursor line,
                        struct names_progress *progress) {
     const uint8_t *colon = memchr(line.bytes, ':', line.length);
@@ -247,11 +251,11 @@ static bool read_field(const uint8_t *bytes, struct names_cursor line,
     return true;
 }
 
-/// Removes userinfo and port from an authority (RFC 9110, section 4.2), which leaves a name, an
-/// IPv4 address, or an IPv6 address in brackets.
+/// Removes userinfo and port from an authority (RFC 9110, section 4.2). The rest is a name, an IPv4
+/// address, or an IPv6 address in brackets.
 /// - has_user: true if userinfo is allowed.
-/// - name: out: the name; empty if the authority is empty.
-/// - Returns false if servers may read it differently.
+/// - name: out: name or address; empty if the authority is empty.
+/// - Returns false if servers may read the authority differently.
 static bool take_name(struct names_cursor authority, bool has_user, struct names_cursor *name) {
     struct names_cursor left = authority, inner;
     const uint8_t *user, *end;
@@ -285,7 +289,7 @@ static bool take_name(struct names_cursor authority, bool has_user, struct names
 }
 
 /// Finds the authority in a target (RFC 9112, section 3.2).
-/// - authority: out: empty if the target is a path or `*`.
+/// - authority: out: authority with userinfo and port; empty if the target is a path or `*`.
 /// - Returns false if the target has no valid form.
 static bool find_authority(const struct request *request, struct names_cursor *authority) {
     struct names_cursor target = request->target;
@@ -307,8 +311,9 @@ static bool find_authority(const struct request *request, struct names_cursor *a
     return scheme > 0 && authority->length > 0;
 }
 
-/// Writes a request's method and host into empty fields. The target's authority and Host must name
-/// the same host (RFC 9112, section 3.2.2), because servers differ in which of them they use.
+/// Stores a request's method and host in names, whose fields must be empty. Returns false if the
+/// request is invalid, or the target's authority and the field Host differ: RFC 9112, section
+/// 3.2.2, prefers the authority, but some servers use Host.
 static bool take_request(struct request *request, struct names *names) {
     const struct names_cursor method = request->method;
     const bool is_connect = method.length == 7 && memcmp(method.bytes, "CONNECT", 7) == 0;
@@ -332,7 +337,7 @@ static bool take_request(struct request *request, struct names *names) {
     return name.length == 0 || names_host_fold(name.bytes, name.length, names);
 }
 
-/// Returns true if a line begins like a field Host, for the most lenient server.
+/// Returns true if a line begins like a field Host for the most lenient server.
 static bool is_host(struct names_cursor line) {
     names_cursor_part(&line, span(line.bytes, line.length, is_blank));
     if (line.length < sizeof HOST - 1 ||
@@ -358,8 +363,9 @@ bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
     return true;
 }
 
-/// Reads the first line.
-/// - Returns NAMES_NONE if the lines after it decide; otherwise the result of names_http_read.
+/// Parses the first line.
+/// - Returns NAMES_NONE if the following lines must be read, too; otherwise the result of
+///   names_http_read.
 static enum names_state read_first(const uint8_t *bytes, uint32_t length,
                                    struct names_progress *progress, struct names *names) {
     const uint32_t before = progress->line;
@@ -384,7 +390,9 @@ static enum names_state read_first(const uint8_t *bytes, uint32_t length,
     return NAMES_NONE;
 }
 
-/// Reads the lines after a first line that may be a request's.
+/// Parses the lines after a first line whose kind is PERHAPS. Returns NAMES_UNREADABLE at a line
+/// with Host, NAMES_KNOWN with the protocol NAMES_OTHER at the end of the header or a line that is
+/// no field, and NAMES_UNDECIDED before.
 static enum names_state read_perhaps(const uint8_t *bytes, uint32_t length,
                                      struct names_progress *progress, struct names *names) {
     struct names_cursor line;
@@ -401,7 +409,9 @@ static enum names_state read_perhaps(const uint8_t *bytes, uint32_t length,
     return NAMES_UNDECIDED;
 }
 
-/// Reads a request's first line again, and takes it with the fields.
+/// Parses the request line again after the last header field, and stores the request's method and
+/// host. Returns NAMES_KNOWN, or NAMES_UNREADABLE if servers may read the request differently.
+/// - body: out: kind of body, if NAMES_KNOWN is returned.
 static enum names_state finish(const uint8_t *bytes, uint32_t length,
                                const struct names_progress *progress, struct names_body *body,
                                struct names *names) {
@@ -421,7 +431,8 @@ static enum names_state finish(const uint8_t *bytes, uint32_t length,
     return NAMES_KNOWN;
 }
 
-/// Reads a request and its body's kind into empty fields.
+/// Parses a request into names, whose fields must be empty, and the kind of its body into body.
+/// Returns the state like names_http_read.
 static enum names_state read_request(const uint8_t *bytes, uint32_t length,
                                      struct names_progress *progress, struct names_body *body,
                                      struct names *names) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Progress of the parsers in a message that is incomplete. With it they continue after the part
-// that they have read, so that a client can't multiply their work by sending a message in many
-// segments.
+// Progress of the parsers in an incomplete message. It lets a parser continue after the part that
+// it has read. Therefore a client can't multiply the work by sending a message in many segments.
 #ifndef NAMES_PROGRESS_H
 #define NAMES_PROGRESS_H
 
@@ -11,23 +10,25 @@
 #include "names/body.h"
 #include "names/hello.h"
 
-/// Progress in a message; zeroed, it is its start. Offsets count from the message's first byte. It
-/// follows from the received bytes alone.
+/// Progress in a message; zeroes mean the message's start. Offsets count from the message's first
+/// byte. The progress depends only on the received bytes.
 struct names_progress {
     uint32_t place; // offset after the last complete record, or start of the first incomplete line
-    // TLS: number of received bytes below which the message stays incomplete; 0 = unknown.
+    // TLS: minimum number of received bytes that can complete the message or the next record; 0 =
+    // unknown.
     uint32_t wanted;
-    // TLS: number of bytes of the handshake, after the last complete record, that come before the
+    // TLS: number of handshake bytes to skip after the last complete record: they precede the
     // message.
     uint32_t skipped;
-    // TLS: number of bytes of the message in complete records, and its header as far as they
+    // TLS: number of bytes of the message in complete records; the message's header as far as they
     // contain it.
     uint32_t joined;
     uint8_t head[NAMES_HELLO_HEADER_BYTES];
-    // HTTP: offset of the first byte that was not searched for the end of the word or line before
-    // it.
+    // HTTP: offset of the first byte that was not searched yet for the end of the current word or
+    // line.
     uint32_t searched;
-    // HTTP: start of the first line; true if it begins like a request; true if it is complete.
+    // HTTP: start of the first line; true if this line begins like a request; true if this line is
+    // complete.
     uint32_t line;
     bool has_begun;
     bool has_line;

@@ -15,7 +15,7 @@
 /// Drafts that servers still accept, of which 33 and 34 differ from version 1 only in their number.
 static const uint32_t DRAFT_29 = 0xff00001d, DRAFT_32 = 0xff000020;
 static const uint32_t DRAFT_33 = 0xff000021, DRAFT_34 = 0xff000022;
-/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1,
+/// Salts for the Initial secret of each version (RFC 9001, section 5.2; RFC 9369, section 3.3.1;
 /// draft-ietf-quic-tls-29, section 5.2).
 static const uint8_t SALT_1[20] = {
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,
@@ -29,7 +29,7 @@ static const uint8_t SALT_29[20] = {
     0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97,
     0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99,
 };
-/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the keys.
+/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the client's secret and keys.
 static const char LABEL[] = "tls13 ";
 static const char LABEL_CLIENT[] = "client in";
 static const char *const LABELS_1[] = {"quic key", "quic iv", "quic hp"};
@@ -39,16 +39,16 @@ enum {
     SECRET_BYTES = 32,
     HASH_BLOCK_BYTES = 64, // block size of SHA-256
 
-    // First byte of a long header: its form, and its type as numbered by version 1 (RFC 9000,
-    // section 17.2).
+    // First byte of a long header: the form bit, and the packet type with the numbers of version 1
+    // (RFC 9000, section 17.2).
     LONG = 0x80,
     TYPE_SHIFT = 4,
     TYPE_MASK = 3,
     TYPE_INITIAL = 0,
     TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
-    // Protected bits of the first byte (RFC 9001, section 5.4.1); among them the length of the
-    // packet number minus one.
+    // Protected bits of the first byte (RFC 9001, section 5.4.1), and the bits of these that
+    // contain the length of the packet number minus one.
     HIDDEN = 0x0f,
     NUMBER_MASK = 3,
     // Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001,
@@ -66,11 +66,11 @@ enum {
     FRAME_CLOSE = 0x1c,
 };
 
-/// Largest variable-length integer plus one (RFC 9000, section 16).
+/// Maximum of a variable-length integer, plus one (RFC 9000, section 16).
 static const uint64_t NUMBERS = 1ULL << 62;
 
-/// Creates a key of HMAC (RFC 2104).
-/// - key: at most HASH_BLOCK_BYTES long.
+/// Returns the state of HMAC (RFC 2104) for a key.
+/// - length: length of the key, at most HASH_BLOCK_BYTES.
 static struct names_quic_mac make_mac(const uint8_t *key, uint32_t length) {
     uint8_t inner[HASH_BLOCK_BYTES], outer[HASH_BLOCK_BYTES];
     struct names_quic_mac mac;
@@ -110,7 +110,7 @@ void names_quic_free(struct names_quic_opener *opener) {
     *opener = (struct names_quic_opener){0};
 }
 
-/// Returns true if a version is a draft with another salt than version 1.
+/// Returns true if a version is a draft that uses the salt of draft 29.
 static bool has_salt_29(uint32_t version) { return version >= DRAFT_29 && version <= DRAFT_32; }
 
 bool names_quic_is_understood(uint32_t version) {
@@ -118,7 +118,8 @@ bool names_quic_is_understood(uint32_t version) {
            has_salt_29(version) || version == DRAFT_33 || version == DRAFT_34;
 }
 
-/// Consumes a variable-length integer (RFC 9000, section 16); returns 0 if it is cut.
+/// Consumes and returns a variable-length integer (RFC 9000, section 16). Returns 0 if the integer
+/// is cut.
 static uint64_t take_number(struct names_cursor *cursor) {
     const uint32_t first = names_cursor_number(cursor, 1);
     const uint32_t more = (1U << (first >> 6)) - 1;
@@ -131,18 +132,18 @@ static uint64_t take_number(struct names_cursor *cursor) {
     return more == 7 ? start << 56 | upper << 32 | lower : start << (8 * more) | lower;
 }
 
-/// Returns the type of a long header as numbered by version 1. The numbers of version 2 are one
-/// higher (RFC 9369, section 3.2).
+/// Returns the packet type of a long header, with the numbers of version 1. The numbers of version
+/// 2 are higher by one, modulo 4 (RFC 9369, section 3.2).
 static uint8_t type_of(uint8_t first, uint32_t version) {
     const uint8_t type = first >> TYPE_SHIFT & TYPE_MASK;
 
     return version == NAMES_QUIC_VERSION_2 ? (uint8_t)(type - 1) & TYPE_MASK : type;
 }
 
-/// Reads a long header of a supported version after its version. Returns false if it is malformed
-/// or cut.
-/// - left: rest of the datagram.
-/// - header: its end must be the datagram's end.
+/// Parses a long header of a supported version after its version field. Returns false if the header
+/// is malformed or cut.
+/// - left: in/out: rest of the datagram.
+/// - header: in/out: its field end must contain the datagram's end.
 static bool read_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
     const uint8_t type = type_of(first, header->version);
     struct names_cursor destination, source;
@@ -196,7 +197,8 @@ struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t len
     return header;
 }
 
-/// Computes HMAC with SHA-256 (RFC 2104).
+/// Computes HMAC with SHA-256 (RFC 2104) of a text.
+/// - code: out: authentication code.
 static void sign(const struct names_quic_mac *mac, const uint8_t *text, uint32_t length,
                  uint8_t code[static SECRET_BYTES]) {
     struct names_quic_mac used = *mac;
@@ -207,7 +209,7 @@ static void sign(const struct names_quic_mac *mac, const uint8_t *text, uint32_t
     SHA256_Final(code, &used.outer);
 }
 
-/// Executes HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+/// Derives bytes from a secret by HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
 /// - length: at most SECRET_BYTES, so that one step is enough (RFC 5869, section 2.3).
 static void expand(const struct names_quic_mac *secret, const char *label, uint8_t *bytes,
                    uint32_t length) {
@@ -242,8 +244,8 @@ struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
     return keys;
 }
 
-/// Returns the full packet number of which the lowest bytes were sent: the one nearest to the next
-/// expected number (RFC 9000, section A.3).
+/// Returns the full packet number for the lowest bytes that were sent: the number with these bytes
+/// that is nearest to the next expected number (RFC 9000, section A.3).
 static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
     const uint64_t window = 1ULL << (8 * bytes);
     const uint64_t half = window / 2;
@@ -257,10 +259,11 @@ static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
 }
 
 /// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
-/// - packet: the packet from its first byte on.
-/// - place: offset of the packet number.
-/// - sent: out: the number as it was sent.
-/// - Returns the length of the number; 0 if the packet is too short for a sample.
+/// - packet: in/out: packet from its first byte on.
+/// - place: offset of the packet number in `packet`.
+/// - sent: out: sent bytes of the packet number, as a number.
+/// - Returns the length of the sent packet number in bytes; 0 if the packet is too short for a
+///   sample.
 static uint32_t unprotect(const struct names_quic_opener *opener,
                           const struct names_quic_keys *keys, uint8_t *packet, uint32_t length,
                           uint32_t place, uint64_t *sent) {
@@ -284,10 +287,10 @@ static uint32_t unprotect(const struct names_quic_opener *opener,
 }
 
 /// Decrypts a packet in place, after its header protection was removed (RFC 9001, section 5.3).
-/// - head: length of the header with the number. At least TAG_BYTES follow.
+/// - head: length of the header in bytes, including the packet number. At least TAG_BYTES follow.
 /// - number: full packet number.
-/// - Returns the number of plaintext bytes, which are then at the packet's start; 0 if it can't be
-///   decrypted.
+/// - Returns the number of plaintext bytes, which are moved to the packet's start; 0 if the packet
+///   can't be decrypted.
 static uint32_t decrypt(const struct names_quic_opener *opener, const struct names_quic_keys *keys,
                         uint8_t *packet, uint32_t length, uint32_t head, uint64_t number) {
     const int bytes = (int)(length - head - TAG_BYTES);
@@ -349,12 +352,14 @@ static void take_ack(struct names_cursor *left, bool has_ecn) {
     }
 }
 
-/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
+/// Consumes a number of bytes, and returns a cursor over them. If too few bytes are left, both
+/// cursors are cut.
 static struct names_cursor take_part(struct names_cursor *left, uint64_t bytes) {
     return names_cursor_part(left, bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX);
 }
 
-/// Reads a frame of any type except PADDING and PING. left shows whether it is cut.
+/// Parses a frame of any type except PADDING and PING. left->cut is set if the frame is cut or its
+/// type is not allowed.
 static void read_frame(uint64_t type, uint32_t end, struct names_cursor *left,
                        struct names_quic_frame *frame) {
     uint64_t bytes;

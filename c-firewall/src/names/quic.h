@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// QUIC Initial packets: headers, protection (with keys that every observer can derive), and frames.
-// Formats: RFC 9000, sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC 9369,
-// section 3 (version 2).
+// Parser of QUIC Initial packets: headers, decryption (with keys that every observer can derive),
+// and frames. Formats: RFC 9000, sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC
+// 9369, section 3 (version 2).
 #ifndef NAMES_QUIC_H
 #define NAMES_QUIC_H
 
@@ -16,11 +16,11 @@ enum {
     // Supported versions, in addition to the drafts that servers still accept.
     NAMES_QUIC_VERSION_1 = 0x00000001,
     NAMES_QUIC_VERSION_2 = 0x6b3343cf,
-    // Maximum length of a connection ID (RFC 9000, section 17.2).
+    // Maximum length of a connection ID in bytes (RFC 9000, section 17.2).
     NAMES_QUIC_CONNECTION_BYTES_MAX = 20,
 };
 
-/// Kind of packet at an offset of a datagram.
+/// Kind of a QUIC packet in a datagram.
 enum names_quic_kind {
     NAMES_QUIC_BAD, // a malformed or cut long header of a supported version
     // No long header: a packet under keys that only its ends have, padding, or no QUIC.
@@ -32,7 +32,7 @@ enum names_quic_kind {
     NAMES_QUIC_INITIAL,
 };
 
-/// A packet's header. Offsets count from the start of the datagram.
+/// Header of a QUIC packet. Offsets in bytes count from the start of the datagram.
 struct names_quic_header {
     enum names_quic_kind kind;
     uint32_t version;    // version, for UNKNOWN, LONG, HANDSHAKE and INITIAL
@@ -40,12 +40,12 @@ struct names_quic_header {
     uint32_t connection; // offset of the destination connection ID, for LONG, HANDSHAKE and INITIAL
     uint8_t connection_bytes; // length of the destination connection ID
     uint32_t number;          // offset of the packet number, for INITIAL
-    // End of the packet, where the next one of the datagram may begin. For BAD, SHORT, UNKNOWN and
-    // Retry, the datagram's end.
+    // Offset of the packet's end, where the datagram's next packet may begin. For BAD, SHORT,
+    // UNKNOWN and Retry it is the datagram's end.
     uint32_t end;
 };
 
-/// Keys of a client's Initial packets. Kept until its hello is complete.
+/// Keys of a client's Initial packets. They are stored until the ClientHello is complete.
 struct names_quic_keys {
     uint32_t version; // QUIC version of the keys; 0 = no keys yet
     uint8_t key[16];
@@ -54,14 +54,14 @@ struct names_quic_keys {
     uint64_t next;      // next expected packet number: one more than the highest one opened
 };
 
-/// A key of HMAC with SHA-256, after its first block.
+/// State of HMAC with SHA-256 after the first block, which contains the key.
 struct names_quic_mac {
     SHA256_CTX inner;
     SHA256_CTX outer;
 };
 
-/// Contexts for key derivation and ciphers, created once for all packets, so that nothing allocates
-/// later. One per thread.
+/// Contexts for key derivation and ciphers. Each thread creates them once for all packets, so that
+/// nothing allocates later.
 struct names_quic_opener {
     struct names_quic_mac salt_1;
     struct names_quic_mac salt_2;
@@ -72,8 +72,8 @@ struct names_quic_opener {
 
 /// Kind of a frame.
 enum names_quic_frame_kind {
-    // Malformed, cut, or not allowed in an Initial packet (RFC 9000, section 12.4): nothing after
-    // it can be read.
+    // Malformed or cut frame, or a frame that is not allowed in an Initial packet (RFC 9000,
+    // section 12.4). Frames after it can't be read.
     NAMES_QUIC_FRAME_BAD,
     NAMES_QUIC_FRAME_PADDING, // all adjacent padding frames
     NAMES_QUIC_FRAME_PING,
@@ -82,7 +82,7 @@ enum names_quic_frame_kind {
     NAMES_QUIC_FRAME_CLOSE,
 };
 
-/// A frame. Offsets count from the start of the plaintext.
+/// Frame of an Initial packet. Offsets in bytes count from the start of the plaintext.
 struct names_quic_frame {
     enum names_quic_frame_kind kind;
     uint32_t next;       // offset of the next frame; for BAD, the end of the plaintext
@@ -97,31 +97,32 @@ int names_quic_make(struct names_quic_opener *opener);
 /// Frees an opener's contexts.
 void names_quic_free(struct names_quic_opener *opener);
 
-/// Returns true if packets of a version can be read.
+/// Returns true if packets of a QUIC version can be read.
 bool names_quic_is_understood(uint32_t version);
 
-/// Reads the header of a packet in a datagram. Its fixed bit may be 0 (RFC 9287).
-/// - at: offset of the packet, at most length; an empty rest is SHORT.
+/// Parses the header of a packet in a datagram. The header's fixed bit may be 0 (RFC 9287).
+/// - at: offset of the packet, at most length; if it is length, the kind is SHORT.
 struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t length, uint32_t at);
 
 /// Derives the keys of a client's Initial packets from the destination connection ID of its first
-/// one.
-/// - header: header of an Initial packet in this datagram.
+/// Initial packet.
+/// - header: header of that Initial packet in `datagram`.
 struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
                                          const uint8_t *datagram,
                                          const struct names_quic_header *header);
 
-/// Opens an Initial packet.
-/// - keys: keys of its version; next is updated only if the packet could be opened.
-/// - datagram, header: datagram with its Initial packet; not written to.
+/// Decrypts an Initial packet.
+/// - keys: in/out: keys of the packet's version. `next` changes only if the packet was decrypted.
+/// - datagram, header: datagram that contains the Initial packet, and the packet's header; both
+///   stay unchanged.
 /// - plain: out: frames of the packet.
-/// - Returns the number of bytes in plain; 0 if the packet can't be opened with these keys, has no
-///   frame, or is too long.
+/// - Returns the number of bytes in plain; 0 if the packet can't be decrypted with these keys, has
+///   no frame, or is too long.
 uint32_t names_quic_open(const struct names_quic_opener *opener, struct names_quic_keys *keys,
                          const uint8_t *datagram, const struct names_quic_header *header,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]);
 
-/// Reads a frame of a plaintext.
+/// Parses a frame of a plaintext.
 /// - at: offset of the frame, less than length.
 struct names_quic_frame names_quic_frame(const uint8_t *plain, uint32_t length, uint32_t at);
 

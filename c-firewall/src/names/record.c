@@ -8,8 +8,8 @@
 
 enum {
     HEADER_BYTES = 5, // size of a record's content type, version and length
-    // Maximum size of a record without its header: 2^14, and the expansion that protection may add
-    // in TLS 1.3.
+    // Maximum size of a record without its header: 2^14 bytes, and 256 bytes that encryption may
+    // add in TLS 1.3.
     RECORD_BYTES_MAX = (1 << 14) + 256,
     CHANGE_CIPHER_SPEC = 20, // lowest content type
     ALERT = 21,
@@ -17,8 +17,8 @@ enum {
     APPLICATION_DATA = 23,
     HEARTBEAT = 24, // highest content type
     MAJOR = 3,      // upper byte of the version of TLS and SSL 3
-    // First upper byte that no server accepts: Go's crypto/tls reads a first record of any version
-    // below 16.0.
+    // Lowest upper byte of a record version that no server accepts: Go's crypto/tls accepts a first
+    // record of any version below 16.0.
     MAJOR_END = 16,
 };
 
@@ -34,11 +34,11 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
     return bytes[1] < MAJOR_END ? NAMES_KNOWN : NAMES_NONE;
 }
 
-/// Consumes a record, or the received part of it.
-/// - fragment: out: received bytes of its contents.
-/// - length: out: number of bytes of its contents.
-/// - Returns NAMES_KNOWN if its header is complete, NAMES_UNDECIDED if not, NAMES_UNREADABLE if it
-///   is no handshake or malformed.
+/// Consumes a handshake record, or its received part.
+/// - fragment: out: received bytes of the record's contents.
+/// - length: out: length of the contents in bytes, as the header states it.
+/// - Returns NAMES_KNOWN if the record's header is complete, NAMES_UNDECIDED if not,
+///   NAMES_UNREADABLE if the record is no handshake record or malformed.
 static enum names_state take(struct names_cursor *stream, struct names_cursor *fragment,
                              uint32_t *length) {
     struct names_cursor header;
@@ -57,8 +57,9 @@ static enum names_state take(struct names_cursor *stream, struct names_cursor *f
     return NAMES_KNOWN;
 }
 
-/// Skips a record that may come between two hellos: early data (RFC 8446, section 4.2.10), or a
-/// record without effect. Returns true if there was one, or the beginning of one.
+/// Skips a record that may come between two ClientHellos: early data (RFC 8446, section 4.2.10), or
+/// a record without effect (change_cipher_spec, alert). Returns true if the stream begins with such
+/// a record or a part of it.
 static bool pass_over(struct names_cursor *stream) {
     uint32_t length;
 
@@ -72,7 +73,8 @@ static bool pass_over(struct names_cursor *stream) {
     return true;
 }
 
-/// Counts received bytes of the handshake, and stores the message's header.
+/// Counts the message's bytes among some received bytes of the handshake, and stores those that
+/// belong to the message's header.
 static void count(struct names_progress *progress, struct names_cursor bytes) {
     const uint32_t skipped = min(bytes.length, progress->skipped);
     const uint32_t length = bytes.length - skipped;
@@ -83,7 +85,7 @@ static void count(struct names_progress *progress, struct names_cursor bytes) {
     progress->joined += length;
 }
 
-/// Returns the length of a message with its header, which must be complete.
+/// Returns the length of a message and its header in bytes. The header must be complete.
 static uint32_t message_bytes(const struct names_progress *progress) {
     struct names_cursor header = names_cursor_begin(progress->head, sizeof progress->head);
 
@@ -91,10 +93,10 @@ static uint32_t message_bytes(const struct names_progress *progress) {
     return NAMES_HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
 }
 
-/// Returns the number of received bytes that complete the message or the incomplete record at the
-/// progress's place, whichever comes first; 0 if the message's length is unknown.
-/// - ahead: the progress with the received bytes of that record.
-/// - length: length of that record.
+/// Returns the number of the stream's bytes up to the end of the message or of the incomplete
+/// record at progress->place, whichever comes first; 0 if the message's length is unknown.
+/// - ahead: progress that includes the received bytes of that record.
+/// - length: length of that record's contents.
 static uint32_t wanted(const struct names_progress *progress, const struct names_progress *ahead,
                        uint32_t length) {
     if (ahead->joined < NAMES_HELLO_HEADER_BYTES)
@@ -103,8 +105,9 @@ static uint32_t wanted(const struct names_progress *progress, const struct names
            min(length, progress->skipped + message_bytes(ahead) - progress->joined);
 }
 
-/// Counts the contents of the records that were not complete before, until the message is settled.
-/// - has_others: true if other records may come between.
+/// Counts the contents of records after the ones that were complete before, until the message is
+/// complete or unreadable.
+/// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
 ///   missing, NAMES_UNREADABLE if a record before the end of the message is malformed.
 static enum names_state scan(const uint8_t *bytes, uint32_t length, bool has_others,
@@ -140,7 +143,8 @@ static enum names_state scan(const uint8_t *bytes, uint32_t length, bool has_oth
     }
 }
 
-/// Appends bytes to the joined ones, as many as fit. Returns their number.
+/// Appends bytes to scratch, as many as fit. Returns the number of appended bytes.
+/// - gathered: number of bytes in scratch before the call.
 static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t gathered,
                        const struct names_cursor *bytes) {
     const uint32_t room = NAMES_HELLO_BYTES_MAX - gathered;
@@ -150,9 +154,9 @@ static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t g
     return length;
 }
 
-/// Joins the contents of records in scratch, until a record is incomplete or malformed or scratch
-/// is full. Returns the number of bytes in scratch.
-/// - has_others: true if other records may come between.
+/// Copies the contents of handshake records to scratch, one after another, up to an incomplete or
+/// malformed record. Bytes that don't fit are left out. Returns the number of bytes in scratch.
+/// - has_others: true if other records may come between handshake records; they are skipped.
 static uint32_t gather(const uint8_t *bytes, uint32_t length, bool has_others,
                        uint8_t scratch[static NAMES_HELLO_BYTES_MAX]) {
     struct names_cursor stream = names_cursor_begin(bytes, length);
@@ -168,7 +172,7 @@ static uint32_t gather(const uint8_t *bytes, uint32_t length, bool has_others,
     }
 }
 
-/// Reads records into empty fields.
+/// Parses the records of the first ClientHello into names, whose fields must be empty.
 static enum names_state read_records(const uint8_t *bytes, uint32_t length,
                                      uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                      struct names_progress *progress, struct names *names) {
@@ -192,7 +196,7 @@ enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool w
     return names_blank_finish(state, whole, names);
 }
 
-/// Reads the second message of a handshake.
+/// Parses the second message of a handshake.
 static enum names_state read_behind(const uint8_t *handshake, uint32_t length,
                                     struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);

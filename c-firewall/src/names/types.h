@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Names that a client shows in its first bytes: the host that it asks for, and related fields.
+// Names in a client's first bytes: the host that the client requests, and related fields.
 #ifndef NAMES_TYPES_H
 #define NAMES_TYPES_H
 
@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 enum {
-    // Maximum length of a host name without its final dot (RFC 1035, section 3.1).
+    // Maximum length of a host name in bytes, without its final dot (RFC 1035, section 3.1).
     NAMES_HOST_BYTES = 253,
-    // Maximum length of the list of protocols (RFC 7301); a longer list is unreadable.
+    // Maximum length of the ALPN list (RFC 7301) in bytes; a longer list is unreadable.
     NAMES_ALPN_BYTES = 255,
-    // Maximum length of a method (RFC 9110, section 9); a longer one is cut.
+    // Maximum length of an HTTP method (RFC 9110, section 9) in bytes; a longer method is cut.
     NAMES_METHOD_BYTES = 16,
 };
 
@@ -39,12 +39,13 @@ struct names {
     uint8_t host_length;   // length of host; 0 = the client has named none
     uint8_t alpn_length;   // length of alpn; 0 = the client has offered none
     uint8_t method_length; // length of method; 0 = none
-    // True if the client offers an encrypted ClientHello (extension 0xfe0d), even if it is GREASE.
+    // True if the client offers an encrypted ClientHello (extension 0xfe0d), even if its content is
+    // random (GREASE).
     bool ech;
     uint16_t version;  // highest offered version of TLS, as on the wire (0x0304 = 1.3); 0 = none
     uint16_t dns_type; // type of a DNS query
-    /// Server name of TLS, host of HTTP without its port, or name of a DNS query: in lower case
-    /// (ASCII), without a final dot, otherwise as it was sent.
+    /// Server name of TLS, host of HTTP without its port, or name of a DNS query. ASCII letters are
+    /// in lower case, and a final dot is removed; the other bytes are as sent.
     uint8_t host[NAMES_HOST_BYTES];
     uint8_t alpn[NAMES_ALPN_BYTES];     // offered protocols, each after its length
     uint8_t method[NAMES_METHOD_BYTES]; // method of HTTP, as it was sent

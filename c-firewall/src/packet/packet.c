@@ -15,12 +15,13 @@ enum {
 
 static uint16_t be16(const uint8_t *bytes) { return (uint16_t)(bytes[0] << 8 | bytes[1]); }
 
-/// Returns true if a header of this length lies before the packet's end by its IP header.
+/// Returns true if `bytes` bytes at an offset lie before the packet's end, as its IP header states
+/// it.
 static bool fits(const struct packet *packet, uint32_t offset, uint32_t bytes) {
     return offset <= packet->end && bytes <= packet->end - offset;
 }
 
-/// Returns the header at an offset if all of its bytes were captured, else NULL.
+/// Returns the header of `bytes` bytes at an offset; NULL unless all of these bytes were captured.
 static const uint8_t *header_at(const struct packet *packet, uint32_t offset, uint32_t bytes) {
     if (offset > packet->captured || bytes > packet->captured - offset)
         return NULL;
@@ -94,7 +95,7 @@ static enum packet_status parse_icmp(struct packet *packet, enum packet_status s
     return PACKET_OK;
 }
 
-/// Sets the transport header, unless AH came before it.
+/// Sets the transport header that nf_tables sees, if it is not set yet: an earlier AH stays.
 static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offset) {
     if (packet->has_transport)
         return;
@@ -103,8 +104,8 @@ static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offs
     packet->transport_offset = offset;
 }
 
-/// Returns the status of a packet with a protocol that is not parsed. It must have the bytes that
-/// are ports in most protocols, because policies read them.
+/// Returns the status of a packet with a protocol that is not parsed. Its first four layer 4 bytes
+/// must be captured, because policies read them: they are the ports in most protocols.
 static enum packet_status parse_other(const struct packet *packet) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint32_t bytes = available < PORTS_BYTES ? available : PORTS_BYTES;
@@ -112,7 +113,7 @@ static enum packet_status parse_other(const struct packet *packet) {
     return header_at(packet, packet->l4_offset, bytes) ? PACKET_OK : PACKET_BEYOND_COPY;
 }
 
-/// Parses the layer 4 header.
+/// Parses the layer 4 header of packet.protocol and returns its status.
 /// - offset: at most packet->end.
 static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
     packet->l4_offset = offset;
@@ -191,8 +192,8 @@ static uint8_t extension_bit(uint8_t next_header) {
     }
 }
 
-/// Returns the length of an extension header by its second byte (RFC 8200 section 4, RFC 4302
-/// section 2.2).
+/// Returns the length of an extension header in bytes (RFC 8200 section 4, RFC 4302 section 2.2).
+/// - length: second byte of the extension header, in units of 8 bytes (AH: 4 bytes).
 static uint32_t extension_bytes(uint8_t type, uint8_t length) {
     if (type == IPPROTO_FRAGMENT)
         return PACKET_IPV6_EXTENSION_BYTES;
@@ -221,14 +222,16 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
     return PACKET_OK;
 }
 
-/// Parses the extension headers. Ends with PACKET_OK and *offset set at the first other header, at
-/// "no next header" or at a later fragment.
+/// Parses the extension headers, until the first other header, "no next header" or a later
+/// fragment.
+/// - offset: in: offset of the first extension header; out: offset at which the loop ended.
 static enum packet_status walk_extensions(struct packet *packet, uint32_t *offset) {
     for (int extensions = 0; is_extension(packet->protocol); extensions++) {
         const uint8_t *extension = header_at(packet, *offset, PACKET_IPV6_EXTENSION_BYTES);
         uint32_t bytes;
 
-        // A cut chain counts as cut, not as too long: its end is unknown.
+        // If the captured bytes end within the chain, its length is unknown. Therefore this check
+        // precedes the limit's check.
         if (!extension && fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))
             return PACKET_BEYOND_COPY;
         if (extensions == PACKET_IPV6_EXTENSIONS_MAX)
@@ -250,14 +253,15 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
     return PACKET_OK;
 }
 
-/// Returns the number of bytes of an extension header that ipv6_find_hdr reads.
+/// Returns the number of bytes that ipv6_find_hdr reads of an extension header.
 static uint32_t extension_read_bytes(uint8_t type) {
     return type == IPPROTO_ROUTING || type == IPPROTO_FRAGMENT ? 4 : 2;
 }
 
-/// Finds the transport header like ipv6_find_hdr of the kernel, which accepts any number of
-/// extension headers, and lengths beyond the packet's end. Ends early if bytes are missing; sets
-/// headers_beyond if they were not captured.
+/// Finds the transport header like the kernel's ipv6_find_hdr, which accepts any number of
+/// extension headers, and lengths beyond the packet's end. Finds no header if bytes of an extension
+/// header are missing. Sets headers_beyond if the packet has these bytes but they were not
+/// captured.
 static void find_transport(struct packet *packet, uint8_t next_header) {
     uint32_t offset = PACKET_IPV6_HEADER_BYTES;
 

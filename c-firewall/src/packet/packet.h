@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Parser of an IP packet's headers. Pure and total: every input has a status, and no byte outside
-// the captured ones is read. Each kind of malformed packet has a name, under which it is counted.
+// Parser of an IP packet's headers. It has no side effects. Every input has a status, and only
+// captured bytes are read. Each kind of malformed packet has a name, under which it is counted.
 //
 // Formats: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP), RFC 792
 // (ICMP), RFC 4443 (ICMPv6), RFC 2675 (jumbograms, which BIG TCP uses, too).
@@ -16,7 +16,7 @@
 enum {
     PACKET_IPV4_HEADER_BYTES = 20, // size of the header without options, in bytes
     PACKET_IPV6_HEADER_BYTES = 40, // size of the header without extension headers, in bytes
-    // Number of bytes of an extension header that its length depends on.
+    // Minimum size of an extension header, in bytes. These bytes contain its length.
     PACKET_IPV6_EXTENSION_BYTES = 8,
     // Maximum number of extension headers; a packet with more is malformed.
     PACKET_IPV6_EXTENSIONS_MAX = 8,
@@ -24,12 +24,13 @@ enum {
     PACKET_UDP_HEADER_BYTES = 8,
     PACKET_ICMP_HEADER_BYTES = 8,
     PACKET_LENGTH_MAX = 65535, // maximum of a 16-bit length field
-    // Number of bytes that show whether a packet is malformed: IPv6, the maximum number of
-    // extension headers of minimum length, and TCP need 124; IPv4 needs 80 with all options.
+    // Number of captured bytes that suffice to detect a malformed packet: 124 for IPv6 with the
+    // maximum number of minimum-length extension headers and TCP, 80 for IPv4 with all options and
+    // TCP.
     PACKET_COPY_BYTES = OPTION_COPY_BYTES_FAST,
 };
 
-/// Bits of IPv6 extension headers.
+/// Bits of packet.extensions, one for each type of IPv6 extension header.
 enum packet_extension {
     PACKET_HBH = 1 << 0,  // hop-by-hop options
     PACKET_RT = 1 << 1,   // bit for routing
@@ -38,8 +39,8 @@ enum packet_extension {
     PACKET_MH = 1 << 4,   // bit for mobility, at which the parser ends
 };
 
-/// Fields of a packet. After a problem, the fields parsed before it stay filled in, and the others
-/// are 0.
+/// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and
+/// the others are 0.
 struct packet {
     const uint8_t *bytes; // captured bytes, from the IP header on; borrowed
     uint32_t captured;    // number of captured bytes
@@ -55,9 +56,10 @@ struct packet {
     // headers and which protocol follow. If false, headers that were not found are not in the
     // packet.
     bool headers_beyond;
-    // True if nf_tables finds a transport header. The following fields are like protocol and
-    // l4_offset, except that AH ends the search (nft_set_pktinfo_ipv6), and that a later fragment
-    // has a protocol; with IPv6 only if it is no extension header (ipv6_find_hdr).
+    // True if nf_tables finds a transport header. The next two fields differ from protocol and
+    // l4_offset in two cases: AH counts as the transport header (nft_set_pktinfo_ipv6), and a later
+    // fragment has a transport protocol. A later IPv6 fragment has it only if it is no extension
+    // header (ipv6_find_hdr).
     bool has_transport;
     uint8_t transport_protocol; // protocol, if has_transport
     uint32_t transport_offset;  // offset, if has_transport; 0 = later fragment
@@ -73,18 +75,17 @@ struct packet {
 
 /// Parses a packet.
 /// - bytes: captured bytes, from the IP header on; may be NULL if captured is 0.
-/// - original: length of the packet in the kernel, in bytes; a value less than captured counts as
-///   captured.
+/// - original: length of the packet in the kernel, in bytes; at least captured is assumed.
 /// - packet: out: always filled in; it points into bytes.
-/// - Returns the status; every input has one.
+/// - Returns the status; every input has a status.
 enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_t original,
                                 struct packet *packet);
 
-/// Returns the length of an address of the packet's version, 4 or 6.
+/// Returns the length of an IP address in bytes: 4 or 16, by the packet's IP version.
 uint32_t packet_address_bytes(const struct packet *packet);
 
-/// Returns the two adjacent addresses of the IP header, source first; NULL if they were not
-/// captured.
+/// Returns the two adjacent addresses of the IP header in network order, source first. Returns NULL
+/// if they were not captured.
 const uint8_t *packet_addresses(const struct packet *packet);
 
 #endif

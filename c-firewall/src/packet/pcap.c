@@ -73,8 +73,8 @@ static int fail_reading(const struct pcap *pcap, int error, struct failure *fail
     return -error;
 }
 
-/// Reads bytes. Returns 1, 0 at the end of the file if `may_end` is set and no byte was read, or
-/// -errno with failure filled in.
+/// Fills `bytes` from the capture. Returns 1, or 0 at the end of the file if `may_end` is set and
+/// no byte was read, or -errno with failure filled in.
 static int read_bytes(struct pcap *pcap, uint8_t *bytes, size_t count, bool may_end,
                       struct failure *failure) {
     const size_t got = fread(bytes, 1, count, pcap->file);
@@ -88,7 +88,8 @@ static int read_bytes(struct pcap *pcap, uint8_t *bytes, size_t count, bool may_
     return got == 0 && may_end ? 0 : fail_at(pcap, pcap->at, "it ends here", failure);
 }
 
-/// Reads bytes into the block. Returns 1, or -errno with failure filled in.
+/// Reads the next `count` bytes of the capture into pcap.block. Returns 1, or -errno with failure
+/// filled in.
 static int read_block(struct pcap *pcap, size_t count, struct failure *failure) {
     if (count > PCAP_BLOCK_MAX)
         return fail_at(pcap, pcap->at, "a packet or block of more than 16 MiB", failure);
@@ -125,7 +126,8 @@ static int add_interface(struct pcap *pcap, const struct pcap_interface *interfa
     return 1;
 }
 
-/// Reads the header of a pcap file after its magic number. Returns 1 or -errno.
+/// Reads the rest of a pcap file's header, after its magic number, and adds the file's interface.
+/// Returns 1 or -errno.
 static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure) {
     struct pcap_interface interface = {.resolution =
                                            magic == MAGIC_NS ? RESOLUTION_NS : RESOLUTION_US};
@@ -133,12 +135,12 @@ static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure)
 
     if (result < 0)
         return result;
-    // Version, zone, accuracy and snap length come before it; nothing depends on them.
+    // The link type follows version, zone, accuracy and snap length, which are not needed.
     interface.link = (uint16_t)u32_at(pcap, pcap->block + 16);
     return add_interface(pcap, &interface, failure);
 }
 
-/// Reads a section header after its type. Returns 1 or -errno.
+/// Reads the rest of a Section Header Block, after the block's type. Returns 1 or -errno.
 static int open_section(struct pcap *pcap, struct failure *failure) {
     const uint64_t at = pcap->at - sizeof(uint32_t);
     uint8_t head[8]; // its length and its byte order
@@ -223,7 +225,7 @@ static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) 
     return stamp / scale + offset_ns;
 }
 
-/// A captured frame.
+/// Captured frame. `offset` and `captured` are the position of its bytes in the block.
 struct frame {
     uint16_t link;
     uint64_t time_ns;
@@ -253,19 +255,19 @@ static int next_record(struct pcap *pcap, struct frame *frame, struct failure *f
     return result;
 }
 
-/// Rounds a length up to the start of the block's next part.
+/// Rounds a length up to a multiple of 4 bytes, at which the next part of a block begins.
 static size_t padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-/// An option of a block.
+/// Option of a block.
 struct block_option {
     uint16_t code;
     const uint8_t *value;
     size_t bytes;
 };
 
-/// Searches for the next option of a block, up to `end`. Returns 1, 0 if there is none, or -EINVAL
-/// if it is damaged.
-/// - at: offset at which it would begin; set to the offset after it.
+/// Reads the next option of a block whose options end at `end`. Returns 1, or 0 if there is no more
+/// option, or -EINVAL if the option is damaged.
+/// - at: in: offset of the option; out: offset after it.
 static int next_option(const struct pcap *pcap, size_t *at, size_t end,
                        struct block_option *option) {
     const uint8_t *head = pcap->block + *at;
@@ -283,7 +285,8 @@ static int next_option(const struct pcap *pcap, size_t *at, size_t end,
     return 1;
 }
 
-/// Parses an interface description's options. Returns true if they are valid.
+/// Parses the options of an interface description, which end at `end`, into `interface`. Returns
+/// true if they are valid.
 static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interface *interface) {
     size_t at = INTERFACE_BYTES;
     struct block_option option;
@@ -298,8 +301,10 @@ static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interf
     return result == 0;
 }
 
-/// Finds the comment of a packet whose options begin at `at`. Returns true if the options are
-/// valid.
+/// Finds the first comment of a packet that begins with PCAP_COMMENT_BEGIN. Returns true if the
+/// options are valid.
+/// - at: offset at which the packet's options begin.
+/// - end: offset at which they end.
 static bool find_comment(const struct pcap *pcap, size_t at, size_t end, struct frame *frame) {
     const size_t begin = strlen(PCAP_COMMENT_BEGIN);
     struct block_option option;
@@ -359,7 +364,8 @@ static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struc
     return 1;
 }
 
-/// Parses the packet of a Simple Packet Block, which has no time. Returns 1 or -EINVAL.
+/// Parses the packet of a Simple Packet Block. It has no time: the time of the frame before it is
+/// used. Returns 1 or -EINVAL.
 static int take_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
                        struct failure *failure) {
     const struct pcap_interface *interface = pcap->interfaces;
@@ -382,8 +388,8 @@ static int take_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struc
     return 1;
 }
 
-/// Reads the next block of a pcapng file. Returns 2 if it has no packet, 1 if it has one, 0 at the
-/// end, or -errno.
+/// Reads the next block of a pcapng file. Returns 1 if the block has a packet, 2 if it has none, 0
+/// at the end of the file, or -errno.
 static int next_block(struct pcap *pcap, struct frame *frame, struct failure *failure) {
     const uint64_t at = pcap->at;
     uint8_t head[BLOCK_HEAD_BYTES];

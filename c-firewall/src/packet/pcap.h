@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reader of captures: pcap (both byte orders, microseconds and nanoseconds) and pcapng, as a
-// stream. Frames that are not IP are skipped and counted. Formats: draft-ietf-opsawg-pcap,
+// Reader of capture files as a stream: pcap (both byte orders, microseconds and nanoseconds) and
+// pcapng. Frames that are not IP are skipped and counted. Formats: draft-ietf-opsawg-pcap,
 // draft-ietf-opsawg-pcapng; link types: tcpdump.org/linktypes.html.
 #ifndef PACKET_PCAP_H
 #define PACKET_PCAP_H
@@ -20,16 +20,17 @@ enum {
 
 #define PCAP_COMMENT_BEGIN "twinwall:" // start of comments with a packet's metadata and verdict
 
-/// Interface description of a pcapng section. A pcap file has one.
+/// Interface of a pcapng section. A pcap file has one interface, without a description.
 struct pcap_interface {
     uint16_t link;
     uint32_t snap_bytes; // maximum captured length; 0 = no limit
-    // Resolution of its time stamps, as if_tsresol: 10^-n seconds, or 2^-n with bit 7.
+    // Resolution of time stamps, encoded as if_tsresol: 10^-n seconds, or 2^-n seconds if bit 7 is
+    // set.
     uint8_t resolution;
     int64_t offset_s; // seconds to add to its time stamps
 };
 
-/// An open capture.
+/// Open capture file.
 struct pcap {
     const char *name; // name of the capture for messages
     FILE *file;
@@ -48,11 +49,12 @@ struct pcap {
 /// Opens a capture and reads its header.
 /// - path: "-" = stdin.
 /// - Returns 0, or -EINVAL (-errno of reading, -ENOMEM) with failure filled in (code
-///   LOG_EXIT_USAGE, "FILE: …") and nothing to close.
+///   LOG_EXIT_USAGE, a message that begins with the capture's name) and nothing to close.
 int pcap_open(struct pcap *pcap, const char *path, struct failure *failure);
 
-/// Reads up to the next IP packet.
-/// - Returns 1, or 0 at the end, or -EINVAL (-errno of reading, -ENOMEM) with failure filled in.
+/// Reads frames up to the next IP packet.
+/// - Returns 1, or 0 at the end of the file, or -EINVAL (-errno of reading, -ENOMEM) with failure
+///   filled in.
 int pcap_next(struct pcap *pcap, struct pcap_packet *packet, struct failure *failure);
 
 /// Closes the capture and frees its memory.

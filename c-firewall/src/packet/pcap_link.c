@@ -32,8 +32,8 @@ bool pcap_link_is_known(uint16_t link) {
     }
 }
 
-/// Returns the version of IP for an address family of BSD or Linux, in either byte order; 0 = it is
-/// not IP.
+/// Returns the IP version for an address family of BSD or Linux, a 32-bit value in either byte
+/// order; 0 = it is not IP.
 static uint8_t version_of_family(const uint8_t *bytes) {
     const uint8_t low = bytes[0] != 0 ? bytes[0] : bytes[3];
 
@@ -48,8 +48,9 @@ static bool is_vlan(uint16_t ethertype) {
     return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
 }
 
-/// Skips VLAN tags. Returns false if no IP follows.
-/// - offset: offset after the ethertype; set to the offset of IP.
+/// Finds the IP header after an ethertype and its VLAN tags. Returns false if no IP header follows.
+/// - offset: in: offset of the first byte after the ethertype; out: offset of the IP header.
+/// - version: out: IP version, 4 or 6.
 static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint16_t ethertype,
                                   uint32_t *offset, uint8_t *version) {
     while (is_vlan(ethertype)) {
@@ -62,8 +63,9 @@ static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint1
     return ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6;
 }
 
-/// Returns the offset of IP in a frame, and its version by the frame; 0 = the frame does not
-/// contain it.
+/// Finds the IP header in a frame. Returns false if the frame has no IP header.
+/// - offset: out: offset of the IP header.
+/// - version: out: IP version that the frame states, 4 or 6; 0 = not stated.
 static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t *offset,
                         uint8_t *version) {
     *version = 0;
@@ -99,8 +101,8 @@ static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, 
     }
 }
 
-/// Returns the length by the IP header, if there is a header with a length; otherwise the original
-/// length. Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core,
+/// Returns the packet's length as its IP header states it, or the original length if no header
+/// states a length. Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core,
 /// ip6_rcv_core).
 static uint32_t claimed_bytes(const struct pcap_packet *packet) {
     const uint8_t *bytes = packet->bytes;

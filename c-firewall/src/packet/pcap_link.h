@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Search for the IP packet in a captured frame. Pure. Link types: tcpdump.org/linktypes.html.
+// Search for the IP packet in a captured frame, without side effects. Link types:
+// tcpdump.org/linktypes.html.
 #ifndef PACKET_PCAP_LINK_H
 #define PACKET_PCAP_LINK_H
 
@@ -23,7 +24,7 @@ enum pcap_link {
 /// Returns true if a link type is supported.
 bool pcap_link_is_known(uint16_t link);
 
-/// An IP packet of a capture. bytes points into the frame.
+/// IP packet of a capture. bytes points into the captured frame.
 struct pcap_packet {
     uint64_t number;      // number of its frame, from 1
     uint64_t time_ns;     // time since 1970, in nanoseconds
@@ -38,9 +39,9 @@ struct pcap_packet {
 
 /// Finds the IP packet in a frame.
 /// - bytes: captured bytes of a frame of original bytes.
-/// - packet: out: bytes, captured, original and version, without bytes after the length by its IP
-///   header.
-/// - Returns false if it is not IP, or the link type is not supported.
+/// - packet: out: only bytes, captured, original and version are set. The bytes after the packet's
+///   length in the IP header are left out.
+/// - Returns false if the frame contains no IP packet or the link type is not supported.
 bool pcap_link_find_ip(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t original,
                        struct pcap_packet *packet);
 

@@ -68,9 +68,9 @@ static void put_gap(struct verdict_batch *batch, uint32_t last_id) {
     };
 }
 
-/// Advances to an ID, with a run for the gap before it, if there is one. An ID that is not later
-/// than the last one (by the order of nfq_id_after in the kernel) is accepted: the kernel has
-/// started again.
+/// Advances the batch to an ID. Adds a run for the gap if IDs before it were skipped. Also accepts
+/// an ID that is not after the last ID (in the order of the kernel's nfq_id_after): the kernel has
+/// restarted its numbering.
 static void move_to(struct verdict_batch *batch, uint32_t id) {
     const uint32_t passed = id - batch->last_id - 1;
     const bool gap = !batch->known || (passed > 0 && passed < (uint32_t)INT32_MAX);

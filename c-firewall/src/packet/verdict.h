@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Verdicts: their values in the kernel, and how packets with adjacent IDs share one message.
+// Verdicts: their values in the kernel, and batches of verdicts. Packets with adjacent IDs and the
+// same verdict share one netlink message.
 #ifndef PACKET_VERDICT_H
 #define PACKET_VERDICT_H
 
@@ -11,8 +12,8 @@
 
 enum {
     VERDICT_PACKETS_MAX = OPTION_BATCH_MAX,
-    // Maximum number of runs: all verdicts differ, with a gap before each packet and one after the
-    // last.
+    // Maximum number of runs of a batch: all verdicts differ, and there is a gap before each packet
+    // and after the last packet.
     VERDICT_RUNS_MAX = 2 * VERDICT_PACKETS_MAX + 1,
 };
 
@@ -26,10 +27,10 @@ enum verdict {
     VERDICT_COUNT
 };
 
-/// A run: packets of successive IDs with the same verdict, or a gap. It becomes one netlink
-/// message. A batch verdict of the kernel (nfqnl_recv_verdict_batch) applies to every ID up to its
-/// own. Therefore the runs of a batch must be sent in order, and no run may extend over an ID that
-/// is not in it.
+/// Run of packets with successive IDs and the same verdict, or a gap between IDs. Each run is sent
+/// as one netlink message. A batch verdict of the kernel (nfqnl_recv_verdict_batch) applies to all
+/// waiting packets up to its ID. Therefore the runs of a batch must be sent in order, and a run may
+/// contain no ID that has another verdict.
 struct verdict_run {
     uint32_t kernel; // value for the kernel (NF_*), in host order
     bool has_mark;
@@ -41,21 +42,22 @@ struct verdict_run {
     bool gap;
 };
 
-/// Verdicts of one receive call, and their position among the IDs of the queue.
+/// Verdicts for the packets of one receive call, and the state of the queue's IDs.
 ///
-/// Theory of operation: the kernel's IDs count up by one for each offered packet, and its messages
-/// come in that order. Therefore a skipped ID will have no message. Usually its packet was dropped
-/// because the socket's buffer was full (which an overrun reports). But its message may have been
-/// unreadable: then the packet waits in the kernel, and the next batch verdict would apply to it.
-/// Therefore every gap gets the verdict of --fail malformed, in a message of its own, before the
-/// verdict of the next ID.
+/// Theory of operation: the kernel increments the ID by one for each packet that it offers, and
+/// sends the messages in that order. Therefore a skipped ID will never have a message. Usually the
+/// kernel dropped the packet because the socket's buffer was full (it reports this overrun). But
+/// the message may have been unreadable: then the packet waits in the kernel, and the next batch
+/// verdict would apply to it. Therefore every gap gets the verdict of --fail malformed, in a
+/// message of its own, before the verdict of the next ID.
 struct verdict_batch {
     uint32_t fail; // value of the verdict for gaps (NF_*)
     bool known;    // true if last_id is known; otherwise the first gap covers all waiting packets
     uint32_t last_id;  // last ID up to which every ID has a verdict once the batch is sent
     uint32_t nameless; // number of messages without an ID since then
     bool overrun;      // true if the kernel has reported lost packets since the last gap
-    // Number of IDs since verdict_batch_clear that were skipped without either explanation.
+    // Number of IDs since verdict_batch_clear that were skipped without an overrun or an unreadable
+    // message.
     uint32_t gap_ids;
     size_t count; // number of runs
     size_t sent;  // number of runs that were sent
@@ -69,35 +71,38 @@ const char *verdict_name(enum verdict verdict);
 /// - argument: queue number for VERDICT_REQUEUE, else ignored.
 uint32_t verdict_kernel(enum verdict verdict, uint32_t argument);
 
-/// Initialises a batch for a new queue, whose first ID is 1.
+/// Initialises a batch for a new queue, whose first packet has ID 1.
 /// - gaps: verdict for IDs without a message.
 void verdict_batch_begin(struct verdict_batch *batch, enum verdict gaps);
 
-/// Makes the last ID unknown. Must be called if another process may have received from the queue.
+/// Marks the last ID as unknown. Must be called if another process may have received packets from
+/// the queue.
 void verdict_batch_forget(struct verdict_batch *batch);
 
-/// Empties the batch.
+/// Removes all runs from the batch. The last ID stays.
 void verdict_batch_clear(struct verdict_batch *batch);
 
-/// Records that the kernel has lost packets because the socket had no room: that explains a gap.
+/// Records that the kernel has lost packets because the socket's buffer was full. The next gap then
+/// does not count in gap_ids.
 void verdict_batch_overrun(struct verdict_batch *batch);
 
-/// Records a packet with an unreadable ID.
+/// Records a message whose packet ID is unreadable.
 void verdict_batch_skip(struct verdict_batch *batch);
 
-/// Adds a packet's verdict: to the last run if verdict and mark are equal and the ID is the next
-/// one (a 32-bit counter that wraps); otherwise as a new run, after a run for the gap before it.
+/// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the
+/// ID is the next one (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap
+/// before it.
 /// - argument: mark (host order) for VERDICT_MARK, queue number for VERDICT_REQUEUE, else ignored.
-/// - Fails with -ENOBUFS, the batch unchanged, if there is no room for two runs.
+/// - Fails with -ENOBUFS if there is no room for two runs; the batch stays unchanged.
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
                       uint32_t argument);
 
-/// Adds the verdicts for messages without an ID after the last packet, as far as their IDs are
-/// known. Must be called after the last packet. The n-th message after an ID has an ID at least n
-/// higher, and all later messages have still higher ones.
+/// Adds a run for the messages without a readable ID after the last packet. Must be called after
+/// the last packet. The n-th message after an ID has an ID that is at least n higher. Therefore the
+/// run covers the next n IDs.
 void verdict_batch_finish(struct verdict_batch *batch);
 
-/// Returns true if runs are unsent.
+/// Returns true if the batch has unsent runs.
 bool verdict_batch_unsent(const struct verdict_batch *batch);
 
 #endif

@@ -13,7 +13,7 @@
 #include "queue/raw.h"
 
 enum {
-    // Lower bound for the part of the socket's buffer that a waiting message takes.
+    // Minimum number of bytes that a waiting message uses of the socket's buffer.
     ADOPT_MESSAGE_BYTES = 256,
 };
 
@@ -27,7 +27,8 @@ static bool is_netlink(int fd) {
            address.nl_family == AF_NETLINK;
 }
 
-/// Adopts the socket, and checks that the queue is bound to it, if /proc can be read.
+/// Makes the queue use the socket. Checks that the queue is bound to this socket, if /proc can be
+/// read.
 static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     const uint16_t number = queue->settings.number;
     struct queue_figures figures;
@@ -61,8 +62,8 @@ static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     return 0;
 }
 
-/// Enlarges the receive buffer to the size in the settings. A larger one stays as it is: a smaller
-/// buffer could not hold the waiting packets.
+/// Enlarges the receive buffer to the size in the settings. A larger buffer stays unchanged,
+/// because a smaller buffer could not hold the waiting packets.
 static int grow_buffer(struct queue *queue, struct failure *failure) {
     const int result = queue_socket_set_buffer(&queue->socket, 0, &queue->receive_buffer);
 
@@ -74,8 +75,8 @@ static int grow_buffer(struct queue *queue, struct failure *failure) {
                                                                   : 0;
 }
 
-/// Returns the settings with slots that are large enough for the waiting packets, too. (The kernel
-/// copies fewer than 64 KiB.)
+/// Returns the settings with slots that are also large enough for the waiting packets. (The kernel
+/// copies less than 64 KiB of a packet.)
 static struct queue_settings widen(const struct queue_settings *settings,
                                    const struct queue_handover *handover) {
     const uint32_t payload = handover->copy_bytes < UINT16_MAX ? handover->copy_bytes : UINT16_MAX;
@@ -125,8 +126,8 @@ void queue_give(struct queue *queue) {
     queue->refresh = true;
 }
 
-/// Sends a configuration request. It does not use libnetfilter_queue, whose functions would wait
-/// for the answer among packets.
+/// Sends a configuration request without waiting for the answer. It does not use
+/// libnetfilter_queue, whose functions would wait.
 static int send_request(const struct queue *queue, enum queue_request request, bool acknowledged) {
     uint8_t buffer[QUEUE_REQUEST_BYTES];
 
@@ -143,8 +144,8 @@ static int configure(struct queue *queue) {
     return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
 }
 
-/// Sends the received packets through the queue again; packets without an ID get the verdict of a
-/// gap.
+/// Sends the packets of the last receive call through the queue again. Packets without an ID get
+/// the verdict of a gap.
 static int send_once_more(struct queue *queue, struct verdict_batch *batch,
                           const struct queue_received *received) {
     int result;
@@ -165,7 +166,8 @@ static int send_once_more(struct queue *queue, struct verdict_batch *batch,
     return result;
 }
 
-/// Receives once, sends the packets through the queue again, and adds their number to received.
+/// Calls queue_receive once, sends the packets through the queue again, and adds the counts to
+/// received.
 /// - Returns 1 if more packets may wait, 0 if the acknowledgement was received or the socket is
 ///   empty, or -errno with queue->failed_call set.
 static int requeue(struct queue *queue, struct verdict_batch *batch,
@@ -190,8 +192,9 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
     return got.ignored == 0;
 }
 
-/// Sends all waiting packets through the queue again. The acknowledgement is lost if the buffer was
-/// full; then this ends when as many bytes were received as the buffer can hold.
+/// Sends all waiting packets through the queue again, up to the acknowledgement of the last
+/// request. If the buffer was full, the acknowledgement is lost: then this ends after as many bytes
+/// as the buffer can hold.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;
@@ -215,7 +218,7 @@ int queue_resume(struct queue *queue, struct verdict_batch *batch,
     result = configure(queue);
     if (result == 0 && queue->refresh)
         result = refresh(queue, batch, received);
-    // Must come last: a shorter queue would refuse the packets that are sent again.
+    // The length must come last: a shorter queue would refuse the packets that are sent again.
     if (result == 0)
         result = send_request(queue, QUEUE_LENGTH, false);
     return result;

@@ -10,9 +10,9 @@
 
 #include "queue/types.h"
 
-// Returns the length of a value of fixed size; 0 = any length. All backends require the same as
-// nfq_nlmsg_parse. That includes NFQA_SECCTX, a string that the library treats as a number, and
-// that the firewall never requests.
+// Returns the required length of an attribute's value in bytes; 0 = any length. All backends
+// require the lengths that nfq_nlmsg_parse requires, also for NFQA_SECCTX: that string counts as a
+// number in the library, and the firewall never requests it.
 static const uint8_t attribute_bytes[] = {
     [NFQA_PACKET_HDR] = sizeof(struct nfqnl_msg_packet_hdr),
     [NFQA_MARK] = sizeof(uint32_t),
@@ -65,8 +65,8 @@ int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark) {
     return 0;
 }
 
-/// Parses an attribute of valid length that the callback API has no function for. Returns 0 or
-/// -EBADMSG.
+/// Parses an attribute of valid length for which the callback API has no function; ignores other
+/// attributes. Returns 0 or -EBADMSG.
 static int take_extra(uint16_t type, const uint8_t *value, size_t bytes,
                       struct queue_extras *extras) {
     switch (type) {

@@ -19,17 +19,18 @@
 
 enum {
     CALLBACK_FAIL = -1, // result of the callback that makes nfq_handle_packet fail
-    // Result of the callback that ends nfq_handle_packet, and nfnl_catch, which waits for an
-    // acknowledgement.
+    // Result of the callback that makes nfq_handle_packet succeed. It also ends nfnl_catch, by
+    // which the library waits for an acknowledgement.
     CALLBACK_STOP = 0,
-    // Size of the library's buffer on the stack for messages that it receives while it waits for
-    // the acknowledgement of QUEUE_MODE. The kernel copies at most 65531 bytes of a packet.
+    // Size of the library's receive buffer on the stack, in bytes. The library may receive a packet
+    // in it while it waits for the acknowledgement of QUEUE_MODE. The kernel copies at most 65531
+    // bytes of a packet.
     CATCH_BYTES = 65536 + QUEUE_OVERHEAD_BYTES + QUEUE_CONNTRACK_BYTES,
 };
 
-/// Stores a message that came while the library waited for an acknowledgement in the first slot, as
-/// if it had been received there. nfnl_process has checked that the library's buffer holds the
-/// whole message.
+/// Stores a message in the first slot, as if it had been received there: it arrived while the
+/// library waited for an acknowledgement. nfnl_process has checked that the library's buffer holds
+/// the whole message.
 static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
     const uint8_t *bytes = (const uint8_t *)message - NLMSG_HDRLEN;
     struct nlmsghdr header;
@@ -39,8 +40,9 @@ static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
     queue->pending = 1;
 }
 
-/// Callback of the library. Fills in queue->filling, except for the fields without a function in
-/// the library, which classic_parse fills in.
+/// Callback of the library. Fills in queue->filling; classic_parse fills in the fields for which
+/// the library has no function. Stores a message that arrives during configuration in the first
+/// slot.
 static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, struct nfq_data *data,
                      void *context) {
     struct queue *queue = context;
@@ -56,7 +58,8 @@ static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, stru
     }
     packet_hdr = nfq_get_msg_packet_hdr(data);
     if (!packet_hdr)
-        // It has a flag that the library does not know and the kernel does not set.
+        // The NFQA_PACKET_HDR has a flag bit in its type that the library does not know and the
+        // kernel never sets.
         return CALLBACK_FAIL;
     *packet = (struct queue_packet){
         .id = ntohl(packet_hdr->packet_id),
@@ -136,7 +139,7 @@ static int set_mode(struct queue *queue) {
     return result;
 }
 
-/// Executes a configuration request. The library's functions wait for the acknowledgement.
+/// Executes a configuration request by the library's functions, which wait for the acknowledgement.
 static int classic_request(struct queue *queue, enum queue_request request) {
     int result = 0;
 
@@ -172,8 +175,8 @@ static int send_run(struct nfq_q_handle *handle, const struct verdict_run *run) 
                          : nfq_set_verdict(handle, run->last_id, run->kernel, 0, NULL);
 }
 
-/// Sends the first run. The verdict of a gap has a sequence number, which the library can't set.
-/// Returns the number of runs that were sent, or -errno.
+/// Sends the verdict of the first run. A gap's verdict is sent without the library, which can't set
+/// its sequence number. Returns the number of runs that were sent, or -errno.
 static int classic_verdict(struct queue *queue, const struct verdict_run *runs, size_t count) {
     int result;
 
@@ -189,7 +192,8 @@ static int classic_verdict(struct queue *queue, const struct verdict_run *runs, 
 static void classic_close(struct queue *queue) {
     if (queue->library)
         nfq_close(queue->library);
-    // Handle of a queue that stays bound, which nfq_destroy_queue would unbind.
+    // The handle of a queue that stays bound is only freed, because nfq_destroy_queue would unbind
+    // the queue.
     free(queue->library_queue);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Backend `classic`: the callback API of libnetfilter_queue, as in the published experiment.
-// Messages are received by queue_socket from nfq_fd, and each is passed to nfq_handle_packet, whose
-// callback fills in the packet before the call returns. Verdicts are sent by nfq_set_verdict(2) or
-// nfq_set_verdict_batch(2), one call (sendmsg) per run.
+// queue_socket receives the messages from nfq_fd. Each message is passed to nfq_handle_packet,
+// whose callback fills in the packet before the call returns. Verdicts are sent by nfq_set_verdict,
+// nfq_set_verdict2, nfq_set_verdict_batch or nfq_set_verdict_batch2, one call (sendmsg) per run.
 #ifndef QUEUE_CLASSIC_H
 #define QUEUE_CLASSIC_H
 

@@ -25,7 +25,8 @@ static struct nlmsghdr header_of(const uint8_t *bytes) {
     return header;
 }
 
-/// Returns the result of a complete NLMSG_ERROR: an acknowledgement, or the -errno of a refusal.
+/// Returns the result of a complete NLMSG_ERROR: an acknowledgement (QUEUE_PARSED_IGNORED), or the
+/// -errno of a refusal. Returns QUEUE_PARSED_MALFORMED if the message is too short.
 static int frame_error(const uint8_t *bytes, uint32_t nlmsg_len) {
     struct nlmsgerr error;
 

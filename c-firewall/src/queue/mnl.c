@@ -15,8 +15,8 @@
 #include "queue/frame.h"
 
 enum {
-    // Size of the table of attributes. nfq_nlmsg_parse writes up to the NFQA_MAX with which the
-    // library was built; this leaves room for newer ones.
+    // Number of entries in a table of attributes. nfq_nlmsg_parse writes entries up to the NFQA_MAX
+    // with which the library was built, which may be newer.
     ATTRIBUTES_MAX = 64,
 };
 _Static_assert(NFQA_MAX < ATTRIBUTES_MAX, "the table holds every attribute");
@@ -116,7 +116,7 @@ static int mnl_adopt(struct queue *queue, int fd) {
     return 0;
 }
 
-/// Sends a datagram to the kernel, which accepts all of it or nothing.
+/// Sends a datagram to the kernel, which accepts the whole datagram or nothing.
 static int mnl_send(const struct queue *queue, const void *bytes, size_t length) {
     ssize_t sent;
 

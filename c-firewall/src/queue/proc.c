@@ -20,7 +20,8 @@ enum {
     READ_STEP_BYTES = 65536, // step by which a file is read, in bytes
 };
 
-/// Removes a line from the text, cut if it is too long. Returns false at the text's end.
+/// Copies the next line of a text to `line`, cut to LINE_BYTES. Returns false at the text's end.
+/// - text: in/out: unread rest of the text.
 static bool take_line(const char **text, char line[static LINE_BYTES]) {
     const size_t length = strcspn(*text, "\n");
 
@@ -76,7 +77,7 @@ bool queue_proc_is_socket(const char *link, uint64_t inode) {
     return strcmp(link, wanted) == 0;
 }
 
-/// Descriptor that queue_proc_open opened; -1 = none.
+/// Descriptor of QUEUE_PROC_QUEUES that queue_proc_open opened; -1 = none.
 static int queues_fd = -1;
 
 /// Reads a whole file as a string that the caller frees. Returns NULL with errno set if it fails.
@@ -122,7 +123,7 @@ static char *read_text(const char *path) {
     return text;
 }
 
-/// Returns true if a descriptor is one of QUEUE_PROC_QUEUES.
+/// Returns true if a descriptor refers to the file QUEUE_PROC_QUEUES.
 static bool is_queues(int fd) {
     const char *own = strrchr(QUEUE_PROC_QUEUES, '/');
     char link[PATH_BYTES], name[PATH_MAX];
@@ -138,7 +139,8 @@ static bool is_queues(int fd) {
     return strncmp(name, "/proc/", strlen("/proc/")) == 0 && last && strcmp(last, own) == 0;
 }
 
-/// Returns the descriptor that QUEUE_PROC_GIVEN names, if it is one of QUEUE_PROC_QUEUES; else -1.
+/// Returns a duplicate of the inherited descriptor in QUEUE_PROC_GIVEN, if it refers to the file
+/// QUEUE_PROC_QUEUES; else -1.
 static int open_inherited(void) {
     const char *granted = getenv(QUEUE_PROC_GIVEN);
     char *end = NULL;
@@ -173,7 +175,8 @@ int queue_proc_figures(uint16_t number, struct queue_figures *figures) {
     return result;
 }
 
-/// Returns true if a process has the socket open; false also if its descriptors can't be read.
+/// Returns true if a process has the socket with an inode open; false also if the process's
+/// descriptors can't be read.
 static bool process_has_socket(const char *pid, uint64_t inode) {
     char path[PATH_BYTES];
     const struct dirent *entry;
@@ -215,8 +218,8 @@ static void read_comm(const char *pid, char comm[static QUEUE_PROC_COMM_BYTES]) 
     free(text);
 }
 
-/// Finds the process that has the socket open; the guard only if there is no other. Returns 0,
-/// -ENOENT or the -errno of reading.
+/// Finds the process that has the socket with an inode open. Prefers any other process to the
+/// guard. Returns 0, -ENOENT or the -errno of reading.
 static int find_process(uint64_t inode, struct queue_owner *owner) {
     const struct dirent *entry;
     int result = -ENOENT;

@@ -24,7 +24,7 @@ static_assert((NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NF
               "what queue_probe and queue_open ask for");
 
 enum {
-    // Number of attempts to bind a queue, with a pause between two: about 2 seconds.
+    // Number of attempts to bind a queue, with a pause of 1 ms after each attempt: about 2 seconds.
     BIND_TRIES = 2000,
 };
 
@@ -55,7 +55,7 @@ static void fail_owned(const struct queue *queue, uint32_t portid, struct failur
                     queue->settings.number, portid);
 }
 
-/// Returns the failure to allocate the arena: the paper profile requests 4 GiB of address space.
+/// Returns the failure to allocate the arena. The paper profile requests 4 GiB of address space.
 static void fail_arena(const struct queue_settings *settings, int error, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CALL,
                 "%" PRIu64 " bytes to receive packets into: %s: allow the process more memory "
@@ -76,8 +76,8 @@ static void fail_capability(struct failure *failure) {
                 "or give the program the capability (setcap cap_net_admin+ep)");
 }
 
-/// Returns the failure of BIND: EPERM means a missing capability, or that another process owns the
-/// queue.
+/// Returns the failure for an errno of BIND. EPERM means that a capability is missing or that
+/// another process owns the queue.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
     const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;
@@ -108,7 +108,8 @@ int queue_prepare(struct queue *queue, const struct queue_settings *settings,
         .settings = *settings,
         .backend = backends[settings->kind],
         .socket.fd = -1,
-        // A gap before each packet, and one after the last.
+        // Number of runs of a batch: a gap before each packet, each packet, and a gap after the
+        // last packet.
         .verdicts_max = 2 * (size_t)settings->batch + 1,
         .verdicts_most = 2 * (size_t)settings->batch + 1,
     };
@@ -140,9 +141,9 @@ static int open_socket(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-/// Returns true if a queue that could not be bound may soon be free: no running process except the
-/// guard has its socket. After a crash the kernel keeps the queue until the last process with the
-/// socket, the guard, has completely ended.
+/// Returns true if a queue that could not be bound may soon be free, because no running process
+/// except the guard has its socket. After a crash the kernel keeps the queue until the guard, the
+/// last process with the socket, has ended completely.
 static bool is_leaving(const struct queue *queue, int error) {
     struct queue_figures figures;
     struct queue_owner owner;
@@ -200,8 +201,8 @@ static int must_request(struct queue *queue, enum queue_request request, struct 
     return result;
 }
 
-/// Requests flags. For a queue that this process does not own it only checks that the kernel has
-/// the flags, which the kernel examines first.
+/// Requests flags. For a queue that this process does not own, only checks that the kernel has the
+/// flags: the kernel examines the flags before the owner.
 static int request_flags(struct queue *queue, uint32_t flags) {
     int result;
 
@@ -212,7 +213,8 @@ static int request_flags(struct queue *queue, uint32_t flags) {
     return !queue->bound && (result == -EPERM || result == -ENODEV) ? 0 : result;
 }
 
-/// Requests the conntrack attribute alone, so that a refusal has one possible reason.
+/// Requests the conntrack attribute in a separate request, so that a refusal has only one possible
+/// reason.
 static int set_conntrack(struct queue *queue, struct failure *failure) {
     int result;
 
@@ -259,8 +261,8 @@ int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct f
     if (result == 0)
         result = open_socket(&probe, failure);
     if (result == 0) {
-        // The kernel does not have all these flags, so it refuses the request for any queue; but it
-        // checks for the capability first.
+        // The kernel does not have all these flags, so it refuses the request for every queue. But
+        // it checks the capability first.
         probe.flags = UINT32_MAX;
         result = probe.backend->request(&probe, QUEUE_FLAGS);
         probe.flags = 0;
@@ -296,7 +298,8 @@ int queue_open(struct queue *queue, const struct queue_settings *settings,
     return result;
 }
 
-/// Parses the readable parts of a malformed message: whether it describes a packet, and its ID.
+/// Parses the readable parts of a malformed message and counts it. If its type is a packet, adds
+/// the packet, with its ID if that is readable.
 static void take_spoiled(const struct queue_message *message, struct queue_packet *packet,
                          struct queue_received *received) {
     const int parsed = queue_truncated(message->bytes, message->received, packet);
@@ -340,8 +343,8 @@ static void take_message(struct queue *queue, uint32_t index, struct queue_recei
     }
 }
 
-/// Returns the number of messages in the arena: those that came during configuration, or else newly
-/// received ones.
+/// Returns the number of messages in the arena: first the messages that arrived during
+/// configuration, later newly received messages.
 static int next_messages(struct queue *queue) {
     const int pending = (int)queue->pending;
 
@@ -372,8 +375,9 @@ bool queue_is_transient(int result) {
     return result == -ENOBUFS || result == -EAGAIN || result == -ENOMEM || result == -EINTR;
 }
 
-/// Sends some of the unsent runs: all, or as many as fit into one message to the kernel, which
-/// net.core.wmem_default limits. Returns 0 or -errno.
+/// Sends as many unsent runs as fit into one datagram to the kernel, whose size
+/// net.core.wmem_default limits. If the datagram is too long, sends nothing and halves
+/// verdicts_most. Returns 0 or -errno.
 static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     const size_t left = batch->count - batch->sent;
     const size_t count = left < queue->verdicts_most ? left : queue->verdicts_most;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A queue: open, receive, answer, close. Three backends implement it (queue_classic, queue_mnl,
-// queue_raw).
+// Queue of the kernel: open, receive, answer, close. Three backends implement it (queue_classic,
+// queue_mnl, queue_raw).
 //
-// Theory of operation: queue_open sends requests in this order: BIND, (then it sets the receive
-// buffer,) the queue's length, the flags, and last the copy mode. Packets arrive from the copy mode
-// on, so only its acknowledgement can come after packets. A packet that comes first proves that the
-// kernel has executed the request; it stays in the arena for the first queue_receive, and the late
-// acknowledgement is ignored like any other.
+// Theory of operation: queue_open sends requests in this order: BIND, the queue's length, the
+// flags, and the copy mode. After BIND it sets the receive buffer. The kernel queues packets from
+// the copy mode on. Therefore only the acknowledgement of the copy mode can arrive after packets. A
+// packet before this acknowledgement proves that the kernel has executed the request. The packet
+// stays in the arena for the first queue_receive, which ignores the late acknowledgement.
 #ifndef QUEUE_QUEUE_H
 #define QUEUE_QUEUE_H
 
@@ -22,18 +22,18 @@
 int queue_prepare(struct queue *queue, const struct queue_settings *settings,
                   struct failure *failure);
 
-/// Checks, with a socket that owns no queue, that this process may configure queues, and which
-/// flags the kernel has out of those that the settings request.
-/// - flags: out: these flags.
+/// Checks that this process may configure queues, by a socket that owns no queue. Finds out which
+/// of the requested flags the kernel has.
+/// - flags: out: flags that the settings request and the kernel has.
 /// - Returns 0, or -errno with failure filled in, as queue_open does.
 int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct failure *failure);
 
-/// Sets the receive buffer. If the kernel gives a smaller one, this fails or logs a warning, as the
-/// settings require.
+/// Sets the receive buffer to the size in the settings. If the kernel gives a smaller buffer, fails
+/// or logs a warning, by settings.receive_buffer_required.
 /// - Returns 0, or -errno with failure filled in.
 int queue_set_buffer(struct queue *queue, struct failure *failure);
 
-/// Opens and configures a queue, so that packets arrive.
+/// Opens and configures a queue; packets then arrive.
 /// - Returns 0, or -errno with failure filled in and everything closed.
 int queue_open(struct queue *queue, const struct queue_settings *settings, struct failure *failure);
 
@@ -42,16 +42,16 @@ int queue_open(struct queue *queue, const struct queue_settings *settings, struc
 /// - Returns 0, or -errno with queue->failed_call set, *received untouched.
 int queue_receive(struct queue *queue, struct queue_received *received);
 
-/// Sends the unsent runs of the batch, in order: in one system call, or one per run with the
+/// Sends the unsent runs of the batch in order: by one system call, or by one call per run with the
 /// classic backend.
 /// - Returns 0; or -errno with queue->failed_call and batch->sent set. After a transient error
-///   (queue_is_transient) it may be called again after queue_pause.
+///   (queue_is_transient) the caller may call it again after queue_pause.
 int queue_verdict(struct queue *queue, struct verdict_batch *batch);
 
 /// Sleeps for QUEUE_PAUSE_NS.
 void queue_pause(void);
 
-/// Returns true if an error of sending may disappear with time.
+/// Returns true if sending may succeed later after this error.
 bool queue_is_transient(int result);
 
 /// Returns the file descriptor to poll for reading.

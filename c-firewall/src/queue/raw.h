@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Backend `raw`: writes and parses netlink messages without a library. All verdicts of a batch are
-// sent in one sendto.
+// Backend `raw`: writes and parses netlink messages without a library. Sends all verdicts of a
+// batch by one sendto.
 #ifndef QUEUE_RAW_H
 #define QUEUE_RAW_H
 
@@ -11,33 +11,35 @@
 
 extern const struct queue_backend queue_raw;
 
-/// Parses one message in one pass over its attributes. Pure; has the same result as queue_mnl_parse
-/// for every input.
+/// Parses one message in one pass over its attributes. Has no side effects, and the same result as
+/// queue_mnl_parse for every input.
 /// - bytes: received bytes, in any alignment.
 /// - packet: out: filled in for QUEUE_PARSED_PACKET, otherwise unspecified.
 /// - Returns a value of enum queue_parsed.
 int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Writes the verdict messages of some runs for a queue.
-/// - buffer: QUEUE_VERDICT_BYTES per run.
-/// - Returns the number of bytes written; they are equal to those of queue_mnl_build_verdicts.
+/// Writes the verdict messages of some runs, one per run, for the queue with a number.
+/// - buffer: out: QUEUE_VERDICT_BYTES per run.
+/// - Returns the number of bytes written. The bytes are equal to those of queue_mnl_build_verdicts.
 size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs, size_t count,
                                 uint8_t *buffer);
 
-/// Sends runs in one message, also for backends without a function for it.
-/// - runs: as many as queue->verdicts has room for.
+/// Sends the verdicts of runs in one datagram, also for backends whose library cannot do so.
+/// - runs: at most as many as queue->verdicts has room for.
 /// - Returns the number of runs that were sent, or -errno.
 int queue_raw_verdict(struct queue *queue, const struct verdict_run *runs, size_t count);
 
 /// Writes a configuration request.
 /// - flags: NFQA_CFG_F_* for QUEUE_FLAGS.
-/// - acknowledged: if true, the kernel answers also if it has executed the request.
-/// - buffer: QUEUE_REQUEST_BYTES.
+/// - acknowledged: true if the kernel must acknowledge the executed request; it always reports a
+///   failure.
+/// - buffer: out: QUEUE_REQUEST_BYTES.
 /// - Returns the number of bytes written.
 size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t flags,
                                enum queue_request request, bool acknowledged, uint8_t *buffer);
 
-/// Sends a datagram to the kernel over the queue's socket; the kernel accepts all of it or nothing.
+/// Sends a datagram to the kernel over the queue's socket. The kernel accepts the whole datagram or
+/// nothing.
 /// - Returns 0 or -errno.
 int queue_raw_send_whole(const struct queue *queue, const uint8_t *bytes, size_t length);
 

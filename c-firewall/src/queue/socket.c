@@ -14,7 +14,7 @@ uint64_t queue_socket_slot_bytes(uint32_t copy_bytes) {
            QUEUE_SOCKET_SLOT_ALIGN;
 }
 
-/// Creates the headers of recvmmsg, each pointing to its slot. Returns 0 or -ENOMEM.
+/// Creates the headers for recvmmsg; each header points to its slot. Returns 0 or -ENOMEM.
 static int make_headers(struct queue_socket *socket) {
     socket->headers = calloc(socket->batch, sizeof *socket->headers);
     socket->vectors = calloc(socket->batch, sizeof *socket->vectors);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Netlink socket with its receive arena, shared by the three backends: receiving, and the size of
-// the kernel's buffer.
+// Netlink socket with its receive arena (a buffer with one slot per message): receiving, and the
+// size of the kernel's receive buffer. All three backends use it.
 #ifndef QUEUE_SOCKET_H
 #define QUEUE_SOCKET_H
 
@@ -10,14 +10,15 @@
 #include <sys/socket.h>
 
 enum {
-    // Room in a slot for all attributes except payload and NFQA_CT, in bytes.
+    // Size of the space in a slot for headers and all attributes except payload and NFQA_CT, in
+    // bytes.
     QUEUE_OVERHEAD_BYTES = 512,
     QUEUE_SOCKET_SLOT_ALIGN = 64, // alignment of a slot, in bytes: a cache line
-    // Maximum time for the answer to a configuration request (SO_RCVTIMEO), in seconds.
+    // Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
     QUEUE_SOCKET_ACK_SECONDS = 1,
 };
 
-/// A message in the arena. Borrowed until the next receive call.
+/// Message in the arena. It is valid until the next receive call.
 struct queue_message {
     const uint8_t *bytes;
     size_t received; // number of its bytes in the arena
@@ -34,28 +35,28 @@ struct queue_socket {
     size_t single_received; // result of recv, if batch is 1
 };
 
-/// Returns the slot size for a copy range: copy_bytes + QUEUE_OVERHEAD_BYTES, rounded up to
-/// QUEUE_SOCKET_SLOT_ALIGN.
+/// Returns the slot size in bytes for a copy range: copy_bytes + QUEUE_OVERHEAD_BYTES, rounded up
+/// to a multiple of QUEUE_SOCKET_SLOT_ALIGN.
 uint64_t queue_socket_slot_bytes(uint32_t copy_bytes);
 
-/// Creates the arena (calloc) and the headers of recvmmsg. fd stays -1 until the backend sets it.
-/// - Returns 0 or -ENOMEM, *socket untouched.
+/// Creates the arena (calloc) and the headers for recvmmsg. fd stays -1 until the backend sets it.
+/// - Returns 0, or -ENOMEM with *socket untouched.
 int queue_socket_init(struct queue_socket *socket, uint32_t batch, uint64_t slot_bytes);
 
-/// Frees what queue_socket_init created. Does not close fd.
+/// Frees the arena and the headers. Does not close fd.
 void queue_socket_free(struct queue_socket *socket);
 
-/// Bounds blocking receive calls to QUEUE_SOCKET_ACK_SECONDS (SO_RCVTIMEO); the packet path
-/// never blocks.
+/// Limits the duration of blocking receive calls to QUEUE_SOCKET_ACK_SECONDS (SO_RCVTIMEO); the
+/// packet path never blocks.
 /// - Returns 0 or -errno.
 int queue_socket_bound_wait(const struct queue_socket *socket);
 
-/// Sets the receive buffer by SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the initial user
-/// namespace, or else by SO_RCVBUF, which net.core.rmem_max limits.
+/// Sets the size of the receive buffer by SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the initial
+/// user namespace. If that fails, sets it by SO_RCVBUF, which net.core.rmem_max limits.
 /// - wanted_bytes: value for setsockopt; 0 = unchanged.
-/// - granted_bytes: out: the size that the kernel gives, in the unit of setsockopt (half of
-///   getsockopt's value, because the kernel doubles the value).
-/// - Returns 0 (even if the kernel gives less), or -errno, granted_bytes untouched.
+/// - granted_bytes: out: the size that the kernel gives, in the unit of setsockopt: half of
+///   getsockopt's value, because the kernel doubles the value.
+/// - Returns 0 (also if the kernel gives less), or -errno with *granted_bytes untouched.
 int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_bytes,
                             uint32_t *granted_bytes);
 
@@ -63,11 +64,11 @@ int queue_socket_set_buffer(const struct queue_socket *socket, uint32_t wanted_b
 /// - blocking: false on the packet path (MSG_DONTWAIT). True during configuration: waits for the
 ///   first message (MSG_WAITFORONE with recvmmsg), at most for the time of queue_socket_bound_wait.
 /// - Returns the number of messages, 0 if the socket is empty, -ENOBUFS if the kernel had to drop
-///   messages, or another -errno. EINTR is retried.
+///   messages, or another -errno. Retries after EINTR.
 int queue_socket_receive(struct queue_socket *socket, bool blocking);
 
-/// Stores a message in the first slot as if it had been received there, cut if it is longer than
-/// the slot.
+/// Stores a message in the first slot as if it had been received there. Cuts a message that is
+/// longer than the slot.
 void queue_socket_keep(struct queue_socket *socket, const uint8_t *bytes, size_t length);
 
 /// Returns the message of a slot.

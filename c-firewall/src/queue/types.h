@@ -36,21 +36,24 @@ struct queue_settings {
     bool gso;                     // true if packets may be larger than a segment (NFQA_CFG_F_GSO)
     // True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
     bool fail_open;
-    // True if packets must have the user and group of their sender (NFQA_CFG_F_UID_GID).
+    // True if the kernel reports the user and group of a packet's sender (NFQA_CFG_F_UID_GID).
     bool uid_gid;
-    // True if packets must have their conntrack entry (NFQA_CFG_F_CONNTRACK); else opening fails.
+    // True if the kernel must report a packet's conntrack entry (NFQA_CFG_F_CONNTRACK). If it
+    // can't, opening fails.
     bool conntrack;
     bool names; // true if the queue's connections are followed for the names that clients show
 };
 
-/// A packet as the kernel describes it. payload points into the arena and is valid until the next
+/// Packet as the kernel describes it. payload points into the arena and is valid until the next
 /// queue_receive.
 struct queue_packet {
-    // ID of the packet, which counts up by one with each packet offered to the queue, and wraps.
+    // ID of the packet. The kernel increments it by one for each packet offered to the queue; it
+    // wraps.
     uint32_t id;
     uint16_t ethertype; // EtherType in host order
     uint8_t hook;       // hook of netfilter (NF_INET_*)
-    // True if the message did not fit its slot: only id, ethertype and hook are known.
+    // True if the message did not fit into its slot of the arena: only id, ethertype and hook are
+    // known.
     bool truncated;
     bool spoiled;      // true if the message is malformed: at most id, ethertype and hook are known
     bool nameless;     // true if the ID is unknown as well; spoiled is set, too
@@ -65,24 +68,25 @@ struct queue_packet {
     uint32_t skb_info; // bits about the packet's checksum (NFQA_SKB_*)
     const uint8_t *payload; // copied bytes from the IP header on; NULL without a payload
     uint32_t payload_bytes; // number of copied bytes at payload
-    // Length of the packet in the kernel in bytes; never a bound for reading.
+    // Length of the packet in the kernel in bytes; it may exceed the copied bytes.
     uint32_t original_bytes;
 };
 
-/// Kind of a message. Negative: -errno with which the kernel refused a verdict (-ENOENT: it has no
-/// packet with this ID).
+/// Kind of a message. A negative value is the -errno with which the kernel refused a request
+/// (-ENOENT for a verdict: the kernel has no packet with this ID).
 enum queue_parsed {
     QUEUE_PARSED_PACKET,
     QUEUE_PARSED_IGNORED,   // neither a packet nor an error; or an acknowledgement
     QUEUE_PARSED_MALFORMED, // malformed message
 };
 
-/// Counts of a receive call. All zero if the socket was empty.
+/// Counts of a receive call. All are zero if the socket was empty.
 struct queue_received {
     uint32_t messages; // number of all messages
     uint32_t packets;  // number of packets in queue.packets
     uint32_t ids;      // number of these packets that have an ID
-    // Number of malformed messages; one is also a packet if its header shows that it describes one.
+    // Number of malformed messages. A malformed message also counts as a packet if its type is
+    // NFQNL_MSG_PACKET.
     uint32_t malformed;
     uint32_t nameless; // number of malformed messages that have no ID
     uint32_t ignored;  // number of messages without information
@@ -91,7 +95,7 @@ struct queue_received {
     uint32_t overruns; // 1 if the call reported lost packets (ENOBUFS), else 0
 };
 
-/// Configuration requests. The kernel acknowledges each one except QUEUE_UNBIND, whose
+/// Configuration requests. The kernel acknowledges each request except QUEUE_UNBIND: that
 /// acknowledgement would come after all packets that wait in the socket.
 enum queue_request {
     QUEUE_BIND,   // NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND
@@ -104,22 +108,24 @@ enum queue_request {
 
 struct queue;
 
-/// Functions of a backend. Each returns 0 or -errno.
+/// Functions of a backend. Unless stated otherwise they return 0 or -errno.
 struct queue_backend {
     const char *verdict_call;         // name of the system call that sends verdicts
     int (*open)(struct queue *queue); // creates and binds the netlink socket, sets queue.socket.fd
-    // Adopts a bound socket, unless it fails; NULL if the backend can't.
+    // Makes the queue use and own a bound netlink socket; on failure the caller still owns the
+    // socket. NULL if the backend can't.
     int (*adopt)(struct queue *queue, int fd);
-    // Executes a configuration request: sends it, and waits for the acknowledgement.
+    // Sends a configuration request, and waits for its acknowledgement (except for QUEUE_UNBIND).
     int (*request)(struct queue *queue, enum queue_request request);
     int (*parse)(struct queue *queue, const uint8_t *bytes, size_t received,
                  struct queue_packet *packet);
-    // Sends at least one run, in order; returns the number of runs, or -errno if none was sent.
+    // Sends at least one run, in order. Returns the number of sent runs, or -errno if no run was
+    // sent.
     int (*verdict)(struct queue *queue, const struct verdict_run *runs, size_t count);
     void (*close)(struct queue *queue); // closes the socket; also called after a failed open
 };
 
-/// A queue. A zeroed queue may be passed to queue_close.
+/// Queue with its backend, socket and buffers. A zeroed queue may be passed to queue_close.
 struct queue {
     struct queue_settings settings;
     const struct queue_backend *backend;
@@ -132,7 +138,7 @@ struct queue {
     bool bound;   // true if the kernel knows this process's socket as the queue's owner
     bool handed;  // true if another process may have configured the queue (queue_resume)
     bool refresh; // true if waiting packets may lack data that the settings request
-    // Packets of the last receive call; room for settings.batch of them.
+    // Packets of the last receive call; it has room for settings.batch packets.
     struct queue_packet *packets;
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
     size_t verdicts_most; // maximum number of runs that the kernel accepts in one message

@@ -16,18 +16,20 @@
 #include "names/answer.h"
 
 enum {
-    // Maximum size of the kernel's message about one element, and about the result of a batch.
+    // Maximum size of a message from the kernel (about one element, or the result of a batch), in
+    // bytes.
     ANSWER_BYTES = 2048,
     TRIES_MAX = 4, // maximum number of attempts: before Linux 6.9 an element may expire in a batch
     IPV4_BYTES = 4,
     IPV6_BYTES = 16,
-    // Maximum size of a message about elements without these: headers, two names, an attribute.
+    // Maximum size of a message about elements, without the elements, in bytes: headers, two names,
+    // an attribute's header.
     MESSAGE_BYTES =
         NLMSG_HDRLEN + sizeof(struct nfgenmsg) + 2 * (NLA_HDRLEN + POLICY_NAME_BYTES) + NLA_HDRLEN,
-    // Maximum size of an element: two nested attributes, an address and a timeout.
+    // Maximum size of an element in bytes: two nested attributes, an address and a timeout.
     ELEMENT_BYTES = 3 * NLA_HDRLEN + IPV6_BYTES + NLA_HDRLEN + 8,
-    // An element stays longer than it must by a tenth, at most this long, so that the answers to
-    // come need no transaction.
+    // Margin of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. With it
+    // the next answers need no transaction.
     MARGIN_PART = 10,
     MARGIN_MAX_MS = 60000,
     BATCHES_BITS = 8, // bits of batches for their number
@@ -40,7 +42,8 @@ static_assert(2 * (NLMSG_HDRLEN + sizeof(struct nfgenmsg)) + 3 * MESSAGE_BYTES +
                   ELEMENTS_BATCH_BYTES,
               "a batch has room for the addresses of an answer");
 
-/// The second of the last transaction, and the number of transactions in it. Atomic.
+/// Time of the last transaction in seconds, and the number of transactions in that second (low
+/// bits). Atomic.
 static uint64_t last_batches;
 
 /// Batch that is being written: its buffer and current length.
@@ -49,13 +52,13 @@ struct batch {
     size_t length;
 };
 
-/// Appends bytes. The buffer has room for all of a batch.
+/// Appends bytes to the batch. The buffer has room for every batch.
 static void append(struct batch *batch, const void *bytes, size_t count) {
     memcpy(batch->bytes + batch->length, bytes, count);
     batch->length += count;
 }
 
-/// Begins a message. Returns its place.
+/// Appends the headers of a message. Returns the message's offset in the batch.
 static size_t begin_message(struct batch *batch, uint32_t kind, uint32_t flags, uint8_t family,
                             uint16_t res_id) {
     const size_t begin = batch->length;
@@ -74,14 +77,14 @@ static size_t begin_message(struct batch *batch, uint32_t kind, uint32_t flags, 
     return begin;
 }
 
-/// Sets the length of the message at a place.
+/// Sets the length of the message that begins at an offset and ends here.
 static void end_message(struct batch *batch, size_t begin) {
     const uint32_t nlmsg_len = (uint32_t)(batch->length - begin);
 
     memcpy(batch->bytes + begin, &nlmsg_len, sizeof nlmsg_len);
 }
 
-/// Begins an attribute. Returns its place.
+/// Appends the header of an attribute. Returns the attribute's offset in the batch.
 static size_t begin_attribute(struct batch *batch, uint16_t kind) {
     const size_t begin = batch->length;
     const struct nlattr header = {.nla_type = kind};
@@ -90,7 +93,8 @@ static size_t begin_attribute(struct batch *batch, uint16_t kind) {
     return begin;
 }
 
-/// Sets the length of the attribute at a place, and pads it.
+/// Sets the length of the attribute that begins at an offset and ends here, and appends its
+/// padding.
 static void end_attribute(struct batch *batch, size_t begin) {
     static const uint8_t padding[NLA_ALIGNTO];
     const size_t length = batch->length - begin;
@@ -108,7 +112,7 @@ static void append_attribute(struct batch *batch, uint16_t kind, const void *val
     end_attribute(batch, begin);
 }
 
-/// Appends an attribute with a name, which ends with a 0.
+/// Appends an attribute with a name that ends with a NUL byte.
 static void append_name(struct batch *batch, uint16_t kind, const char *name) {
     const size_t begin = begin_attribute(batch, kind);
 
@@ -116,22 +120,22 @@ static void append_name(struct batch *batch, uint16_t kind, const char *name) {
     end_attribute(batch, begin);
 }
 
-/// Appends the message that begins or ends the batch.
+/// Appends the message that begins or ends a batch.
 static void append_edge(struct batch *batch, uint32_t kind) {
     const size_t begin = begin_message(batch, kind, 0, NFPROTO_UNSPEC, NFNL_SUBSYS_NFTABLES);
 
     end_message(batch, begin);
 }
 
-/// Returns the family of a table in netlink's messages.
+/// Returns the value of a table's family in netlink messages (NFPROTO_*).
 static uint8_t nfproto_of(enum policy_family family) {
     if (family == POLICY_INET)
         return NFPROTO_INET;
     return family == POLICY_IP6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 }
 
-/// Appends an element: an address.
-/// - timeout_ms: 0 = it has none.
+/// Appends an address as a set element.
+/// - timeout_ms: timeout of the element; 0 = no timeout.
 static void append_element(struct batch *batch, const struct compile_kernel_set *set,
                            policy_value address, uint64_t timeout_ms) {
     const size_t count = set->is_ipv6 ? IPV6_BYTES : IPV4_BYTES;
@@ -151,7 +155,7 @@ static void append_element(struct batch *batch, const struct compile_kernel_set 
     end_attribute(batch, element);
 }
 
-/// Appends a message about elements of a set.
+/// Appends a message that adds, deletes or requests elements of a set.
 static void append_elements(struct batch *batch, uint32_t kind, uint32_t flags,
                             const struct compile_kernel_set *set, const policy_value *addresses,
                             uint32_t count, uint64_t timeout_ms) {
@@ -215,8 +219,8 @@ int elements_result_of(const uint8_t *message, size_t length) {
     return header.nlmsg_type == NLMSG_ERROR ? error : -EPROTO;
 }
 
-/// Returns the value of the first attribute of a type, with *length changed to its length. NULL if
-/// there is none.
+/// Returns the value of the first attribute of a type; NULL if there is no such attribute.
+/// - length: in: length of all attributes; out: length of the value.
 static const uint8_t *attribute(const uint8_t *bytes, size_t *length, uint16_t kind) {
     struct nlattr header;
 
@@ -261,7 +265,7 @@ uint64_t elements_left_of(const uint8_t *message, size_t length) {
     return left_ms;
 }
 
-/// Sends messages, which the kernel executes within the call. Returns 0 or -errno.
+/// Sends messages to the kernel, which executes them within this call. Returns 0 or -errno.
 static int execute(const struct elements *elements, const uint8_t *bytes, size_t length) {
     ssize_t sent;
 
@@ -271,7 +275,7 @@ static int execute(const struct elements *elements, const uint8_t *bytes, size_t
     return sent < 0 ? -errno : 0;
 }
 
-/// Receives one of the kernel's messages. Returns its length, or -errno.
+/// Receives one message from the kernel, without blocking. Returns its length, or -errno.
 static ssize_t take_message(const struct elements *elements, uint8_t bytes[static ANSWER_BYTES]) {
     ssize_t length;
 
@@ -297,8 +301,8 @@ static uint64_t left(const struct elements *elements, const struct compile_kerne
     return found;
 }
 
-/// Executes a batch. Returns the first error, or -EPROTO if there is none and no acknowledgement,
-/// or 0.
+/// Executes a batch, and receives all answers. Returns 0, the first error, or -EPROTO if there is
+/// no answer.
 static int execute_batch(const struct elements *elements, const uint8_t *bytes, size_t length) {
     uint8_t answer[ANSWER_BYTES];
     bool any = false;

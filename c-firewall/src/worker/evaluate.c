@@ -16,8 +16,8 @@
 #include "worker/stage.h"
 
 enum {
-    // Bits of the packet mark in which rules/queue/conntrack-* store the connection state:
-    // NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
+    // Position and mask of the connection state in the packet mark, where rules/queue/conntrack-*
+    // store it: NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
     ASK_CT_STATE_SHIFT = 24,
     ASK_CT_STATES = 0x4f,
     // Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
@@ -82,8 +82,8 @@ int evaluate_init(struct evaluation *evaluation, const struct options *options,
         .settled = options->settled,
         .ct_state_by_mark = options->conntrack == OPTIONS_CONNTRACK_MARK,
     };
-    // Both connections and pending queries are created even if this policy needs only one: a later
-    // policy may need the other.
+    // Both tables are created, even if this policy needs only one table: a later policy may need
+    // the other table.
     if (!requirement_reads_names(&source->requirement))
         return 0;
     evaluation->asked = asked_make();
@@ -107,8 +107,8 @@ bool evaluate_has_policy(const struct evaluation *evaluation) {
     return evaluation->source->loaded->compiled;
 }
 
-/// Fills in the connection state from the bits of the mark in which rules/queue/conntrack-* store
-/// it, and clears those bits in the policy's input.
+/// Fills in the connection state from the bits of the packet mark in which rules/queue/conntrack-*
+/// store it. Clears these bits in the policy's input.
 static void take_ct_state_of_mark(struct decide_input *input) {
     const uint32_t state = input->mark >> ASK_CT_STATE_SHIFT & ASK_CT_STATES;
 
@@ -131,7 +131,7 @@ static uint8_t nfproto_of(uint16_t ethertype) {
     return ethertype == ETH_P_IPV6 ? FIELDS_IPV6 : 0;
 }
 
-/// Returns the policy's input for a packet, without its names.
+/// Returns the policy's input for a packet, without the names of its connection.
 static struct decide_input input_of(struct evaluation *evaluation,
                                     const struct queue_packet *packet, const struct packet *parsed,
                                     enum packet_status status) {
@@ -165,16 +165,17 @@ static struct decide_input input_of(struct evaluation *evaluation,
     return input;
 }
 
-/// Returns the first interface unless it is 0, else the second.
+/// Returns the index of the first interface, or of the second interface if the first index is 0.
 static uint32_t either(uint32_t first, uint32_t second) { return first != 0 ? first : second; }
 
 static void count_reply(struct stats *stats, enum reject_result result) {
     stats_add(&stats->replies[result], 1);
 }
 
-/// Sends the replies to a rejected packet, if any are due, and counts the results.
-/// - expected: sequence number of a RST to the packet's destination; NULL = only the source gets a
-///   reply.
+/// Sends the replies to a rejected packet, and counts the results. A packet may get no reply
+/// (REJECT_NOT_DUE).
+/// - expected: sequence number of a RST to the packet's destination; NULL = only the packet's
+///   source gets a reply.
 static void send_replies(const struct reject *reject, struct stats *stats,
                          const struct queue_packet *packet, const struct packet *parsed,
                          enum packet_status status, const struct policy_reject *how,
@@ -189,7 +190,7 @@ static void send_replies(const struct reject *reject, struct stats *stats,
                                                  either(packet->outdev, packet->indev)));
 }
 
-/// Returns the checksum state of a packet, as the kernel reports it.
+/// Returns the state of a packet's checksum, as the kernel reports it in NFQA_SKB_INFO.
 static enum connection_checksum checksum_of(uint32_t skb_info) {
     if (skb_info & NFQA_SKB_CSUMNOTREADY)
         return CONNECTION_CHECKSUM_NOT_READY;
@@ -198,22 +199,24 @@ static enum connection_checksum checksum_of(uint32_t skb_info) {
     return CONNECTION_CHECKSUM_VERIFIED;
 }
 
-/// Returns the interface that a packet arrived at. In the postrouting hook, kernels before Linux
-/// 5.6 report none.
+/// Returns the index of the interface at which a packet arrived, CONNECTION_INTERFACE_HOST, or
+/// CONNECTION_INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6 report no
+/// interface.
 static uint32_t source_of(const struct queue_packet *packet) {
     if (packet->indev == 0 && packet->hook == NF_INET_POST_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
     return packet->indev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->indev;
 }
 
-/// Returns the interface that a packet leaves by; unknown before routing.
+/// Returns the index of the interface by which a packet leaves, CONNECTION_INTERFACE_HOST, or
+/// CONNECTION_INTERFACE_UNKNOWN before routing.
 static uint32_t sink_of(const struct queue_packet *packet) {
     if (packet->hook == NF_INET_PRE_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
     return packet->outdev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->outdev;
 }
 
-/// Returns a packet's metadata for the name readers.
+/// Returns the metadata of a packet that the parsers of names need.
 static struct connection_input connection_input(const struct evaluation_source *source,
                                                 const struct queue_packet *packet,
                                                 uint64_t now_ns) {
@@ -226,7 +229,8 @@ static struct connection_input connection_input(const struct evaluation_source *
                                      .now_ns = now_ns};
 }
 
-/// Follows a packet's connection and reads its names. Returns false if the policy reads no names.
+/// Updates the state of a packet's connection, and reads the connection's names. Returns false if
+/// the policy reads no names.
 static bool follow_names(const struct evaluation *evaluation, const struct queue_packet *packet,
                          const struct packet *parsed, uint64_t now_ns, struct named *named) {
     const struct evaluation_source *source = evaluation->source;
@@ -239,7 +243,7 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
     return true;
 }
 
-/// Learned addresses of a packet.
+/// Context for learning addresses from one packet.
 struct lesson {
     const struct evaluation *evaluation;
     struct stats *stats;
@@ -262,8 +266,8 @@ static void add_elements(void *context, const struct compile_kernel_set *set,
     lesson->is_added &= result == ELEMENTS_ADDED;
 }
 
-/// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses
-/// of an answer. Returns false if the kernel's set refused one of them (--stage).
+/// Learns from an accepted DNS packet, if the policy learns: stores the question of a query, or the
+/// addresses of an answer. Returns false if the kernel's set refused an address (--stage).
 static bool learn(const struct evaluation *evaluation, struct stats *stats,
                   const struct queue_packet *packet, const struct packet *parsed) {
     const struct evaluation_source *source = evaluation->source;
@@ -283,14 +287,14 @@ static bool learn(const struct evaluation *evaluation, struct stats *stats,
     return lesson.is_added;
 }
 
-/// Returns true if the policy learns.
+/// Returns true if the policy learns addresses from DNS answers.
 static bool learns(const struct evaluation *evaluation) {
     return evaluation->source->requirement.learns;
 }
 
-/// Learns from a packet that the kernel's policy has accepted, and accepts it with its mark
-/// (--stage). Drops it if an address in it is not in the kernel's set: else a client would have an
-/// address that no rule knows.
+/// Learns addresses from a packet that the kernel's rules have accepted (--stage). Accepts the
+/// packet with its mark unchanged. Drops it if the kernel's set refused an address: otherwise a
+/// client would get an address that is not in the set.
 static void learn_only(const struct evaluation *evaluation, struct stats *stats,
                        const struct queue_packet *packet, const struct packet *parsed,
                        struct decide_outcome *outcome) {
@@ -303,7 +307,7 @@ static void learn_only(const struct evaluation *evaluation, struct stats *stats,
     };
 }
 
-/// Counts the properties of a decided packet other than its verdict: missing connection state,
+/// Updates the counters of a decided packet except for its verdict: missing connection state,
 /// undecidable, undecided.
 static void count(struct stats *stats, const struct evaluation_source *source,
                   const struct decide_input *input, const struct decide_outcome *outcome) {
@@ -320,14 +324,15 @@ static bool is_settled(const struct named *named, const struct connections *conn
     return named && connections && connection_is_settled(connections, &named->followed);
 }
 
-/// Returns true if the packet is of a QUIC server that has received the whole hello. False for TCP,
-/// whose connections are settled instead.
+/// Returns true if the packet comes from a QUIC server that has received the complete ClientHello.
+/// Returns false for TCP, where is_settled is used instead.
 static bool is_answer(const struct named *named, const struct connections *connections) {
     return named && connections && connection_is_answer(connections, &named->followed);
 }
 
 /// Decides a packet by the policy, or by the default verdict without a policy. A packet with
-/// several DNS queries or HTTP requests is decided once for each, until one is not accepted.
+/// several DNS queries or HTTP requests is decided once per query or request, until one of these is
+/// not accepted.
 /// - named: NULL if the policy reads no names.
 static void ask_policy(struct evaluation *evaluation, struct decide_input *input,
                        struct named *named, struct decide_outcome *outcome) {
@@ -357,8 +362,8 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
              named_next(connections, loaded->compiled, loaded->generation, named));
 }
 
-/// Resets the other end of a connection that the kernel's rules have refused, and lets the RST to
-/// its sender pass.
+/// Sends a RST to the other end of a connection that the kernel's rules have refused. Accepts the
+/// packet: it is the kernel's RST to the refused packet's sender.
 static void refuse(struct evaluation *evaluation, struct stats *stats,
                    const struct queue_packet *packet, const struct decide_input *input,
                    struct decide_outcome *outcome) {
@@ -402,7 +407,7 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
     if (has_names && named_refuses(&named, outcome))
         connection_deny(evaluation->connections, &named.followed, loaded->generation,
                         outcome->verdict == VERDICT_REJECT);
-    // With --stage the kernel's policy may still drop it.
+    // With --stage the kernel's rules may still drop the packet.
     if (evaluation->stage == 0 && learns(evaluation) && outcome->verdict == VERDICT_ACCEPT)
         learn(evaluation, stats, packet, parsed);
 }

@@ -86,8 +86,8 @@ void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype
 
 void event_ring_wake(struct event_ring *ring) {
     ring->noted = false;
-    // Pairs with the consumer's fence, which sets `asleep` and then reads the rings: at least one
-    // side sees what the other wrote.
+    // This fence pairs with the fence of the consumer, which sets `asleep` and then reads the
+    // rings. At least one of the two threads sees the other thread's write.
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&ring->bell->asleep, memory_order_relaxed) &&
         atomic_exchange_explicit(&ring->bell->asleep, false, memory_order_relaxed))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Events: a copy of a packet, its metadata and its verdict, made by the worker that decided; and
-// the ring buffer that transfers it to the event thread.
+// Events, and the ring buffer that transfers them to the event thread. An event is a copy of a
+// packet, its metadata and its verdict; the worker that decided makes it.
 //
-// Theory of operation: a ring has one producer, its worker, and one consumer, the event thread. The
-// producer never waits: an event without room is counted as lost (COUNT_EVENTS_LOST). It makes no
-// system call between receiving and answering packets; event_flush, called after the verdicts are
-// sent, wakes the consumer, and only if it sleeps. If no event of a packet is wanted, a relaxed
-// load is all that is done.
+// Theory of operation: a ring has one producer (a worker) and one consumer (the event thread). The
+// producer never waits: if the ring is full, the event is counted as lost (COUNT_EVENTS_LOST). It
+// makes no system call between receiving and answering packets. event_flush is called after the
+// verdicts are sent; it wakes the consumer if the consumer sleeps. A packet whose event is not
+// wanted costs only a relaxed load.
 #ifndef WORKER_EVENT_H
 #define WORKER_EVENT_H
 
@@ -19,13 +19,14 @@
 #include "worker/stats.h"
 
 enum {
-    // Maximum number of a packet's bytes in an event: most whole packets, with the names in them.
+    // Maximum number of a packet's bytes in an event. Most packets fit completely, with the names
+    // in them.
     EVENT_PACKET_BYTES = 2048,
     EVENT_RING_RECORDS = 2048, // capacity of a ring, in events; a power of two
 };
 
-/// Classes of packets that a consumer can want events for, as bits: one for each verdict, and two
-/// more.
+/// Classes of packets for which a consumer can want events, as bits: one bit for each verdict, and
+/// the bits EVENT_LOGGED and EVENT_ANOMALY.
 enum event_class {
     EVENT_ACCEPT = 1 << VERDICT_ACCEPT,
     EVENT_DROP = 1 << VERDICT_DROP,
@@ -35,7 +36,7 @@ enum event_class {
     EVENT_ANOMALY = 1 << (VERDICT_COUNT + 1),
 };
 
-/// A packet's metadata, names and verdict, copied from decide_input and decide_outcome.
+/// Event: a packet's metadata, names and verdict, copied from decide_input and decide_outcome.
 struct event {
     uint64_t time_ns;    // UNIX time of the event
     uint32_t generation; // generation of the policy that decided; 0 means none
@@ -63,18 +64,17 @@ struct event {
     uint8_t bytes[EVENT_PACKET_BYTES];
 };
 
-/// Wake-up of an event consumer, shared by the rings that it reads.
+/// Wake-up of an event consumer. All rings that the consumer reads share it.
 struct event_bell {
     atomic_bool asleep;        // true if the consumer sleeps, or is about to
     int fd;                    // eventfd that wakes the consumer
     atomic_uint_fast64_t lost; // number of events that were lost because a ring was full
 };
 
-/// A ring of events with one producer and one consumer.
+/// Ring of events with one producer and one consumer.
 struct event_ring {
-    // Fields of the producer.
-    // Classes of packets that the consumer wants events for (enum event_class); written by the
-    // consumer.
+    // Fields of the producer. Classes of packets for which the consumer wants events (enum
+    // event_class); the consumer writes it.
     _Alignas(STATS_ALIGN) atomic_uint wanted;
     bool noted; // true if an event was stored since the last event_flush
     uint16_t queue;
@@ -85,7 +85,7 @@ struct event_ring {
     _Alignas(STATS_ALIGN) atomic_uint tail; // number of events ever removed
 };
 
-/// Returns the classes that a packet belongs to.
+/// Returns the bits of the classes that a packet belongs to.
 static inline unsigned event_classes(enum packet_status status, bool truncated,
                                      const struct decide_outcome *outcome) {
     return 1U << outcome->verdict | (outcome->log_count > 0 ? EVENT_LOGGED : 0U) |
@@ -100,7 +100,8 @@ static inline bool event_wanted(const struct event_ring *ring, enum packet_statu
     return wanted != 0 && (wanted & event_classes(status, truncated, outcome)) != 0;
 }
 
-/// Creates a ring. bell: outlives the ring; NULL = no event is ever wanted.
+/// Creates a ring for a queue's worker.
+/// - bell: wake-up of the consumer; it must outlive the ring. NULL = no event is ever wanted.
 /// - Returns 0 or -ENOMEM.
 int event_ring_make(struct event_ring *ring, uint16_t queue, struct event_bell *bell);
 void event_ring_free(struct event_ring *ring);
@@ -110,14 +111,14 @@ void event_ring_free(struct event_ring *ring);
 void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype,
                 const struct decide_input *input, const struct decide_outcome *outcome);
 
-/// Counts lost events.
+/// Adds lost events to the bell's counter and to the process's counter.
 void event_lose(struct event_bell *bell, uint32_t events);
 
-/// Wakes the consumer if it sleeps; a part of event_flush.
+/// Wakes the consumer if it sleeps. Only event_flush calls it.
 void event_ring_wake(struct event_ring *ring);
 
-/// Wakes the consumer if events were stored since the last call. Called after the packets' verdicts
-/// are sent.
+/// Wakes the consumer if events were stored since the last call. Must be called after the packets'
+/// verdicts are sent.
 static inline void event_flush(struct event_ring *ring) {
     if (ring->noted)
         event_ring_wake(ring);

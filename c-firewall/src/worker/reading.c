@@ -7,8 +7,8 @@
 
 #include "queue/proc.h"
 
-/// Returns true if packets that the guard answered are still in the socket. Packets arrive in the
-/// order of their ids.
+/// Returns true if packets that the guard answered are still in the socket: the worker receives
+/// packets in the order of their ids.
 static bool is_behind(const struct worker *worker) {
     const uint32_t stalled_to = __atomic_load_n(&worker->stalled_to, __ATOMIC_RELAXED);
 
@@ -29,8 +29,9 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     return result;
 }
 
-/// Returns the number of packets that a ledger does not explain: unseen packets and, at exit,
-/// packets that count twice because the kernel assigned more ids while its figures were read.
+/// Returns the number of packets that a ledger does not explain: its difference, unseen packets,
+/// and at exit packets that count twice. A packet counts twice if the kernel assigned its id while
+/// the figures were read.
 static uint64_t unexplained(const struct ledger *ledger, bool running) {
     const uint64_t seen =
         stats_received(&ledger->stats) + ledger->user_drop + ledger->waiting + ledger->unseen;
@@ -39,7 +40,8 @@ static uint64_t unexplained(const struct ledger *ledger, bool running) {
     return ledger->difference + ledger->unseen + twice;
 }
 
-/// Pauses, so that the kernel can finish with a packet: its thread may have lost its CPU.
+/// Pauses, so that the kernel can finish handling a packet: the thread that handles it may have
+/// lost its CPU.
 static void pause_between_readings(void) {
     const struct timespec pause = {.tv_nsec = STATS_PAUSE_NS};
 
@@ -52,8 +54,8 @@ void worker_reading_ledger(const struct worker *worker, bool running, struct led
     struct ledger taken = {0}, best = {.difference = UINT64_MAX};
     int result = 0;
 
-    // The kernel lists queues a page at a time. A queue that is removed meanwhile can hide this
-    // queue, so that even a missing queue is read again.
+    // The kernel prints the list of queues in pages. If another queue is removed between two pages,
+    // this queue can be missing in the list. Therefore a missing queue is read again, too.
     for (int i = 0; i < STATS_READINGS_MAX && unexplained(&best, running) > 0; i++) {
         struct stats_reading reading;
 

@@ -17,7 +17,7 @@
 enum {
     TTL = 64,         // time to live of a reply (IPDEFTTL)
     IPV4_DF = 0x4000, // flag "don't fragment" in the 16 bits of flags and fragment offset
-    // Bits of the packet's type of service that its ICMP error copies (RT_TOS).
+    // Bits of the packet's type of service that are copied to its ICMP error (RT_TOS).
     IPV4_TOS_KEPT = 0x1e,
     // Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
     IPV4_TOS_CONTROL = 0xc0,
@@ -62,8 +62,8 @@ static void put32(uint8_t *at, uint32_t value) {
     put16(at + 2, value & 0xffff);
 }
 
-/// Adds bytes to a sum of 16-bit big-endian words (RFC 1071); the bytes start at an even offset of
-/// the data.
+/// Adds bytes to a sum of 16-bit big-endian words (RFC 1071), and returns the new sum. The bytes
+/// must begin at an even offset of the summed data.
 static uint32_t sum_of(const uint8_t *bytes, size_t count, uint32_t sum) {
     for (size_t i = 0; i + 1 < count; i += 2)
         sum += (uint32_t)bytes[i] << 8 | bytes[i + 1];
@@ -76,13 +76,13 @@ static uint32_t checksum_of(uint32_t sum) {
     return ~sum & 0xffff;
 }
 
-/// Returns the sum of a pseudo header: two adjacent addresses, protocol and length.
+/// Returns the checksum's sum of a pseudo header: two adjacent addresses, protocol and length.
 static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t protocol,
                            size_t length) {
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
 }
 
-/// Returns true if an address may be a reply's destination and source.
+/// Returns true if an address may be the source or destination of a reply: it is unicast.
 static bool is_unicast(uint8_t version, const uint8_t *address) {
     static const uint8_t unspecified[16];
 
@@ -92,7 +92,8 @@ static bool is_unicast(uint8_t version, const uint8_t *address) {
     return address[0] != 0xff && memcmp(address, unspecified, sizeof unspecified) != 0;
 }
 
-/// Writes the IP header of a reply to a packet, without the IPv4 checksum. Returns its length.
+/// Writes the IP header of a reply to a packet, without the IPv4 checksum. Returns the header's
+/// length in bytes.
 static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos, uint16_t flags,
                      size_t payload_bytes, uint8_t *at) {
     const size_t bytes = packet_address_bytes(packet);
@@ -121,7 +122,7 @@ static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos,
 }
 
 /// Returns the acknowledgement number of a RST that replies to a segment without ACK: the sequence
-/// number after all that the segment occupies (RFC 9293 section 3.10.7.1).
+/// number after the segment's SYN, data and FIN (RFC 9293 section 3.10.7.1).
 static uint32_t acknowledged(const struct packet *packet, const uint8_t *tcp) {
     const uint32_t header = (tcp[12] >> 4) * 4U;
     const uint32_t flags = ((tcp[13] & TCP_SYN) != 0) + ((tcp[13] & TCP_FIN) != 0);
@@ -157,8 +158,8 @@ static size_t build_reset(const struct packet *packet, uint8_t *reply) {
     return header + PACKET_TCP_HEADER_BYTES;
 }
 
-/// Returns true if a packet is or may be an ICMP error, to which no reply is sent (RFC 1122 section
-/// 3.2.2, RFC 4443 section 2.4).
+/// Returns true if a packet is or may be an ICMP error. An ICMP error gets no reply (RFC 1122
+/// section 3.2.2, RFC 4443 section 2.4).
 static bool is_icmp_error(const struct packet *packet) {
     if (packet->version == 6)
         return packet->protocol == IPPROTO_ICMPV6 &&
@@ -204,7 +205,8 @@ uint8_t reject_code(const struct policy_reject *how, uint8_t version) {
     return version == 4 ? icmpx_codes[how->code] : icmpx6_codes[how->code];
 }
 
-/// Returns true if a packet has addresses that may be answered.
+/// Returns true if a packet may be answered: it is no later fragment, and both addresses are
+/// unicast.
 static bool has_ends(const struct packet *packet) {
     const uint8_t *addresses = packet_addresses(packet);
 
@@ -230,7 +232,7 @@ size_t reject_build(const struct policy_reject *how, const struct packet *packet
     return build_unreachable(packet, reject_code(how, packet->version), reply);
 }
 
-/// Swaps two adjacent byte ranges of the same length.
+/// Swaps two adjacent byte ranges, each `bytes` long.
 static void swap(uint8_t *at, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         const uint8_t first = at[i];
@@ -240,9 +242,10 @@ static void swap(uint8_t *at, size_t bytes) {
     }
 }
 
-/// Sets the sequence number of a RST. It acknowledges nothing, and so depends only on the
-/// packet's addresses and ports (RFC 9293 section 3.10.7.4).
-/// - onward: swaps its ends.
+/// Sets the sequence number of a RST, and removes its acknowledgement. The RST then depends only on
+/// the packet's addresses and ports, and the sequence number (RFC 9293 section 3.10.7.4).
+/// - onward: true if addresses and ports must be swapped, so that the RST goes to the packet's
+///   destination.
 static void renumber(uint8_t *reset, size_t length, uint32_t sequence, bool onward) {
     const size_t bytes = length == RESET4_BYTES ? 4 : 16;
     uint8_t *tcp = reset + length - PACKET_TCP_HEADER_BYTES;
@@ -315,9 +318,10 @@ void reject_close(struct reject *reject) {
     *reject = (struct reject){.raw4 = -1, .raw6 = -1};
 }
 
-/// Returns true if an IPv4 address is a broadcast address by the kernel's routes: a socket without
-/// SO_BROADCAST must not send there. With the two flags together the kernel sends nothing. The raw
-/// socket is used, because a UDP socket would be bound to a port on all addresses.
+/// Returns true if an IPv4 address is a broadcast address in the kernel's routes: then a socket
+/// without SO_BROADCAST may not send to it (EACCES). With both flags the kernel checks this, but
+/// sends nothing. The raw socket is used, because a UDP socket would be bound to a port on all
+/// addresses.
 static bool is_broadcast(const struct reject *reject, const uint8_t *address) {
     struct sockaddr_in to = {.sin_family = AF_INET};
 
@@ -346,8 +350,8 @@ static ssize_t send6(const struct reject *reject, const uint8_t *reply, size_t l
                   sizeof to);
 }
 
-/// Sends a reply that was built to one end of a packet. Sends nothing if the reply is empty, or if
-/// the packet's destination is a broadcast address.
+/// Sends a reply to the address `to`, the source or destination of a packet. Sends nothing if the
+/// reply is empty, or if the packet's destination is a broadcast address.
 static enum reject_result send_built(const struct reject *reject, const struct packet *packet,
                                      const uint8_t *reply, size_t length, uint32_t interface) {
     ssize_t sent;

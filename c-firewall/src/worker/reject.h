@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Replies of `reject`: NFQUEUE has no verdict for them, so they are sent with raw sockets and the
-// packet is dropped. The replies, and the cases without a reply, follow the kernel's
-// nf_reject_ipv4.c, nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error
-// by RFC 792 and RFC 4443. A reply's source is the packet's destination address.
+// Replies of the policy's `reject`. NFQUEUE has no verdict for a reply. Therefore replies are sent
+// by raw sockets, and the packet is dropped. The replies, and the cases without a reply, are those
+// of the kernel's nf_reject_ipv4.c, nf_reject_ipv6.c and icmp.c: a RST (RFC 9293 section 3.10.7.1)
+// or an ICMP error (RFC 792, RFC 4443). A reply's source is the packet's destination address.
 #ifndef WORKER_REJECT_H
 #define WORKER_REJECT_H
 
@@ -22,8 +22,8 @@ enum {
 /// Result of sending a reply.
 enum reject_result {
     REJECT_SENT,
-    // No reply is due: to a RST, an ICMP error, a later fragment, a non-unicast address, a cut-off
-    // header.
+    // No reply must be sent: the packet is a RST, an ICMP error or a later fragment, its header is
+    // cut off, or one of its addresses is not unicast.
     REJECT_NOT_DUE,
     REJECT_FAILED, // the kernel rejected the reply
     REJECT_RESULT_COUNT
@@ -35,51 +35,55 @@ struct reject {
     int raw6; // -1 if the system has no IPv6
 };
 
-/// Opens the raw sockets.
+/// Opens the raw sockets for replies.
 /// - Returns 0, or -errno with failure filled in (LOG_EXIT_CAPABILITY if CAP_NET_RAW is missing)
-///   and all of them -1.
+///   and all sockets -1.
 int reject_open(struct reject *reject, struct failure *failure);
 
 /// Closes the sockets that are not -1.
 void reject_close(struct reject *reject);
 
 /// Sends the reply to a packet's source, without blocking.
-/// - packet: result of packet_parse; not malformed.
-/// - interface: index of the interface that the packet arrived at or leaves by, for a link-local
-///   address.
+/// - packet: result of packet_parse, which must not have found it malformed.
+/// - interface: index of the interface at which the packet arrived or by which it leaves; needed
+///   for a link-local address.
 enum reject_result reject_reply(const struct reject *reject, const struct policy_reject *how,
                                 const struct packet *packet, uint32_t interface);
 
-/// Sends a RST to a packet's destination, without blocking.
+/// Sends a RST to a packet's destination, without blocking. It appears to come from the packet's
+/// source.
 /// - sequence: sequence number that the destination expects next.
-/// - interface: index of the interface that the packet leaves by or arrived at.
+/// - interface: index of the interface by which the packet leaves or at which it arrived.
 enum reject_result reject_reset_receiver(const struct reject *reject, const struct packet *packet,
                                          uint32_t sequence, uint32_t interface);
 
-/// Sends a RST to the source of a RST, without blocking.
+/// Sends a RST to the source of a RST packet, without blocking. It appears to come from that
+/// packet's destination.
 /// - sequence: sequence number that the source expects next.
-/// - interface: index of the interface that the source is behind.
+/// - interface: index of the interface through which the source is reached.
 enum reject_result reject_reset_sender(const struct reject *reject, const struct packet *packet,
                                        uint32_t sequence, uint32_t interface);
 
-/// Returns the code of the ICMP or ICMPv6 error that replies to a packet of this IP version; 0 for
-/// a RST.
+/// Returns the code of the ICMP or ICMPv6 error that answers a packet of an IP version; 0 for a
+/// RST.
 uint8_t reject_code(const struct policy_reject *how, uint8_t version);
 
-/// Builds the reply to a packet, starting with its IP header. Pure.
-/// - Returns the reply's length; 0 = none is due.
+/// Builds the reply to a packet, from the reply's IP header on, without side effects.
+/// - Returns the reply's length in bytes; 0 = no reply must be sent.
 size_t reject_build(const struct policy_reject *how, const struct packet *packet,
                     uint8_t reply[static REJECT_IPV6_MAX]);
 
-/// Builds a RST to a packet's destination, which appears to come from its source. Pure.
+/// Builds a RST to a packet's destination that appears to come from the packet's source, without
+/// side effects.
 /// - sequence: sequence number that the destination expects next.
-/// - Returns the reply's length; 0 = none is due.
+/// - Returns the RST's length in bytes; 0 = no RST must be sent.
 size_t reject_build_onward(const struct packet *packet, uint32_t sequence,
                            uint8_t reply[static REJECT_IPV6_MAX]);
 
-/// Builds a RST to the source of a RST, which appears to come from its destination. Pure.
+/// Builds a RST to the source of a RST packet that appears to come from that packet's destination,
+/// without side effects.
 /// - sequence: sequence number that the source expects next.
-/// - Returns the RST's length; 0 = none is due.
+/// - Returns the RST's length in bytes; 0 = no RST must be sent.
 size_t reject_build_back(const struct packet *packet, uint32_t sequence,
                          uint8_t reply[static REJECT_IPV6_MAX]);
 

@@ -19,8 +19,8 @@ static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_ACQUIRE);
 }
 
-/// Adopts the new policy, if a swap was requested. Called between two batches, so that one policy
-/// decides each packet.
+/// Switches to the new policy, if a swap was requested. Called between two batches, so that a
+/// single policy decides each packet.
 static void look_for_swap(struct worker *worker) {
     if (!__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE))
         return;
@@ -36,7 +36,7 @@ static void look_for_listing(struct worker *worker) {
     __atomic_store_n(&worker->lists, false, __ATOMIC_RELEASE);
 }
 
-/// Clears the request for a sign of life (`asked`): the loop has turned.
+/// Clears the request for a sign of life (`asked`), which shows that the loop runs.
 static void show_turn(struct worker *worker) {
     if (__atomic_load_n(&worker->asked, __ATOMIC_ACQUIRE))
         __atomic_store_n(&worker->asked, false, __ATOMIC_RELEASE);
@@ -59,7 +59,7 @@ static void count_received(struct worker *worker, const struct queue_received *r
         verdict_batch_overrun(&worker->batch);
 }
 
-/// Receives packets, and counts messages that need no verdict.
+/// Receives packets, and counts all messages by kind.
 static int receive(struct worker *worker, struct queue_received *received) {
     const int result = queue_receive(&worker->queue, received);
 
@@ -69,8 +69,8 @@ static int receive(struct worker *worker, struct queue_received *received) {
     return 0;
 }
 
-/// Applies the worker's settings to a queue that another process had; packets that wait in it with
-/// other settings are queued again. Does nothing for a queue that was opened.
+/// Applies the worker's settings to a queue that another process may have configured. Queues
+/// waiting packets again if they were copied with other settings. Does nothing for other queues.
 static int resume(struct worker *worker) {
     struct queue_received received = {0};
     const int result = queue_resume(&worker->queue, &worker->batch, &received);
@@ -80,8 +80,8 @@ static int resume(struct worker *worker) {
     return result < 0 ? fail(worker, worker->queue.failed_call, result) : 0;
 }
 
-/// Parses a packet and counts its status. With --copy-bytes 0 nothing is parsed: every header is
-/// beyond the copy.
+/// Parses a packet and counts its status. With --copy-bytes 0 it parses nothing, because no header
+/// was copied.
 static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet,
                                   struct packet *parsed) {
     enum packet_status status = PACKET_BEYOND_COPY;
@@ -105,7 +105,7 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
     stats_add(&worker->stats.bytes, packet->original_bytes);
     if (packet->truncated)
         stats_add(&worker->stats.truncated, 1);
-    // A spoiled message has no fields that a policy could read.
+    // A spoiled (malformed) message has no fields that a policy could read.
     if (packet->spoiled)
         outcome.verdict = worker->gaps;
     if (packet->spoiled || worker->paper)
@@ -116,15 +116,15 @@ static struct decide_outcome judge(struct worker *worker, const struct queue_pac
     return outcome;
 }
 
-/// Returns the verdict for the kernel: an accept with a mark is a verdict of its own.
+/// Returns the verdict for the kernel: an accept with a mark becomes VERDICT_MARK.
 static enum verdict verdict_of(const struct decide_outcome *outcome) {
     if (outcome->verdict == VERDICT_ACCEPT && outcome->mark_set)
         return VERDICT_MARK;
     return outcome->verdict;
 }
 
-/// Sends the batch of verdicts, and counts them once the kernel has accepted them. If the kernel
-/// has no room, they stay in the batch.
+/// Sends the batch of verdicts, and counts the verdicts after the kernel has accepted all. If the
+/// kernel has no room, the unsent verdicts stay in the batch.
 static int send_verdicts(struct worker *worker) {
     const int result = queue_verdict(&worker->queue, &worker->batch);
 
@@ -154,7 +154,7 @@ static void give_verdict(struct worker *worker, const struct queue_packet *packe
     }
     outcome = judge(worker, packet);
     verdict = verdict_of(&outcome);
-    // Can't fail: there are no more packets than runs.
+    // It can't fail: the batch has room for a run per packet.
     verdict_batch_add(&worker->batch, packet->id, verdict, outcome.mark);
     worker->verdicts[verdict]++;
 }
@@ -181,16 +181,16 @@ static int give_verdicts(struct worker *worker, uint32_t packets) {
     return result;
 }
 
-/// Returns true if the loop must go on: it was not stopped, or has unsent verdicts that it has
-/// tried fewer than TRIES_MAX times.
+/// Returns true if the loop must continue: it was not stopped, or it has unsent verdicts and has
+/// tried to send them fewer than TRIES_MAX times.
 static bool goes_on(const struct worker *worker) {
     return !is_stopped(worker) ||
            (verdict_batch_unsent(&worker->batch) && worker->tries < QUEUE_TRIES_MAX);
 }
 
-/// Runs one turn of the loop: sends the verdicts left from the last turn, or else receives a batch
-/// and answers it. To preserve the order of verdicts, it receives nothing while verdicts are left;
-/// then packets wait in the kernel, and the guard bounds how long.
+/// Runs one turn of the loop: sends the unsent verdicts of the last turn, or, if there are none,
+/// receives a batch of packets and answers it. To preserve the order of verdicts, it receives
+/// nothing while verdicts are unsent. Packets then wait in the kernel; the guard limits this time.
 static int run_once(struct worker *worker, struct queue_received *received) {
     int result;
 
@@ -240,7 +240,7 @@ static int rest(struct worker *worker, enum wait_action action) {
     return 0;
 }
 
-/// Runs the loop of --profile fast. It sends verdicts before it checks the stop flag.
+/// Runs the loop of --profile fast. It sends a batch's verdicts before it checks the stop flag.
 static int run_fast(struct worker *worker) {
     wait_init(&worker->wait, worker->settings.batch, worker->spin_us, worker->coalesce_us,
               wait_clock());
@@ -274,8 +274,8 @@ static int run_paper(struct worker *worker) {
     return 0;
 }
 
-/// Binds the calling thread to one of the allowed CPUs, chosen by the worker's index modulo their
-/// number.
+/// Binds the calling thread to one of the allowed CPUs. The CPU's index among them is the worker's
+/// index modulo their number.
 static int pin(struct worker *worker) {
     int nth = worker->cpu;
     cpu_set_t allowed, own;
@@ -294,10 +294,11 @@ static int pin(struct worker *worker) {
     return 0;
 }
 
-/// Receives packets that were decided before they were received: by the guard, or by a batch
-/// verdict on a gap, which decides all packets before it. Returns true if any were received.
-/// - ledger: states how many there can be at most, including packets that a full queue may hide.
-///   Messages about refused verdicts come among them.
+/// Receives packets that were answered before the worker received them: by the guard, or by a gap's
+/// batch verdict, which applies to all waiting packets up to its ID. Returns true if it received
+/// packets.
+/// - ledger: contains the maximum number of such packets, including packets that a full queue may
+///   hide. The kernel's messages about refused verdicts arrive among them.
 static bool receive_decided(struct worker *worker, const struct ledger *ledger) {
     const uint64_t most = ledger->unseen + ledger->stalled + ledger->queue_full;
     uint64_t left = most;

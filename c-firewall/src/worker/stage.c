@@ -11,7 +11,8 @@ bool stage_teaches(uint32_t mask, uint32_t packet_mark) {
     return mask != 0 && (packet_mark & mask) == (stage_settled(mask) | (mask & -mask));
 }
 
-/// Accepts the packet with the class in the mask's bits of its mark; the other bits stay.
+/// Sets the outcome to accept, with the class in the mask's bits of the packet's mark. The mark's
+/// other bits stay.
 static void mark(uint32_t mask, const struct decide_input *input, uint32_t class,
                  struct decide_outcome *outcome) {
     outcome->verdict = VERDICT_ACCEPT;
@@ -22,7 +23,8 @@ static void mark(uint32_t mask, const struct decide_input *input, uint32_t class
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome) {
     const enum names_state state = input->names ? input->names->state : NAMES_NONE;
-    // A rule on an unknown name may not change the result: all paths through the policy may accept.
+    // The outcome can be accept although a name is unknown: then all paths through the policy
+    // accept.
     const bool is_by_rules = outcome->undecided || outcome->verdict == VERDICT_ACCEPT;
 
     if (is_by_rules && state == NAMES_UNREADABLE) {

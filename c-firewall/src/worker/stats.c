@@ -11,7 +11,7 @@ static_assert((offsetof(struct stats, elements) + sizeof((struct stats){0}.eleme
 static_assert(offsetof(struct stats, received) < offsetof(struct stats, verdicts),
               "received is read before verdicts");
 
-// The lists of spec/counters.toml have the lengths of the enums that they are indexed by.
+// The lists of spec/counters.toml must have the lengths of the enums by which they are indexed.
 #define HAS_LENGTH(list, length)                                                                   \
     static_assert(sizeof((struct stats){0}.list) == (length) * sizeof(uint64_t), #list)
 HAS_LENGTH(verdicts, VERDICT_COUNT);
@@ -43,9 +43,9 @@ void stats_snapshot(const struct stats *live, struct stats *snapshot) {
         to[i] = stats_get(&from[i]);
 }
 
-/// Returns the distance from a 64-bit count to a 32-bit count that is near to it. Negative: the
-/// 32-bit count is behind, by at most STATS_BEHIND_MAX. Any other distance counts as ahead, because
-/// fail-open may leave most of 2^32 packets unseen.
+/// Returns the difference from a 64-bit count to a 32-bit count near it. A negative value means
+/// that the 32-bit count is lower, by at most STATS_BEHIND_MAX. Any other difference counts as
+/// positive, because fail-open may leave most of 2^32 packets unseen.
 static int64_t ahead_of(uint32_t count, uint64_t near) {
     return (int64_t)(uint32_t)(count - (uint32_t)near + STATS_BEHIND_MAX) - STATS_BEHIND_MAX;
 }
@@ -64,7 +64,8 @@ static uint64_t difference_of_verdicts(const struct stats *stats, uint64_t in_fl
 
     if (stats->received > verdicts + in_flight)
         return stats->received - verdicts - in_flight;
-    // A running worker may have answered more since received was read, an ended one can't.
+    // A running worker may have answered more packets since received was read. A worker that has
+    // ended can't have done so.
     return verdicts > stats->received && in_flight == 0 ? verdicts - stats->received : 0;
 }
 
@@ -81,12 +82,13 @@ static void add_figures(const struct stats_reading *reading, bool fail_open,
     const uint64_t missed =
         ahead > (int64_t)kernel->waiting ? (uint64_t)ahead - kernel->waiting : 0;
     // A kernel whose packet table is full (hash insert failed, Linux 6.18.x) drops packets that
-    // already have an id. It counts them as queue_full, like those dropped without an id, so they
-    // can't be told apart.
+    // already have an id. It counts them as queue_full, like packets that it drops without an id.
+    // Therefore the two kinds can't be distinguished.
     const uint64_t excused =
         kernel->queue_full + (reading->unreceived ? reading->stalled : UINT64_C(0));
 
-    // A count further behind than all known packets is a defect, not a wrap: shown unchanged.
+    // A count that is lower by more than all known packets is a defect, not a wrap. It is shown
+    // unchanged.
     ledger->offered =
         ahead < 0 && (uint64_t)-ahead > known ? kernel->offered : known + (uint64_t)ahead;
     ledger->waiting = kernel->waiting;

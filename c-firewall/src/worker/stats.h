@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Counters of a worker, and the arithmetic of the loss ledger.
 //
-// Theory of operation: each worker writes its own counters with a relaxed load and store (no other
-// thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
-// increments id_sequence first and queue_total or user_dropped last, and its figures can be read in
-// between. Such a reading has too few or too many packets, and the next reading corrects it.
-// Therefore the ledger of a queue that receives packets is read up to STATS_READINGS_MAX times,
+// Theory of operation: each worker writes its own counters with a relaxed load and store. No other
+// thread writes them, so that no atomic addition is needed. Readers load them relaxed. For each
+// packet the kernel increments id_sequence first, and queue_total or user_dropped last. A reading
+// of its figures between these two steps has too few or too many packets; the next reading corrects
+// it. Therefore the ledger of a queue that receives packets is read up to STATS_READINGS_MAX times,
 // until it reconciles (worker_ledger).
 #ifndef WORKER_STATS_H
 #define WORKER_STATS_H
@@ -24,23 +24,23 @@
 #include "worker/reject.h"
 
 enum {
-    // Maximum number of readings of a queue's figures before a difference is reported.
+    // Maximum number of times that a queue's figures are read before a difference is reported.
     STATS_READINGS_MAX = 16,
     STATS_PAUSE_NS = 2000000, // pause between readings at exit
 };
 
-/// Maximum distance by which (offered - user_drop) may be below received; a larger distance is a
-/// wrap of the kernel's 32-bit counter.
+/// Maximum amount by which (offered - user_drop) may be less than received. A larger difference
+/// means that the kernel's 32-bit counter has wrapped.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
-/// Adds to one of the calling thread's own counters.
+/// Adds an amount to a counter that only the calling thread writes.
 static inline void stats_add(uint64_t *counter, uint64_t amount) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
                      __ATOMIC_RELAXED);
 }
 
-/// Returns the number of packets received so far, with or without an id: the number that the
-/// kernel's count is compared with.
+/// Returns the number of packets received so far, with or without a readable id. The kernel's count
+/// of packets is compared with it.
 uint64_t stats_received(const struct stats *live);
 
 /// Returns the number of packets answered so far.
@@ -52,7 +52,8 @@ uint64_t stats_get(const uint64_t *counter);
 /// Copies the counters of a running worker.
 void stats_snapshot(const struct stats *live, struct stats *snapshot);
 
-/// One reading of a queue's counters and the kernel's figures, in the order of the fields.
+/// One reading of a worker's counters and the kernel's figures of its queue. The values are read in
+/// the order of the fields.
 struct stats_reading {
     uint64_t received_before;     // result of stats_received before the kernel's figures were read
     struct queue_figures figures; // the kernel's figures of the queue
@@ -62,20 +63,21 @@ struct stats_reading {
     bool unreceived;              // true if some of the stalled packets may still be in the socket
 };
 
-/// Loss ledger of a queue, or the sum of several: received packets, verdicts and losses, which must
-/// add up. It covers packets from the point where the kernel assigns their id; packets dropped
-/// before that are not in it.
+/// Loss ledger of a queue, or the sum of several ledgers: received packets, verdicts and losses,
+/// which must add up. It includes all packets to which the kernel has assigned an id. Packets that
+/// were dropped earlier are not included.
 struct ledger {
     uint16_t number; // number of the queue; meaningless in a sum
     struct stats stats;
-    // True if the kernel's figures are known; otherwise the fields after it are 0, except stalled.
+    // True if the kernel's figures are known. Otherwise the fields after this one are 0, except
+    // stalled and difference.
     bool known;
     uint64_t offered;    // packets that the kernel offered: its id_sequence, extended to 64 bits
     uint64_t waiting;    // packets in the kernel's queue: not yet received, or without a verdict
     uint64_t queue_full; // packets that the kernel dropped because the queue was full
     uint64_t user_drop;  // packets that the kernel dropped because the socket's buffer was full
     uint64_t unseen;     // packets offered, but neither received, dropped, stalled nor waiting
-    // Packets answered by the guard, whether or not the worker received them later.
+    // Number of packets answered by the guard, whether or not the worker received them later.
     uint64_t stalled;
     uint64_t lost; // packets lost for a known reason, so no difference: queue_full + user_drop
     uint64_t difference; // packets that the ledger does not account for
@@ -85,13 +87,14 @@ struct ledger {
 /// Computes the ledger of one queue.
 /// - in_flight: maximum number of received packets without a verdict: the batch of a running
 ///   worker, 0 at exit.
-/// - fail_open: unseen packets passed uninspected as configured, and are no difference.
-/// - reading->unreceived: up to reading->stalled packets may be missing because they are still in
-///   the socket; their number is unknown.
+/// - fail_open: true if the kernel accepts packets when the queue is full. Unseen packets then
+///   don't count as difference.
+/// - reading->unreceived: true if up to reading->stalled packets may be missing because they are
+///   still in the socket.
 void ledger_make(const struct stats_reading *reading, uint16_t number, uint64_t in_flight,
                  bool fail_open, struct ledger *ledger);
 
-/// Adds a queue's ledger to a sum, which starts as {.known = true, .reconciled = true}.
+/// Adds a queue's ledger to a sum. The sum's initial value is {.known = true, .reconciled = true}.
 void ledger_add(struct ledger *sum, const struct ledger *ledger);
 
 #endif

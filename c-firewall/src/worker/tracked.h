@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Check that packets have a connection state (conntrack) if the policy reads it. The kernel tracks
-// connections only if a rule of the kernel requires it. Without tracking, a policy with `ct state
-// established accept` drops every reply to this host.
+// Check that packets have a connection state (conntrack) if the policy reads the state. The kernel
+// tracks connections only if a rule of the kernel requires tracking. Without tracking, a policy
+// with `ct state established accept` drops every reply to this host.
 #ifndef WORKER_TRACKED_H
 #define WORKER_TRACKED_H
 
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 enum {
-    // Number of packets without a state, and none with one, after which the state counts as
-    // missing.
+    // Number of packets without a state after which the state counts as missing, if no packet had a
+    // state.
     TRACKED_PACKETS_LEAST = 10,
 };
 
@@ -21,7 +21,7 @@ enum tracked {
     TRACKED_MISSING, // no packet had a state
 };
 
-/// Observations so far. A zeroed value begins with the first call of tracked_look.
+/// State of the check. Zeroes are the state before the first call of tracked_look.
 struct tracked_watch {
     uint32_t generation;  // generation of the policy; 0 means none
     uint64_t decided;     // answered packets of all queues at the first look at this policy
@@ -29,10 +29,11 @@ struct tracked_watch {
     enum tracked tracked; // result of the last look
 };
 
-/// Updates the check with the current counters of all queues. Returns its result.
+/// Updates the check with the current counters of all queues. Returns the check's result.
 /// - generation: generation of the policy; a new generation restarts the check.
 /// - asks: true if the policy reads the connection state.
-/// - decided, without: packets answered, and packets without a state, read in this order.
+/// - decided, without: numbers of answered packets and of packets without a state; the caller reads
+///   them in this order.
 enum tracked tracked_look(struct tracked_watch *watch, uint32_t generation, bool asks,
                           uint64_t decided, uint64_t without);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Types of a worker: one queue and the thread that answers its packets.
+// Types of a worker: a queue, and the thread that answers the queue's packets.
 #ifndef WORKER_TYPES_H
 #define WORKER_TYPES_H
 
@@ -15,21 +15,22 @@
 #include "worker/stats.h"
 #include "worker/wait.h"
 
-/// A worker: one queue, its state and its thread. Its memory must be aligned to STATS_ALIGN, as
-/// struct stats requires.
+/// Worker: a queue, its state and its thread. The memory of this struct must be aligned to
+/// STATS_ALIGN, as struct stats requires.
 struct worker {
     struct stats stats; // counters of the worker; first, for their alignment
-    // Settings of the queue that are in effect: receive_buffer is the size that the kernel granted;
-    // gso is off if the kernel does not support it. Constant while the thread runs, so that other
+    // Settings of the queue that are in effect. receive_buffer is the size that the kernel granted;
+    // gso is false if the kernel does not support it. Constant while the thread runs, so that other
     // threads may read them.
     struct queue_settings settings;
     struct queue queue; // used by the thread only
-    // State that another process needs to adopt the queue, with the queue's socket.
+    // Socket and kernel configuration of the queue, which another process needs to adopt the queue.
     struct queue_handover handover;
     struct evaluation evaluation;
     struct wait wait;
     struct verdict_batch batch;
-    // Number of each verdict in the batch; added to stats once the kernel has accepted the batch.
+    // Number of packets in the batch for each verdict. It is added to stats after the kernel has
+    // accepted the batch.
     uint64_t verdicts[VERDICT_COUNT];
     uint32_t tries;    // number of failed attempts to send the batch
     enum verdict gaps; // verdict for packet ids without a readable message (--fail malformed)
@@ -41,28 +42,28 @@ struct worker {
     uint32_t stalled_to;  // id of the last packet that the guard answered; atomic
     uint64_t stalled;     // packets that the guard answered; atomic
     uint32_t followed;    // number of followed connections after the last batch; atomic
-    // CPU of the thread, as an index into the allowed CPUs, modulo their number (--pin); -1 = any
-    // CPU.
+    // CPU of the thread (--pin), as an index into the list of allowed CPUs, modulo the list's
+    // length; -1 = any CPU.
     int cpu;
-    // Policy that the worker decides by, as far as the main thread knows.
+    // Policy that the main thread last gave to the worker.
     struct evaluation_source *source;
     int wake_fd;    // eventfd that wakes the worker's thread from poll; -1 = none
     bool stop;      // request to end the loop, set by worker_stop; atomic
     bool keep_open; // valid with stop: the thread leaves the queue bound and open when it ends
-    // Request to adopt the policy in next: set by worker_swap, cleared when the thread has adopted
-    // it; atomic.
+    // Request to decide by the policy in next: set by worker_swap, cleared when the thread uses
+    // that policy; atomic.
     bool swap;
     struct evaluation_source *next; // policy to adopt, valid with swap
-    // Request to fill in page with connections: set by worker_list, cleared when the page is filled
-    // in; atomic.
+    // Request to fill in page with connections: set by worker_list, cleared when the thread has
+    // filled in the page; atomic.
     bool lists;
     struct listing_page page; // page of the connection listing, valid with lists
-    // Request for a sign of life: set by worker_ask_turn, cleared by the next turn of the thread's
+    // Request for a sign of life: set by worker_ask_turn, cleared in the next turn of the thread's
     // loop; atomic.
     bool asked;
     bool started; // true while there is a thread to join
     pthread_t thread;
-    // True if the thread has ended: then error, failed_call and ledger are valid; atomic.
+    // True if the thread has ended. Then error, failed_call and ledger are valid. Atomic.
     bool ended;
     int error;               // errno that ended the loop; 0 = the thread was stopped
     const char *failed_call; // name of the system call that failed with error

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Decision how to wait for packets when the queue's socket is empty. Pure: computed from a clock
-// and the number of messages; the worker executes it.
+// Choice of how to wait for packets when the queue's socket is empty. It has no side effects, and
+// depends only on a clock and the number of messages. The worker executes the result.
 //
-// Theory of operation: a receiver that sleeps costs the sender a wake-up for every packet or two.
-// During a flood a short timed sleep lets packets gather instead, as the interrupt moderation of a
-// network card does. Without a flood the next packet often follows within microseconds, so the
-// worker polls the socket (spins) for up to a budget of time. The budget shrinks when spinning
-// found nothing, and is restored when sleeps turn out short, as in KVM's halt polling.
+// Theory of operation: if the receiver sleeps in poll, the sender must wake it for every packet or
+// two. During a flood the worker instead sleeps for a short fixed time while packets gather, like
+// the interrupt moderation of a network card. Without a flood the next packet often follows within
+// microseconds. Therefore the worker first polls the socket repeatedly (spins), at most for the
+// spin budget. The budget is halved after a long sleep, and restored after a short sleep, as in
+// KVM's halt polling.
 #ifndef WORKER_WAIT_H
 #define WORKER_WAIT_H
 
@@ -22,13 +23,14 @@ enum {
 /// Action of a worker before its next receive call.
 enum wait_action {
     WAIT_AGAIN, // receive again at once
-    // Call sched_yield, then receive again: the receiver of the traffic may need this CPU.
+    // Call sched_yield, then receive again: the program for which the packets are may need this
+    // CPU.
     WAIT_YIELD,
     WAIT_SLEEP, // sleep for wait.coalesce_ns, then receive again
     WAIT_POLL,  // sleep in poll without a timeout, then call wait_woken and receive again
 };
 
-/// State of one worker's waiting. All times are in nanoseconds of CLOCK_MONOTONIC.
+/// State of a worker for choosing how to wait. All times are in nanoseconds of CLOCK_MONOTONIC.
 struct wait {
     uint32_t batch;           // maximum number of messages of a receive call
     uint64_t spin_ns;         // maximum spin budget (--spin)
@@ -44,23 +46,24 @@ struct wait {
 };
 
 /// Fills in the state at the start of the loop.
-/// - spin_us, coalesce_us: 0 = never spin, never use the timed sleep.
+/// - spin_us: maximum spin budget; 0 = never spin.
+/// - coalesce_us: duration of the timed sleep; 0 = never use it.
 void wait_init(struct wait *wait, uint32_t batch, uint32_t spin_us, uint32_t coalesce_us,
                uint64_t now_ns);
 
-/// Returns the next step after a receive call that yielded `messages` (0..batch). Called once those
-/// messages are answered. WAIT_AGAIN if they filled the batch; otherwise the socket was empty, and
-/// the step is
+/// Returns the next action after a receive call that returned `messages` messages (0..batch). Must
+/// be called after these messages are answered. Returns WAIT_AGAIN if they filled the batch.
+/// Otherwise the socket is empty, and the action is
 /// 1. WAIT_SLEEP during a flood; but a sleep that brought no message ends the flood;
 /// 2. WAIT_YIELD while fewer than budget_ns have passed since the last message;
 /// 3. WAIT_POLL.
 enum wait_action wait_next(struct wait *wait, uint64_t now_ns, uint32_t messages);
 
-/// Adjusts the spin budget, as soon as poll returns: restores it to spin_ns if the sleep was
-/// shorter than spin_ns, halves it if the sleep was longer.
+/// Adjusts the spin budget. Must be called when poll returns. Restores the budget to spin_ns if the
+/// sleep was shorter than spin_ns, and halves it if the sleep was longer.
 void wait_woken(struct wait *wait, uint64_t now_ns);
 
-/// Returns the time of CLOCK_MONOTONIC in nanoseconds (from the vDSO, without a system call).
+/// Returns the time of CLOCK_MONOTONIC in nanoseconds, without a system call (vDSO).
 uint64_t wait_clock(void);
 
 #endif

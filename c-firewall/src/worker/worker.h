@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Control of a worker (one queue and its thread) by other threads.
+// Control of a worker (a queue and the thread that answers its packets) by other threads.
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
@@ -14,7 +14,7 @@
 #include "worker/stats.h"
 #include "worker/types.h"
 
-/// Queue that one process hands over to another, with its worker's counters.
+/// Queue that is handed over to another process, with the counters of the queue's worker.
 struct worker_handover {
     struct stats stats; // first, for its alignment
     uint16_t number;    // number of the queue
@@ -28,37 +28,39 @@ struct worker_setup {
     struct loaded *loaded;       // policy; it, reject and rings must outlive the workers
     const struct reject *reject; // sockets for the replies of `reject`, if the policy can reject
     struct event_ring *rings;    // rings of events, one for each worker
-    // Queues to adopt, one for each worker; NULL = the queues are opened.
+    // Queues to adopt, one per worker; NULL = the workers open their queues.
     struct worker_handover *taken;
 };
 
-/// Creates a worker without its thread: opens or adopts its queue, and opens the eventfd that wakes
-/// it.
-/// - index: index of the worker; the number of its queue is the first queue's number plus index.
+/// Creates a worker without starting its thread. Opens or adopts the worker's queue, and opens the
+/// eventfd that wakes the thread.
+/// - index: index of the worker. The number of the worker's queue is the first queue's number plus
+///   index.
 /// - Returns 0, or -errno with failure filled in and everything closed and freed.
 int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_t index,
                 struct failure *failure);
 
-/// Sets the counters to the values that another process counted for the queue; called before the
-/// thread starts.
+/// Sets the counters to the final values of another process for the queue. Called before the thread
+/// starts.
 void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t stalled);
 
-/// Starts the worker's thread. If its loop ends with an error, the thread sends SIGTERM to the
-/// process.
+/// Starts the worker's thread. If the thread's loop ends with an error, the thread sends SIGTERM to
+/// the process.
 /// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
-/// Requests that the thread decide by the policy next from its next batch on. The old source must
-/// be kept until worker_has_swapped returns true.
+/// Requests the thread to switch to another policy before its next batch. The caller must keep the
+/// old source until worker_has_swapped returns true.
+/// - next: the new policy.
 void worker_swap(struct worker *worker, struct evaluation_source *next);
 
-/// Returns true if the thread has adopted the policy of the last swap, or has ended.
+/// Returns true if the thread uses the policy of the last swap, or has ended.
 bool worker_has_swapped(const struct worker *worker);
 
-/// Requests a page of connections from the thread, which fills it in after its next batch. Returns
-/// 0, or -EAGAIN if the last request is still open, or if the thread has ended.
-/// - from: slot of the first connection.
-/// - undecided: only connections whose names are undecided.
+/// Requests a page of connections from the thread, which fills in the page between two batches.
+/// Returns 0, or -EAGAIN if the last request is still open or the thread has ended.
+/// - from: slot in the connection table at which the page begins.
+/// - undecided: true to list only connections whose names are undecided.
 int worker_list(struct worker *worker, uint32_t from, bool undecided);
 
 /// Returns the page of connections that worker_list requested; NULL until the thread has filled it
@@ -66,15 +68,15 @@ int worker_list(struct worker *worker, uint32_t from, bool undecided);
 const struct listing_page *worker_listed(const struct worker *worker);
 
 /// Requests a sign of life from the thread's loop; worker_has_turned checks for it. Any thread may
-/// call it.
+/// call this function.
 void worker_ask_turn(struct worker *worker);
 
-/// Returns true if the thread's loop has turned since the last worker_ask_turn, or has ended.
+/// Returns true if the thread's loop has begun a turn since the last worker_ask_turn, or has ended.
 bool worker_has_turned(const struct worker *worker);
 
-/// Requests the thread's end. The thread first answers the packets that it has received, then
+/// Requests the thread to end. The thread first answers the packets that it has received, and then
 /// unbinds and closes its queue.
-/// - keep_open: the queue stays bound and open, and the thread can be started again.
+/// - keep_open: true if the queue must stay bound and open. The thread can then be started again.
 void worker_stop(struct worker *worker, bool keep_open);
 
 /// Waits until the thread has ended, if it was started. Then worker->ledger and worker->error are
@@ -85,18 +87,19 @@ void worker_join(struct worker *worker);
 /// run.
 struct connections *worker_connections(struct worker *worker);
 
-/// Closes what worker_open opened, except what the thread has closed, and frees the source.
+/// Closes the queue (unless the thread has closed it) and the descriptors that worker_open opened,
+/// and frees the source.
 void worker_close(struct worker *worker);
 
-/// Fills in the ledger of a worker.
-/// - Thread ended: the ledger that the thread read last.
-/// - Thread running: of up to STATS_READINGS_MAX readings the one with the fewest unexplained
-///   packets; a batch may be in flight. Warns if /proc can't be read.
-/// - Any thread may call it.
+/// Fills in the ledger of a worker. Any thread may call it.
+/// - If the worker's thread has ended: the ledger that the thread read last.
+/// - If the thread runs: the best of up to STATS_READINGS_MAX readings, which has the fewest
+///   unexplained packets. A batch may be in flight. Warns if /proc can't be read.
 void worker_ledger(const struct worker *worker, struct ledger *ledger);
 
-/// Counts packets that the guard answered instead of the worker.
-/// - id: packet id of the last of them.
+/// Adds packets that the guard answered instead of the worker to the worker's counter.
+/// - packets: number of these packets.
+/// - id: packet id of the last of these packets.
 void worker_stalled(struct worker *worker, uint32_t packets, uint32_t id);
 
 #endif

@@ -6,10 +6,10 @@
 #include <time.h>
 
 enum {
-    // Pause between checks whether a worker has adopted a new policy or filled in a page.
+    // Pause between two checks whether a worker uses a new policy or has filled in a page.
     TURN_PAUSE_NS = 20000,
-    // Number of checks for a worker's page of connections before the listing fails: at least half a
-    // second in total.
+    // Maximum number of checks for a worker's page of connections before the listing fails: at
+    // least half a second in total.
     LIST_TURNS = 25000,
     // Number of low bits of a listing position that hold the slot; the bits above hold the worker's
     // index.

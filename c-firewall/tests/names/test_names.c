@@ -13,7 +13,7 @@
 #include "vectors.h"
 
 enum {
-    // Longer vectors than SHORT are cut into segments of up to so many bytes only.
+    // Maximum size of the segments for vectors that are longer than SHORT, in bytes.
     SEGMENT_MAX = 16,
     SHORT = 600,
 };
@@ -46,12 +46,12 @@ static void every_vector_gives_what_it_expects(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/// Whether more bytes may come behind those of a vector.
+/// Returns true if the bytes of a kind of vector are the beginning of a stream.
 static bool is_stream(const char *what) {
     return strcmp(what, "hello") == 0 || strcmp(what, "client") == 0 || strcmp(what, "framed") == 0;
 }
 
-/// The protocol of a stream's first bytes never changes when more arrive.
+/// A result for a stream's first bytes that is not undecided never changes when more bytes arrive.
 static void what_is_decided_stays_decided(void **state) {
     int cuts = 0;
 
@@ -78,8 +78,8 @@ static void what_is_decided_stays_decided(void **state) {
     assert_true(cuts > 1000);
 }
 
-/// Reads a stream as one byte after the other comes, without reading again what waits. Returns how
-/// often that was so.
+/// Parses a stream after each byte, except while names_client_waits is true. Returns the number of
+/// times that it was true.
 static int read_slowly(const uint8_t *bytes, uint32_t length) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
     struct names_progress progress = {0};
@@ -117,7 +117,8 @@ static void what_waits_is_undecided(void **state) {
     assert_true(waited > 1000);
 }
 
-/// Cuts a vector into segments of every size, or of small ones if it is long. Returns their number.
+/// Parses a vector in segments of every size, or up to SEGMENT_MAX if it is long. Fails if a result
+/// differs from that of one segment. Returns the number of sizes.
 static uint32_t cut(const struct vector *vector) {
     const uint32_t length = (uint32_t)vector->length;
     const uint32_t sizes = length <= SHORT ? length : SEGMENT_MAX;
@@ -130,7 +131,7 @@ static uint32_t cut(const struct vector *vector) {
     return sizes;
 }
 
-/// Every cut in two, and segments of every size, give the same names as one segment.
+/// A stream in segments of every size gives the same names as in one segment.
 static void segments_change_no_result(void **state) {
     uint32_t cuts = 0;
 
@@ -147,7 +148,7 @@ static void segments_change_no_result(void **state) {
     assert_true(cuts > 1000);
 }
 
-/// Appends bytes in records of so many bytes. Returns the end.
+/// Appends bytes in TLS records with up to `size` bytes each. Returns the end of the records.
 static uint8_t *put_records(uint8_t *end, uint8_t kind, const uint8_t *bytes, uint32_t length,
                             uint32_t size) {
     for (uint32_t at = 0; at < length; at += size) {
@@ -161,8 +162,10 @@ static uint8_t *put_records(uint8_t *end, uint8_t kind, const uint8_t *bytes, ui
     return end;
 }
 
-/// Reads what comes behind a first hello in segments of so many bytes, and anew with each. Returns
-/// the last result.
+/// Reads the second ClientHello of a stream in segments. Compares each result with one without
+/// progress. Returns the last result.
+/// - begin: length of the records with the first ClientHello.
+/// - segment: size of the segments in bytes.
 static enum names_state read_second(const uint8_t *bytes, uint32_t length, uint32_t begin,
                                     uint32_t segment) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
@@ -186,7 +189,8 @@ static enum names_state read_second(const uint8_t *bytes, uint32_t length, uint3
     return state;
 }
 
-/// Sends a hello twice, in records of so many bytes: with other records between, and without.
+/// Reads a stream with the same ClientHello twice, in records of `size` bytes: first with other
+/// records between them, then without.
 static void send_twice(const uint8_t *hello, uint32_t length, uint32_t size, uint32_t segment) {
     static uint8_t bytes[NAMES_HELLO_BYTES_MAX], both[NAMES_HELLO_BYTES_MAX];
     const uint8_t other[20] = {1};
@@ -205,8 +209,8 @@ static void send_twice(const uint8_t *hello, uint32_t length, uint32_t size, uin
         NAMES_KNOWN);
 }
 
-/// A second hello is the same in records and segments of every size, behind other records, and with
-/// another message's end in its first record.
+/// A second ClientHello is read in records and segments of every size, after other records, and
+/// also if its first record contains the end of the first ClientHello.
 static void segments_change_no_second_hello(void **state) {
     static const uint32_t sizes[] = {1, 3, 7, 200}, segments[] = {1, 2, 5, 6, 64, 1 << 14};
     FILE *file = vectors_open("names-hello.txt");
@@ -230,7 +234,7 @@ static void segments_change_no_second_hello(void **state) {
     assert_true(seen > 24);
 }
 
-/// Allocations of libcrypto so far.
+/// Number of libcrypto's allocations so far.
 static int allocations;
 
 static void *count_malloc(size_t bytes, const char *file, int line) {
@@ -253,7 +257,8 @@ static void count_free(void *block, const char *file, int line) {
     free(block);
 }
 
-/// Once the opener is made, neither packets that can be opened nor others make libcrypto allocate.
+/// After the opener is created, libcrypto allocates nothing, neither for packets that can be
+/// decrypted nor for other packets.
 static void opening_allocates_nothing(void **state) {
     static uint8_t plain[NAMES_HELLO_BYTES_MAX];
     FILE *file = vectors_open("names-quic.txt");

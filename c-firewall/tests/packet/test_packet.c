@@ -8,7 +8,7 @@
 #include "test.h"
 #include "vectors.h"
 
-/// The packet in the words of "expect".
+/// Writes a packet's status and fields in the format of the vectors' line "expect".
 static void describe(enum packet_status status, const struct packet *packet,
                      char text[static VECTOR_EXPECT_BYTES]) {
     char ports[16] = "-", flags[8] = "-", icmp[8] = "-";
@@ -50,7 +50,7 @@ static void vectors_parse_as_expected(void **state) {
     assert_true(vectors > 100);
 }
 
-/// The packet's fields as nf_tables sees them, in the words of "expect".
+/// Writes the transport header that nf_tables sees, in the format of the vectors' line "expect".
 static void describe_transport(const struct packet *packet, char text[static VECTOR_EXPECT_BYTES]) {
     static const char *const names[] = {"hbh", "rt", "frag", "dst", "mh"};
     char protocol[8] = "-", extensions[32] = "";
@@ -89,8 +89,8 @@ static void transport_is_what_nf_tables_sees(void **state) {
     assert_true(vectors > 25);
 }
 
-/// Whatever is cut off: no read beyond the captured bytes (the sanitizer looks), and never
-/// malformed where the whole packet is not.
+/// With fewer captured bytes the parser reads only these bytes (the sanitizer checks this), and
+/// finds the packet malformed only if the whole packet is malformed.
 static void every_cut_of_a_good_packet_is_ok_or_cut(void **state) {
     FILE *file = vectors_open("packets.txt");
     struct vector vector = {0};

@@ -8,7 +8,7 @@
 
 #include "test.h"
 
-/// Writes a capture into a file that has no name, and gives a path to it.
+/// Writes a capture to a file without a name. Returns a path by which it can be opened.
 static const char *file_of(const uint8_t *bytes, size_t length) {
     static char path[64];
     FILE *file = tmpfile(); // stays open: it goes with the test program
@@ -21,14 +21,15 @@ static const char *file_of(const uint8_t *bytes, size_t length) {
 }
 
 // clang-format off
-/// Big-endian, nanoseconds, raw IP; a packet of 4 bytes of 60 at 2.000000007.
+/// Big-endian pcap file with nanoseconds and raw IP. It has one packet: 4 captured bytes of 60, at
+/// 2.000000007 s.
 static const uint8_t classic[] = {
     0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 101,
     0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0, 60, 0x45, 1, 2, 3,
 };
 
-/// A section with an interface of microseconds and an offset of 5 s, and a simple packet of 4 bytes,
-/// an enhanced one of the same at 1.000001.
+/// Section with an interface (microseconds, offset 5 s, snap length 2), an enhanced packet of 4
+/// bytes at 1.000001 s, and a simple packet of 9 bytes.
 static const uint8_t ng[] = {
     0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0,
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0, 0,
@@ -38,8 +39,8 @@ static const uint8_t ng[] = {
     3, 0, 0, 0, 20, 0, 0, 0, 9, 0, 0, 0, 0x60, 9, 0, 0, 20, 0, 0, 0,
 };
 
-/// A section with an interface, and an enhanced packet of 2 bytes with the comments "no", "twinwall: a" and
-/// "twinwall: b".
+/// Section with an interface, and an enhanced packet of 2 bytes with the comments "no", "twinwall:
+/// a" and "twinwall: b".
 static const uint8_t commented[] = {
     0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0,
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0, 0,
@@ -67,7 +68,7 @@ static void a_record_has_its_time_and_lengths(void **state) {
     pcap_close(&pcap);
 }
 
-/// A simple packet is cut at the interface's snap length and has the time of the one before.
+/// A simple packet is cut at the interface's snap length, and has the time of the packet before it.
 static void blocks_have_theirs(void **state) {
     struct failure failure;
     struct pcap_packet packet;
@@ -87,7 +88,8 @@ static void blocks_have_theirs(void **state) {
     pcap_close(&pcap);
 }
 
-/// The first that begins as ours is the packet's; options that reach beyond their block are damage.
+/// The packet's comment is the first comment that begins with "twinwall:". An option that exceeds
+/// its block is damage.
 static void a_packet_has_its_comment(void **state) {
     struct failure failure;
     struct pcap_packet packet;
@@ -108,7 +110,7 @@ static void a_packet_has_its_comment(void **state) {
     pcap_close(&pcap);
 }
 
-/// Reads all of a capture. Returns how it ended.
+/// Reads all packets of a capture. Returns 0 at the end of the file, or the -errno of the failure.
 static int read_all(const uint8_t *bytes, size_t length) {
     struct failure failure;
     struct pcap_packet packet;
@@ -119,7 +121,7 @@ static int read_all(const uint8_t *bytes, size_t length) {
         return result;
     do {
         result = pcap_next(&pcap, &packet, &failure);
-        // Every byte that is given can be read.
+        // Every captured byte can be read (the sanitizer checks this).
         for (uint32_t i = 0; result > 0 && i < packet.captured; i++)
             assert_true(packet.bytes[i] <= 0xff);
     } while (result > 0);
@@ -138,7 +140,7 @@ static void no_prefix_of_a_capture_is_read_beyond_its_end(void **state) {
     }
 }
 
-/// Whatever a byte is changed to, it is read or refused, and nothing else is touched (the tests run
+/// A capture with a changed bit is read or refused, without access to other memory (the tests run
 /// with sanitizers).
 static void no_byte_leads_astray(void **state) {
     uint8_t bytes[sizeof ng];
@@ -164,7 +166,7 @@ static void link_types_have_their_headers(void **state) {
     assert_int_equal(packet.captured, 21); // without the padding
     assert_int_equal(packet.original, 21);
     assert_int_equal(packet.version, 4);
-    // Without a version in front, and bytes behind the length that the header says.
+    // Raw IP: the frame states no version, and has bytes after the length in the IP header.
     assert_true(pcap_link_find_ip(PCAP_LINK_RAW, ethernet + 18, 42, 62, &packet));
     assert_int_equal(packet.captured, 21);
     assert_int_equal(packet.original, 21);

@@ -113,8 +113,8 @@ static void ids_wrap_within_a_run(void **state) {
     assert_run(&batch->runs[0], NF_ACCEPT, UINT32_MAX, 1, 3);
 }
 
-/// A batch verdict covers every id up to its own, so an earlier id can't be covered by a later
-/// message.
+/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID before the last ID
+/// begins a run.
 static void an_earlier_id_begins_a_run(void **state) {
     struct verdict_batch *batch = *state;
 
@@ -128,7 +128,8 @@ static void an_earlier_id_begins_a_run(void **state) {
     assert_int_equal(batch->gap_ids, 0);
 }
 
-/// Ids that the next verdict would cover are answered before it, and no run goes beyond it.
+/// The IDs of a gap get their verdict in a run before the next ID's run, because that batch verdict
+/// would apply to them.
 static void a_gap_gets_a_verdict_of_its_own(void **state) {
     struct verdict_batch *batch = *state;
 
@@ -189,7 +190,8 @@ static void gaps_are_explained_by_messages_and_overruns(void **state) {
     assert_int_equal(batch->count, 8);
 }
 
-/// The last message of all would wait for the next one.
+/// Messages without an ID at the end of a batch get a verdict: otherwise they would wait for the
+/// next message.
 static void what_has_no_id_is_answered_at_the_end(void **state) {
     struct verdict_batch *batch = *state;
 
@@ -207,7 +209,7 @@ static void what_has_no_id_is_answered_at_the_end(void **state) {
     assert_int_equal(batch->gap_ids, 0);
 }
 
-/// In a queue that was taken over, all packets before the first id are answered with it.
+/// In a queue that was taken over, all packets before the first received ID are answered as a gap.
 static void an_unknown_beginning_is_a_gap(void **state) {
     struct verdict_batch *batch = *state;
 

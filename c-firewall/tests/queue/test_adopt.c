@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Queues of the kernel, in a network namespace of our own; without root it is skipped.
+// Tests with queues of the kernel, in a new network namespace. They are skipped without root.
 #include "queue/adopt.h"
 
 #include <errno.h>
@@ -38,7 +38,8 @@ static void need_root(void) {
         skip();
 }
 
-/// The copy mode and range that the kernel has for the queue; "" if it has none.
+/// Reads the queue's copy mode and copy range from the kernel as text; "" if the queue does not
+/// exist.
 static void read_mode(char text[static 32]) {
     FILE *file = fopen(QUEUE_PROC_QUEUES, "r");
     unsigned int number, mode, range;
@@ -57,7 +58,7 @@ static void assert_mode(const char *expected) {
     assert_string_equal(text, expected);
 }
 
-/// Descriptor of the process's own.
+/// Returns the hand-over of a queue, with a duplicate of its socket's descriptor.
 static struct queue_handover handover_of(struct queue *queue) {
     queue_give(queue);
     return (struct queue_handover){.fd = fcntl(queue_fd(queue), F_DUPFD_CLOEXEC, 0),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The library's handle needs a real queue: these tests open one in a network namespace of their
-// own, which any user may make where user namespaces are allowed. Where not, they are skipped.
+// Tests of the classic backend. The library's handle needs a real queue. The tests open a queue in
+// a new network namespace, which any user may create if user namespaces are allowed. Otherwise the
+// tests are skipped.
 #include "queue/classic.h"
 
 #include <linux/netfilter/nfnetlink.h>
@@ -40,7 +41,8 @@ static void write_text(const char *path, const char *text) {
     fclose(file);
 }
 
-/// Makes namespaces of which the caller is root, so that it may read the queues' file in /proc.
+/// Creates namespaces in which the caller is root, so that it may read the file of queues in /proc.
+/// Returns false if it may not create namespaces.
 static bool isolate(void) {
     char uid_map[32], gid_map[32];
 
@@ -72,8 +74,8 @@ static int close_classic(void **state) {
     return 0;
 }
 
-/// Parses a copy of a message. One of a packet gets the number of the queue, by which the library
-/// looks for the callback.
+/// Parses a copy of a message. A packet's message gets the number of the queue, because the library
+/// finds the callback by this number.
 static int parse(const uint8_t *bytes, size_t received, struct queue_packet *packet) {
     static uint8_t *copy;
 
@@ -92,7 +94,8 @@ static void vectors_parse_as_expected(void **state) {
     (void)state;
     if (!isolated)
         skip();
-    // NFA_TYPE of libnfnetlink does not take NLA_F_NET_BYTEORDER off, which the kernel never sets.
+    // NFA_TYPE of libnfnetlink does not remove the flag NLA_F_NET_BYTEORDER, which the kernel never
+    // sets. Therefore the result of this vector may differ.
     messages_assert_vectors(parse, "flag-bit-byte-order");
     parse(NULL, 0, &(struct queue_packet){0});
 }
@@ -129,7 +132,7 @@ static void the_socket_is_empty_at_first(void **state) {
     assert_int_equal(received.overruns, 0);
 }
 
-/// Every backend finds the queue owned, and by whom.
+/// Every backend reports that the queue is owned, and its owner.
 static void an_owned_queue_is_refused(void **state) {
     char start[64];
 
@@ -151,7 +154,7 @@ static void an_owned_queue_is_refused(void **state) {
     }
 }
 
-/// A verdict for an id that isn't there comes back as a refusal.
+/// The kernel refuses a verdict for an unknown ID, and the refusal is counted.
 static void an_unknown_id_is_refused(void **state) {
     struct verdict_batch *batch = calloc(1, sizeof *batch);
     struct queue_received received;

@@ -54,7 +54,7 @@ static void leaves_the_figures_of_an_unlisted_queue(void **state) {
     assert_int_equal(figures.offered, 5);
 }
 
-/// A short line must not be filled up from the next one.
+/// The fields of a short line must not be read from the next line.
 static void skips_lines_that_are_not_understood(void **state) {
     struct queue_figures figures = {0};
 

@@ -31,7 +31,7 @@ static void a_truncated_message_gives_its_id_only(void **state) {
     assert_int_equal(queue_frame(messages_full, 30, &packet), QUEUE_PARSED_MALFORMED);
 }
 
-/// As MSG_TRUNC tells, whatever nlmsg_len says.
+/// A message that MSG_TRUNC marks is truncated, regardless of nlmsg_len.
 static void truncated_takes_the_first_attribute_only(void **state) {
     uint8_t message[sizeof messages_full];
     struct queue_packet packet;

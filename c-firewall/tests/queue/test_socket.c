@@ -8,8 +8,8 @@
 
 #include "test.h"
 
-/// A pair of datagram sockets stands in for netlink; what is written to fds[1] comes out of the
-/// socket.
+/// Queue socket with a pair of datagram sockets in place of a netlink socket. It receives datagrams
+/// that are written to fds[1].
 struct fixture {
     struct queue_socket socket;
     int fds[2];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Messages that add elements to sets of the kernel: their bytes, and the kernel's results.
+// Tests of the messages that add elements to the kernel's sets: their bytes, and the kernel's
+// answers.
 #include "worker/elements.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ static const uint8_t ipv4[] = {10, 0, 0, 1};
 static const uint8_t ipv6[] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 static const uint8_t timeout[] = {0, 0, 0, 0, 0, 0, 0xea, 0x60};
 
-/// Bytes that are expected.
+/// Expected bytes.
 struct expected {
     uint8_t bytes[ELEMENTS_BATCH_BYTES];
     size_t length;
@@ -30,7 +31,8 @@ static void add(struct expected *to, const void *bytes, size_t count) {
 
 static void add16(struct expected *to, uint16_t number) { add(to, &number, sizeof number); }
 
-/// Adds a message: type, flags, family, the last byte of its header, attributes.
+/// Adds a message with a type, flags, a family, the low byte of res_id (the last byte of the
+/// headers) and attributes.
 static void add_message(struct expected *to, uint16_t kind, uint16_t flags, uint8_t family,
                         uint8_t res_id, const struct expected *attributes) {
     const uint32_t length = (uint32_t)(20 + attributes->length);
@@ -52,7 +54,7 @@ static void add_attribute(struct expected *to, uint16_t kind, const void *value,
     add(to, padding, (4 - count % 4) % 4);
 }
 
-/// Adds an element with more attributes.
+/// Adds an element: an address, and more attributes.
 static void add_element(struct expected *to, const uint8_t *address, size_t count,
                         const struct expected *more) {
     struct expected value = {0}, key = {0};
@@ -63,7 +65,9 @@ static void add_element(struct expected *to, const uint8_t *address, size_t coun
     add_attribute(to, 1 | NESTED, key.bytes, key.length);
 }
 
-/// Adds a message about IPv4 or IPv6 addresses.
+/// Adds a message about elements of set "set" in table "f".
+/// - addresses: `count` addresses of `size` bytes.
+/// - more: further attributes of each element.
 static void add_elements(struct expected *to, uint16_t kind, uint16_t flags, uint8_t family,
                          const uint8_t *addresses, size_t size, int count,
                          const struct expected *more) {
@@ -77,7 +81,7 @@ static void add_elements(struct expected *to, uint16_t kind, uint16_t flags, uin
     add_message(to, kind, flags, family, 0, &all);
 }
 
-/// The batch for a table of a family.
+/// Returns the expected batch that adds addresses to a set of a family's table.
 static struct expected batch(uint8_t family, const uint8_t *addresses, size_t size, int count) {
     const struct expected none = {0};
     struct expected timed = {0}, to = {0};
@@ -132,7 +136,7 @@ static void the_largest_answer_fits(void **state) {
     assert_memory_equal(bytes + length - expected.length, expected.bytes, expected.length);
 }
 
-/// Remaining time in a message about an element with more attributes.
+/// Returns the remaining time that is read from a message about an element with more attributes.
 static uint64_t left(const struct expected *more) {
     struct expected message = {0};
 
@@ -168,7 +172,8 @@ static void what_stays_long_enough_needs_no_transaction(void **state) {
     assert_int_equal(elements_timeout_of(86400000), 86460000);
 }
 
-/// Number of transactions that are in time, of twice as many as may be.
+/// Tries twice the allowed number of transactions. Returns the number of transactions that were
+/// allowed.
 static int in_time(uint64_t *batches, uint64_t now_ns) {
     int count = 0;
 

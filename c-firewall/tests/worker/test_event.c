@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ring of events: what is wanted, what is copied, how it wraps and fills, both ends at once,
-// and who is woken.
+// Tests of the event ring: wanted events, their content, a wrapped and a full ring, both ends at
+// the same time, and waking the consumer.
 #include "worker/event.h"
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ static int free_ring(void **state) {
     return close(bell.fd);
 }
 
-/// Notes a packet that is told from others by its mark.
+/// Stores an event for a packet that its mark identifies.
 static void note(uint32_t mark) {
     const struct packet packet = {0};
     struct decide_input input = engine_input(&packet, PACKET_OK);
@@ -142,7 +142,7 @@ static void a_full_ring_keeps_what_it_has_and_counts(void **state) {
     uint32_t expected = 0;
 
     (void)state;
-    // Several times round, so that places are used again.
+    // The ring wraps several times, so that its slots are used again.
     for (uint32_t mark = 0; mark < 3 * EVENT_RING_RECORDS; mark++) {
         note(mark);
         if (mark < 2 * EVENT_RING_RECORDS) {
@@ -171,7 +171,7 @@ static void *produce(void *argument) {
     return NULL;
 }
 
-/// Events arrive whole and in order, and lost ones are counted.
+/// Events arrive complete and in order, and lost events are counted.
 static void both_ends_at_once(void **state) {
     const uint64_t lost = counts_get(COUNT_EVENTS_LOST);
     uint32_t last = 0;

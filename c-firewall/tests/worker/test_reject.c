@@ -18,13 +18,13 @@ static size_t build(const struct policy_reject *how, const uint8_t *bytes, uint3
 }
 
 // clang-format off
-/// A SYN from 10.0.0.1:1024 to 10.0.0.2:80, sequence 0x01020304, with 2 bytes of data.
+/// SYN from 10.0.0.1:1024 to 10.0.0.2:80, with sequence number 0x01020304 and 2 bytes of data.
 static const uint8_t syn[42] = {
     0x45, 0, 0, 42, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
     4, 0, 0, 80, 1, 2, 3, 4, 9, 9, 9, 9, 0x50, 2, 1, 0, 0, 0, 0, 0, 'h', 'i',
 };
 
-/// A datagram from fd00::1 to fd00::2.
+/// UDP datagram from fd00::1 to fd00::2.
 static const uint8_t datagram6[48] = {
     0x60, 0, 0, 0, 0, 8, 17, 64,
     0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
@@ -32,7 +32,7 @@ static const uint8_t datagram6[48] = {
 };
 // clang-format on
 
-/// A RST acknowledges all that a segment without ACK takes up: 1 for SYN, 2 of data.
+/// A RST to a segment without ACK acknowledges its SYN (1) and its data (2 bytes).
 static void a_reset_acknowledges_a_syn(void **state) {
     static const uint8_t expected[] = {0, 80, 4,    0,    0, 0, 0,    0,    1, 2,
                                        3, 7,  0x50, 0x14, 0, 0, 0x91, 0x80, 0, 0};
@@ -47,7 +47,8 @@ static void a_reset_acknowledges_a_syn(void **state) {
     assert_int_equal(reply[6], 0x40); // not to be fragmented
 }
 
-/// A RST to a segment with ACK takes its sequence from it, and acknowledges nothing.
+/// A RST to a segment with ACK has the acknowledgement number as its sequence number, and
+/// acknowledges nothing.
 static void a_reset_of_an_acknowledging_segment(void **state) {
     uint8_t reply[REJECT_IPV6_MAX], bytes[sizeof syn];
 
@@ -60,7 +61,7 @@ static void a_reset_of_an_acknowledging_segment(void **state) {
     assert_int_equal(build(&reset, bytes, sizeof bytes, sizeof bytes, reply), 0);
 }
 
-/// Sums the 16-bit words of a message and its pseudo header, as a receiver does.
+/// Returns the checksum's sum of a message and its pseudo header; 0xffff if the checksum is right.
 static uint16_t sum(const uint8_t *bytes, size_t length, uint32_t sum) {
     for (size_t i = 0; i < length; i++)
         sum += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];
@@ -68,7 +69,7 @@ static uint16_t sum(const uint8_t *bytes, size_t length, uint32_t sum) {
     return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-/// A RST to the receiver takes nothing from the packet but its ends.
+/// A RST to the receiver depends only on the packet's addresses and ports.
 static void a_reset_to_the_receiver(void **state) {
     static const uint8_t expected[] = {4, 0, 0, 80, 10, 11, 12, 13, 0, 0, 0, 0, 0x50, 4, 0, 0};
     uint8_t bytes[sizeof syn], segment6[60], resets[2][REJECT_IPV6_MAX];
@@ -164,7 +165,7 @@ static void icmpx_has_a_code_of_each_family(void **state) {
     assert_int_equal(reject_code(&host, 4), 1);
 }
 
-/// Changes a byte of a packet that otherwise gets a reply, and asserts that it gets none.
+/// Checks that a packet gets a reply, and gets none after a byte has changed.
 static void assert_not_due(const struct policy_reject *how, const uint8_t *bytes, uint32_t length,
                            size_t at, uint8_t byte) {
     uint8_t reply[REJECT_IPV6_MAX], changed[64];

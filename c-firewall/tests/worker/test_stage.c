@@ -5,7 +5,8 @@
 
 enum { MASK = 0x0ff0, FOREIGN = 0x7000f };
 
-/// The mark for a packet of a mark whose names are in a state, by a policy's outcome.
+/// Returns the mark that replaces a policy's outcome, for a packet whose connection's names have a
+/// state.
 static uint32_t told(enum names_state state, bool is_settled, const uint32_t *before,
                      struct decide_outcome outcome) {
     const struct names names = {.state = state};

@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-/// A reading in which the worker has received and accepted so many packets.
+/// Returns a reading of a worker that has received and accepted a number of packets.
 static struct stats_reading make_reading(uint64_t received, uint32_t offered) {
     return (struct stats_reading){
         .received_before = received,
@@ -195,14 +195,14 @@ static void the_kernels_count_wraps(void **state) {
     assert_difference(&ledger, 0);
     assert_int_equal(ledger.offered, received);
 
-    // Offered has wrapped, received has not yet.
+    // The kernel's count has wrapped; the received packets are still less than 2^32.
     reading = make_reading((UINT64_C(1) << 32) - 10, 6);
     reading.figures.waiting = 16;
     ledger = make_ledger(&reading, 0, false);
     assert_difference(&ledger, 0);
     assert_int_equal(ledger.offered, (UINT64_C(1) << 32) + 6);
 
-    // Received has wrapped, what was offered when it was read has not.
+    // The received packets have passed 2^32; the kernel's count was read before it wrapped.
     reading = make_reading((UINT64_C(1) << 32) + 10, UINT32_MAX);
     reading.received_before = UINT32_MAX;
     ledger = make_ledger(&reading, 0, false);
@@ -231,7 +231,8 @@ static void most_of_the_ids_may_be_unseen(void **state) {
     assert_int_equal(ledger.offered, 4000000000);
 }
 
-/// Zeros would be believed: with fail-open most of 2^32 packets would have passed unseen.
+/// A ledger without the kernel's figures does not reconcile. Zeros as figures would be plausible:
+/// with fail-open most of 2^32 packets would have passed unseen.
 static void figures_that_could_not_be_read_do_not_reconcile(void **state) {
     struct stats_reading reading = make_reading(20000000, 0);
     struct ledger ledger, sum = {.known = true, .reconciled = true};
@@ -291,7 +292,7 @@ static void what_the_guard_answered_is_not_missed(void **state) {
     ledger = make_ledger(&reading, 0, false);
     assert_int_equal(ledger.unseen, 2);
     assert_difference(&ledger, 2);
-    // Once it was received nothing is excused.
+    // After the stalled packets were received, they no longer explain missing packets.
     reading.unreceived = false;
     ledger = make_ledger(&reading, 0, false);
     assert_int_equal(ledger.stalled, 5);

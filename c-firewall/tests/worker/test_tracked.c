@@ -21,7 +21,7 @@ static void one_that_has_a_state_is_enough(void **state) {
     tracked_look(&watch, 1, true, 0, 0);
     assert_int_equal(tracked_look(&watch, 1, true, 100, 100), TRACKED_MISSING);
     assert_int_equal(tracked_look(&watch, 1, true, 101, 100), TRACKED_SEEN);
-    // Others may lack it, as those of no connection do.
+    // Later packets may lack a state, because packets without a connection have none.
     assert_int_equal(tracked_look(&watch, 1, true, 200, 199), TRACKED_SEEN);
     assert_string_equal(tracked_name(TRACKED_SEEN), "seen");
 }

@@ -15,7 +15,7 @@ static struct wait make_wait(void) {
     return wait;
 }
 
-/// Delivers a number of full batches, an interval apart. Returns the time after them.
+/// Delivers full batches, each after an interval. Returns the time of the last batch.
 static uint64_t run_batches(struct wait *wait, uint64_t now_ns, int count, uint64_t interval_ns) {
     for (int i = 0; i < count; i++) {
         now_ns += interval_ns;
@@ -51,7 +51,8 @@ static void a_message_starts_the_budget_anew(void **state) {
     assert_int_equal(wait_next(&wait, START + 199 * US, 0), WAIT_POLL);
 }
 
-/// Delivers one message, spins in vain, polls for the given time. Returns the time of waking.
+/// Delivers one message, spins without result, and sleeps in poll for a duration. Returns the time
+/// of waking.
 static uint64_t poll_for(struct wait *wait, uint64_t now_ns, uint64_t slept_ns) {
     enum wait_action action = wait_next(wait, now_ns, 1);
 
@@ -119,7 +120,7 @@ static void without_spin_it_polls_at_once(void **state) {
     assert_int_equal(wait_next(&wait, START + 1, 1), WAIT_POLL);
 }
 
-/// 64 packets in 640 us are just 100,000 a second.
+/// 64 packets in 640 us are exactly 100,000 packets per second, which is not yet a flood.
 static void the_flood_begins_above_its_rate(void **state) {
     struct wait at = make_wait(), above = make_wait();
     uint64_t now_ns;
@@ -173,7 +174,7 @@ static void a_falling_rate_ends_the_flood(void **state) {
     assert_int_equal(wait_next(&wait, now_ns, 0), WAIT_YIELD);
 }
 
-/// With a batch of 1 every packet fills the batch, and only the call after it finds the socket
+/// With a batch of 1 every packet fills the batch, and only the next receive call finds the socket
 /// empty.
 static void a_batch_of_one_coalesces_too(void **state) {
     struct wait wait;

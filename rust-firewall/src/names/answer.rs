@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! DNS messages with the addresses of a name: the question, and in an answer the addresses that lead from it. Format:
-//! RFC 1035, sections 3.2 and 4.1; RFC 3596, section 2 (AAAA). An alias (CNAME) leads to another name (RFC 1034,
-//! section 3.6.2), and comes before that name's records. All addresses get the shortest lifetime of the records on the
-//! way (RFC 2181, sections 5.2 and 8).
+//! Parser of DNS answers for address queries: the question, and the addresses of the question's name. An alias record
+//! (CNAME) replaces the name by another name (RFC 1034, section 3.6.2), and must precede that name's records. All
+//! addresses get the shortest TTL of the aliases and address records that are used (RFC 2181, sections 5.2 and 8).
+//! Format: RFC 1035, sections 3.2 and 4.1; RFC 3596, section 2 (AAAA).
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::HOST_BYTES;
 
-/// Types and class of a question or record.
+/// Types and class of a question or resource record (RFC 1035, section 3.2).
 pub const TYPE_A: u16 = 1;
 pub const TYPE_AAAA: u16 = 28;
 const TYPE_CNAME: u16 = 5;
 const CLASS_IN: u16 = 1;
-/// Maximum number of addresses in an answer; one with more is unreadable.
+/// Maximum number of addresses in an answer; an answer with more addresses is unreadable.
 pub const ADDRESSES_MAX: usize = 256;
-/// Bits of the header's flags: answer (QR), kind of query (OPCODE: 0 = standard), truncated (TC), error (RCODE: 0 =
-/// none).
+/// Bits of the header's 16 flag bits: answer (QR), kind of query (OPCODE: 0 = standard), truncated (TC), error code
+/// (RCODE: 0 = no error).
 const ANSWER: u32 = 0x8000;
 const OPCODE: u32 = 0x7800;
 const TRUNCATED: u32 = 0x0200;
 const RCODE: u32 = 0x000f;
 const HEADER_BYTES: usize = 12;
-/// Size of the rest of the header after the number of answers: two more counts.
+/// Size of the rest of the header after the number of answers, in bytes: two 16-bit counts.
 const COUNTS_BYTES: u32 = 4;
-/// Maximum length of a label; from POINTER on it is a compression pointer, values in between are reserved.
+/// Maximum length of a label in bytes. Values from POINTER on are compression pointers; the values in between are
+/// reserved.
 const LABEL_BYTES_MAX: u32 = 63;
 const POINTER: u32 = 0xc0;
 /// Maximum number of pointers that are followed for one name.
 const POINTERS_MAX: u32 = 127;
-/// A lifetime from here on counts as 0.
+/// First TTL value that counts as 0 (RFC 2181, section 8).
 const TTL_END: u32 = 1 << 31;
 
-/// A name in the form for comparison: lower case, without a final dot; the root is empty.
+/// Name in lower case and without a final dot, for comparisons; the root's name is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerHost {
     pub length: u8,
     pub bytes: [u8; HOST_BYTES],
 }
 
-/// Parsed message.
+/// Parsed DNS message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub id: u16,
     /// True for an answer, false for a query.
     pub is_answer: bool,
-    /// Name and type of the question.
+    /// Type, class and name of the question.
     pub dns_type: u16,
     pub class: u16,
     pub host: AnswerHost,
-    /// Lifetime of the addresses in seconds.
+    /// TTL of the addresses in seconds.
     pub ttl: u32,
-    /// Number of addresses; also 0 for an error or a truncated answer.
+    /// Number of addresses; 0 for an error or a truncated answer.
     pub count: u32,
     pub addresses: [u128; ADDRESSES_MAX],
 }
@@ -80,18 +81,18 @@ impl Default for Answer {
     }
 }
 
-/// A resource record.
+/// Resource record after its name.
 struct Record<'a> {
     is_internet: bool,
     kind: u16,
     ttl: u32,
-    /// Offset of the data in the message.
+    /// Offset of the record's data in the message.
     data_offset: usize,
     data: Cursor<'a>,
 }
 
-/// Appends a label to a name. Returns false for a label with a dot, which would look like two labels, and for a name
-/// that is too long.
+/// Appends a label to a name. Returns false if the label contains a dot, which would look like two labels, or the name
+/// becomes too long.
 fn add_label(host: &mut AnswerHost, label: &[u8]) -> bool {
     let before = usize::from(host.length);
     let start = before + usize::from(before > 0);
@@ -110,10 +111,11 @@ fn add_label(host: &mut AnswerHost, label: &[u8]) -> bool {
     true
 }
 
-/// Reads a name. Each pointer must lead to a place before the name, and before the place that the previous pointer led
-/// to.
+/// Reads a name, and follows its compression pointers. Each pointer's target must lie before the name, and before the
+/// previous pointer's target.
 /// - offset: offset of the name in the message.
-/// - Returns the offset of its end; None if it is malformed.
+/// - host: out: the name.
+/// - Returns the offset after the name's bytes at `offset`; None if the name is malformed.
 fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usize> {
     let mut left = cursor::begin(message.get(offset..)?);
     let mut end = None;
@@ -148,7 +150,8 @@ fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usi
     }
 }
 
-/// Reads a record after its name, at an offset.
+/// Reads a record. Returns None if the record is cut.
+/// - offset: offset after the record's name.
 fn read_record(message: &[u8], offset: usize) -> Option<Record<'_>> {
     let mut left = cursor::begin(message.get(offset..)?);
     let kind = cursor::number(&mut left, 2) as u16;
@@ -166,7 +169,8 @@ fn read_record(message: &[u8], offset: usize) -> Option<Record<'_>> {
     })
 }
 
-/// Adds the address of a record.
+/// Adds a record's address to the answer, and lowers the answer's TTL to the record's. Returns false if the data is no
+/// address of the question's type or there is no room.
 fn add_address(record: &Record, answer: &mut Answer) -> bool {
     let bytes = match answer.dns_type {
         TYPE_A => 4,
@@ -187,8 +191,9 @@ fn add_address(record: &Record, answer: &mut Answer) -> bool {
     true
 }
 
-/// Reads records, and adds the addresses that lead from the question.
-/// - offset: offset of the records in the message.
+/// Reads the answer records, and adds the addresses of the question's name, also after aliases. Returns false if a
+/// record is malformed.
+/// - offset: offset of the first record in the message.
 fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut Answer) -> bool {
     let mut sought = answer.host;
     let mut owner = AnswerHost::default();
@@ -213,16 +218,16 @@ fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut An
     true
 }
 
-/// Returns true if a question asks for addresses.
+/// Returns true if the question is for addresses: class IN, and type A or AAAA.
 pub fn asks_address(answer: &Answer) -> bool {
     answer.class == CLASS_IN && matches!(answer.dns_type, TYPE_A | TYPE_AAAA)
 }
 
-/// Reads the question of a message.
-/// - message: complete message from its header on.
-/// - answer: its addresses stay unchanged.
-/// - Returns the offset after the question; None if the message does not have exactly one question, the question is cut
-///   or malformed, or the message is no standard query or answer.
+/// Parses the question of a message.
+/// - message: complete message, from its header on.
+/// - answer: out: id, is_answer and the fields of the question; the addresses stay unchanged.
+/// - Returns the offset after the question; None if the message does not have exactly one question, if the question is
+///   cut or malformed, or if the message is no standard query or answer.
 pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
     let mut left = cursor::begin(message);
     answer.id = cursor::number(&mut left, 2) as u16;
@@ -239,9 +244,10 @@ pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
     (!left.cut).then_some(message.len() - left.bytes.len())
 }
 
-/// Reads an answer to a question for addresses.
+/// Parses the records of an answer to a question for addresses.
 /// - offset: result of `question`.
-/// - answer: filled in by `question`; addresses and ttl are added. It has no address unless the message is readable.
+/// - answer: in: result of `question`; out: addresses and ttl are set. There are no addresses unless the message is
+///   readable.
 /// - Returns true if the message is readable.
 pub fn read(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
     let mut left = cursor::begin(message);

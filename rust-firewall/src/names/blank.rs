@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names without fields: their state before a parser, and after it unless everything was read.
+//! Empty names: the value before a parser runs, and its result unless the parser has read everything.
 
 use crate::names::types::{Names, NamesProtocol, NamesState};
 
-/// Clears all fields except state and protocol. Returns the state.
+/// Sets state and protocol, and clears all other fields. Returns the state.
 pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> NamesState {
     *names = Names {
         state,
@@ -13,8 +13,8 @@ pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> Na
     state
 }
 
-/// Sets the final state of a parser, and clears the fields unless it is Known.
-/// - whole: true if no more bytes will be read: then Undecided becomes Unreadable.
+/// Stores a parser's final state, and clears the fields unless the state is Known.
+/// - whole: true if no more bytes will be read. Then Undecided becomes Unreadable.
 /// - Returns names.state.
 pub fn finish(state: NamesState, whole: bool, names: &mut Names) -> NamesState {
     names.state = state;

@@ -2,50 +2,50 @@
 //! Body of an HTTP/1 request: its length, and the start of the next request. Formats: RFC 9112, sections 6 and 7.1
 //! (body, chunks), RFC 9110, section 7.8 (Upgrade).
 //!
-//! Theory of operation: servers differ in how they treat a body that violates the RFCs, and some read no body where
-//! they expect none. After such a body, a request can't be told from the body itself.
+//! Theory of operation: servers differ in how they treat a body that violates the RFCs, and some servers read no body
+//! after a request that usually has none. The start of the next request after such a body is therefore unknown.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::types::NamesState;
 
-/// Maximum number of digits in a body's length: a signed 64-bit number always holds it.
+/// Maximum number of decimal digits in Content-Length: every such value fits into a signed 64-bit number.
 const LENGTH_DIGITS_MAX: usize = 18;
-/// Maximum number of hexadecimal digits in a chunk's size.
+/// Maximum number of hexadecimal digits in a chunk's size: every such value fits into a signed 64-bit number.
 const SIZE_DIGITS_MAX: usize = 15;
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// Methods whose body a server need not read (RFC 9110, section 9.3); some servers don't, and read it as the next
-/// request.
+/// Methods of requests whose body a server need not read (RFC 9110, section 9.3). Some servers then interpret the body
+/// as the next request.
 const BODILESS: [&[u8]; 5] = [b"CONNECT", b"GET", b"HEAD", b"OPTIONS", b"TRACE"];
 
-/// Kind of body after a header. By default there is none: no header field has announced one.
+/// Kind of body after a request's header. The default value means no body: no header field has announced a body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesBody {
-    /// Number of bytes up to the header's end, including bytes before the request.
+    /// Number of bytes up to the header's end, including empty lines before the request.
     pub header_bytes: u32,
     pub has_length: bool,
     pub is_chunked: bool,
-    /// True if the request asks for a tunnel: by CONNECT, or Upgrade to WebSocket.
+    /// True if the request asks for a tunnel by the method CONNECT, or for WebSocket by the field Upgrade.
     pub switches: bool,
-    /// Length of the body, if has_length.
+    /// Length of the body in bytes, if has_length.
     pub length: u64,
 }
 
-/// A chunk of a body.
+/// Chunk of a body (RFC 9112, section 7.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesChunk {
     pub head_bytes: u32,
-    /// Number of bytes after the head, with the line end; 0 = it was the last chunk.
+    /// Number of bytes after the head, with the line end; 0 = last chunk.
     pub bytes: u64,
 }
 
-/// Returns true if a text is a word, in upper or lower case.
+/// Returns true if a text equals a word, without regard to case.
 fn is_word(text: &[u8], word: &[u8]) -> bool {
     text.eq_ignore_ascii_case(word)
 }
 
-/// Reads Content-Length, which may occur twice with the same value.
+/// Parses the value of Content-Length. Returns false if it is malformed or differs from an earlier Content-Length.
 fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
     if value.is_empty() || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit)
     {
@@ -61,7 +61,7 @@ fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Reads a header field. Returns false if servers may interpret it differently.
+/// Parses a header field that concerns the body. Returns false if servers may interpret the field differently.
 pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     if is_word(name, b"content-length") {
         return take_length(value, body);
@@ -71,7 +71,7 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
         body.is_chunked = true;
         return is_first && is_word(value, b"chunked");
     }
-    // Other protocols may lead to other hosts: h2c, TLS.
+    // Only WebSocket counts: with other protocols (h2c, TLS), requests for other hosts may follow.
     if is_word(name, b"upgrade") && is_word(value, b"websocket") {
         body.switches = true;
     }
@@ -79,7 +79,7 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
 }
 
 /// Checks the body at the end of the header. Returns false if servers may find different ends of the body.
-/// - minor: minor version, a digit.
+/// - minor: minor version of HTTP, an ASCII digit.
 pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     let has_body = body.is_chunked || body.length > 0;
     if has_body && BODILESS.iter().any(|word| is_word(method, word)) {
@@ -91,9 +91,9 @@ pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     !body.is_chunked || (!body.has_length && minor != b'0')
 }
 
-/// Reads the head of a chunk; for the last chunk also the end of the body.
-/// - Returns Known with the chunk filled in; Undecided if bytes are missing; Unreadable if servers may read it
-///   differently, also for extensions or trailers.
+/// Parses the head of a chunk, and for the last chunk also the end of the body.
+/// - Returns Known with the chunk filled in; Undecided if bytes are missing; Unreadable if servers may read the head
+///   differently, and for chunk extensions and trailers.
 pub fn chunk(bytes: &[u8], chunk: &mut NamesChunk) -> NamesState {
     let digits = bytes
         .iter()

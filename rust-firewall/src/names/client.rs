@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Protocol of a TCP client, and the names in it.
+//! Detection of a TCP client's protocol (TLS, HTTP or another one), and the names in its first bytes.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::body::NamesBody;
@@ -7,8 +7,8 @@ use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello, http, record};
 
-/// Reads a client's first bytes that are no TLS.
-/// - tls: result of `record::begins` for them.
+/// Parses a client's first bytes that are not, or not yet, TLS.
+/// - tls: result of `record::begins` for these bytes.
 fn read_other(
     bytes: &[u8],
     whole: bool,
@@ -28,14 +28,15 @@ fn read_other(
     blank::finish(state, whole, names)
 }
 
-/// Reads a client's first bytes: TLS, HTTP or another protocol.
-/// - bytes: received bytes, in order from the stream's first.
-/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
+/// Parses a client's first bytes: TLS, HTTP or another protocol.
+/// - bytes: received bytes, in order from the stream's first byte.
+/// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
 /// - scratch: buffer for joining a ClientHello of several records.
-/// - progress: progress in fewer of these bytes, or the default; updated.
-/// - names: all fields are set; empty unless the state is Known.
+/// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
+/// - names: out: all fields are set; they are empty unless the state is Known.
 /// - Returns names.state: Undecided while the protocol is unknown or bytes are missing (Unreadable with whole); Known
-///   with the protocol Other if it is neither TLS nor HTTP (Unreadable if a line begins like the HTTP field Host).
+///   with the protocol Other if the bytes are neither TLS nor HTTP (Unreadable if a line begins like the HTTP field
+///   Host).
 pub fn read(
     bytes: &[u8],
     whole: bool,
@@ -55,11 +56,11 @@ pub fn read(
     state
 }
 
-/// Returns true if `read` would return Undecided again, because a record, or a line of a request, is still incomplete.
-/// - names: result of `read`, with Undecided.
+/// Returns true if `read` would return Undecided again, because a TLS record or an HTTP line is still incomplete.
+/// - names: result of `read`; its state is Undecided.
 /// - progress: progress of `read`.
-/// - added: bytes received since then.
-/// - end: number of received bytes of the stream; more will be kept.
+/// - added: bytes received since that call.
+/// - end: number of received bytes of the stream; more bytes will be stored.
 pub fn waits(names: &Names, progress: &NamesProgress, added: &[u8], end: u32) -> bool {
     match names.protocol {
         NamesProtocol::Tls => end < progress.wanted,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Cursor over a message: it reads numbers and parts one after another. A read past the end returns nothing, as do all
-//! later ones; callers check for it once, at the end.
+//! Cursor over a message: reads numbers and parts one after another. After a read past the end, all reads return
+//! nothing. Therefore callers need to check for it only once, after the last read.
 #![deny(clippy::indexing_slicing)]
 
 /// Unread rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     pub bytes: &'a [u8],
-    /// True if a read asked for more bytes than were left. Then no bytes are left.
+    /// True if a read requested more bytes than were left. The rest is then empty.
     pub cut: bool,
 }
 
@@ -16,7 +16,8 @@ pub fn begin(bytes: &[u8]) -> Cursor<'_> {
     Cursor { bytes, cut: false }
 }
 
-/// Consumes bytes as a message of their own, which is cut if there are too few.
+/// Consumes a number of bytes, and returns a cursor over them. If too few bytes are left, both cursors are empty and
+/// cut.
 pub fn part<'a>(cursor: &mut Cursor<'a>, bytes: u32) -> Cursor<'a> {
     let Some((taken, left)) = cursor.bytes.split_at_checked(bytes as usize) else {
         *cursor = Cursor {
@@ -32,7 +33,7 @@ pub fn part<'a>(cursor: &mut Cursor<'a>, bytes: u32) -> Cursor<'a> {
     }
 }
 
-/// Consumes a big-endian number of up to 4 bytes; returns 0 if there are too few.
+/// Consumes and returns a big-endian number of up to 4 bytes. Returns 0 if too few bytes are left.
 pub fn number(cursor: &mut Cursor, bytes: u32) -> u32 {
     let taken = part(cursor, bytes);
     taken
@@ -41,7 +42,9 @@ pub fn number(cursor: &mut Cursor, bytes: u32) -> u32 {
         .fold(0, |number, byte| number.wrapping_shl(8) | u32::from(*byte))
 }
 
-/// Consumes a TLS vector (RFC 8446, section 3.4): a length with this number of bytes, and as many bytes as it says.
+/// Consumes a TLS vector (RFC 8446, section 3.4): a length field, and as many bytes as it states. Returns a cursor over
+/// these bytes.
+/// - length_bytes: size of the length field.
 pub fn vector<'a>(cursor: &mut Cursor<'a>, length_bytes: u32) -> Cursor<'a> {
     let length = number(cursor, length_bytes);
     part(cursor, length)

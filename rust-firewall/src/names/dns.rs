@@ -6,19 +6,20 @@ use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, HOST_BYTES};
 use crate::names::{blank, hello, host, record};
 
-/// Size of ID and flags. The bit QR is ignored, because some servers ignore it in a query.
+/// Size of ID and flags in the header, in bytes. The bit QR is ignored, because some servers ignore it in a query.
 const ID_AND_FLAGS_BYTES: u32 = 4;
-/// Size of the rest of the header after the number of questions: three more counts.
+/// Size of the rest of the header after the number of questions, in bytes: three 16-bit counts.
 const COUNTS_BYTES: u32 = 6;
-/// Maximum length of a label; a higher value is a compression pointer, or reserved.
+/// Maximum length of a label in bytes; a higher value is a compression pointer, or reserved.
 const LABEL_BYTES_MAX: u32 = 63;
-/// Size of a TCP message's length field.
+/// Size of the length field before a message over TCP, in bytes.
 const LENGTH_BYTES: u32 = 2;
-/// Maximum length of a TCP message: with its length field, what is stored of a stream.
+/// Maximum length of a message over TCP: together with its length field, it must fit into the stored bytes of a stream.
 const MESSAGE_BYTES_MAX: u32 = hello::BYTES_MAX as u32 - LENGTH_BYTES;
 
-/// Reads the labels of a name into names.host. Returns false if bytes are missing; for a pointer, because nothing before the
-/// first question has a name; and for a label with a dot, which would look like two labels.
+/// Reads the labels of a name into names.host. Returns false in three cases: bytes are missing; a length byte is a
+/// compression pointer, because no name precedes the first question; a label contains a dot, which would look like two
+/// labels.
 fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
     let mut text = [0; HOST_BYTES + 1];
     let mut bytes = 0;
@@ -45,7 +46,7 @@ fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
     bytes == 0 || host::fold(text.get(..bytes).unwrap_or_default(), names)
 }
 
-/// Reads a message into empty fields. Returns Undecided if the question's bytes are missing.
+/// Parses a message into `names`, whose fields must be empty. Returns Undecided if bytes of the question are missing.
 fn read_message(message: &[u8], names: &mut Names) -> NamesState {
     let mut left = cursor::begin(message);
     cursor::part(&mut left, ID_AND_FLAGS_BYTES);
@@ -68,10 +69,10 @@ fn read_message(message: &[u8], names: &mut Names) -> NamesState {
     }
 }
 
-/// Reads a message to a server.
-/// - message: complete message from its header on.
-/// - names: all fields are set; empty unless the state is Known; the root's name is empty, too.
-/// - Returns names.state: Known, or Unreadable if the message does not have exactly one question, or the question is
+/// Parses the question of a message to a DNS server.
+/// - message: complete message, from its header on.
+/// - names: out: all fields are set; they are empty unless the state is Known. The root's name is also empty.
+/// - Returns names.state: Known; or Unreadable if the message does not have exactly one question, or if the question is
 ///   cut or malformed.
 pub fn query(message: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
@@ -79,7 +80,8 @@ pub fn query(message: &[u8], names: &mut Names) -> NamesState {
     blank::finish(state, true, names)
 }
 
-/// Reads the received part of a message. Returns Unreadable if no message with this beginning can be read.
+/// Parses the received part of an incomplete message. Returns Unreadable if every message with this beginning is
+/// unreadable, otherwise Undecided.
 fn read_part(part: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
     let state = match read_message(part, names) {
@@ -89,13 +91,14 @@ fn read_part(part: &[u8], names: &mut Names) -> NamesState {
     blank::finish(state, false, names)
 }
 
-/// Reads the first message of a stream, which has its length before it. A stream that begins as TLS does is unreadable,
-/// although a message can begin so, too: a server on port 53 may speak TLS.
-/// - bytes: received bytes, in order from the message's length on.
-/// - names: as in `query`.
-/// - Returns names.state, and the number of bytes of length and message, 0 unless it is Known. Unreadable as soon as the bytes
-///   can't become a message that `query` reads, and that has, with its length, at most `hello::BYTES_MAX` bytes; Undecided if
-///   bytes are missing; otherwise the result of `query`.
+/// Parses the first message of a TCP stream; a length field precedes the message. A stream that begins like TLS is
+/// unreadable, because a server on port 53 may accept TLS. A DNS message with the same first bytes is then unreadable,
+/// too.
+/// - bytes: received bytes, in order from the message's length field on.
+/// - names: out: as in `query`.
+/// - Returns names.state, and the total size of length field and message (0 unless the state is Known). The state is
+///   Unreadable as soon as the bytes can't become a message that `query` can parse, or the total size would exceed
+///   `hello::BYTES_MAX` bytes; Undecided if bytes are missing; otherwise the result of `query`.
 pub fn framed(bytes: &[u8], names: &mut Names) -> (NamesState, usize) {
     let mut stream = cursor::begin(bytes);
     let message_bytes = cursor::number(&mut stream, LENGTH_BYTES);

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! ClientHello: server name, protocols, versions, and whether a part is encrypted. Formats: RFC 8446, section 4.1.2
-//! (the message), RFC 6066, section 3 (server name), RFC 7301, section 3.1 (ALPN), RFC 8701 (GREASE), RFC 9849 (ECH).
+//! Parser of a ClientHello: server name, ALPN protocols, TLS versions, and whether a part is encrypted. Formats: RFC
+//! 8446, section 4.1.2 (the message), RFC 6066, section 3 (server name), RFC 7301, section 3.1 (ALPN), RFC 8701
+//! (GREASE), RFC 9849 (ECH).
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::{Names, NamesProtocol, NamesState, ALPN_BYTES};
 use crate::names::{blank, host};
 
-/// Maximum size of a ClientHello with its header; a longer one is unreadable.
+/// Maximum size of a ClientHello with its header in bytes; a longer ClientHello is unreadable.
 pub const BYTES_MAX: usize = 16384;
 
-/// Maximum size of a handshake message without its type and length.
+/// Maximum size of a handshake message without its type and length, in bytes.
 const BODY_BYTES_MAX: u32 = (BYTES_MAX - HEADER_BYTES) as u32;
-/// Size of a handshake message's type and length.
+/// Size of a handshake message's type and length, in bytes.
 pub const HEADER_BYTES: usize = 4;
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
 /// TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC 8446, section 4.2.1).
 const VERSION_1_2: u32 = 0x0303;
-/// Type of a host name in the extension server_name.
+/// NameType of a host name in the extension server_name.
 const HOST_NAME: u32 = 0;
 
-// Extensions that are read, with a bit for each that has been seen.
+// Types of the extensions that are parsed, and a bit for each type that has occurred.
 const SERVER_NAME: u32 = 0;
 const SERVER_NAME_SEEN: u32 = 1 << 0;
 const ALPN: u32 = 16;
@@ -32,8 +33,8 @@ const SUPPORTED_VERSIONS_SEEN: u32 = 1 << 2;
 const ECH: u32 = 0xfe0d;
 const ECH_SEEN: u32 = 1 << 3;
 
-/// Reads the server name (RFC 6066, section 3), a list of exactly one host name. A port in it makes it invalid: nginx
-/// removes the port, other servers don't.
+/// Parses the extension server_name (RFC 6066, section 3). Returns false unless it is a list of exactly one host name
+/// without a port: nginx removes a port, but other servers don't.
 fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 2);
     let kind = cursor::number(&mut list, 1);
@@ -46,7 +47,7 @@ fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
         && host::fold(name.bytes, names)
 }
 
-/// Reads the list of protocols (RFC 7301, section 3.1), none of which may be empty.
+/// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed, or a protocol is empty.
 fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
     let list = cursor::vector(value, 2);
     let mut left = list;
@@ -65,8 +66,8 @@ fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
     true
 }
 
-/// Reads the offered versions (RFC 8446, section 4.2.1). A version other than 3.x is not TLS, but GREASE (RFC 8701) or
-/// a draft.
+/// Parses the offered versions (RFC 8446, section 4.2.1), and stores the highest version. A version other than 0x03xx
+/// is skipped: it is GREASE (RFC 8701) or a draft. Returns false if the list is malformed.
 fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 1);
     if !value.bytes.is_empty() || list.bytes.is_empty() {
@@ -82,8 +83,9 @@ fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
     !list.cut
 }
 
-/// Reads an extension, if it is one of those that are read.
-/// - seen: bits of the extensions so far; a repeated one makes the hello malformed (RFC 8446, section 4.2).
+/// Parses an extension of a type above, and ignores other types. Returns false if the extension is malformed or
+/// repeated.
+/// - seen: in/out: bits of the types so far; a ClientHello may not repeat an extension (RFC 8446, section 4.2).
 fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {
     let bit = match kind {
         SERVER_NAME => SERVER_NAME_SEEN,
@@ -107,7 +109,7 @@ fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Nam
     }
 }
 
-/// Reads the extensions at the end of a message.
+/// Parses the extensions at the end of a message. Returns false if they are malformed.
 fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     let mut extensions = cursor::vector(body, 2);
     let mut seen = 0;
@@ -124,7 +126,8 @@ fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     true
 }
 
-/// Reads a message after its header. Clients of TLS 1.2 or older may send no extensions at all.
+/// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older may send no
+/// extensions.
 fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
     let version = cursor::number(body, 2);
     cursor::part(body, RANDOM_BYTES);
@@ -144,9 +147,9 @@ fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
     body.bytes.is_empty() || read_extensions(body, names)
 }
 
-/// Returns true if more bytes of a handshake would not change the result of `read`: it is no ClientHello, too long, or
-/// complete.
-/// - head: first bytes of the handshake, at least its header if that is received.
+/// Returns true if more bytes of a handshake would not change the result of `read`: the first message is no
+/// ClientHello, is too long, or is complete.
+/// - head: first bytes of the handshake, at least the received part of the message's header.
 /// - came: number of received bytes of the handshake.
 pub fn is_settled(head: &[u8], came: u32) -> bool {
     let header = HEADER_BYTES.min(came as usize);
@@ -158,7 +161,7 @@ pub fn is_settled(head: &[u8], came: u32) -> bool {
         || !message.cut && HEADER_BYTES as u32 + length <= came
 }
 
-/// Reads a settled message into empty fields.
+/// Parses a message for which `is_settled` is true into `names`, whose fields must be empty.
 fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     let kind = cursor::number(&mut message, 1);
@@ -169,12 +172,12 @@ fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
     NamesState::Known
 }
 
-/// Reads the ClientHello at the start of a handshake.
-/// - handshake: received bytes of the client's handshake messages, in order; only the first message is read.
-/// - protocol: protocol that carries it: Tls or Quic.
-/// - names: all fields are set; empty unless the state is Known.
-/// - Returns names.state: Undecided if bytes are missing; Unreadable if it is no ClientHello, is malformed, repeats an
-///   extension that is read here, or is longer than BYTES_MAX.
+/// Parses the ClientHello at the start of a handshake.
+/// - handshake: received bytes of the client's handshake messages, in order; only the first message is parsed.
+/// - protocol: protocol that carries the handshake: Tls or Quic.
+/// - names: out: all fields are set; they are empty unless the state is Known.
+/// - Returns names.state: Undecided if bytes are missing; Unreadable if the message is no ClientHello, is malformed,
+///   repeats an extension that is parsed here, or is longer than BYTES_MAX.
 pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, protocol, names);
     let state = match is_settled(handshake, handshake.len() as u32) {
@@ -184,15 +187,16 @@ pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> Nam
     blank::finish(state, false, names)
 }
 
-/// Returns the length of the message at the start of a handshake that `read` has found Known.
+/// Returns the length in bytes, with its header, of the first message of a handshake for which `read` has returned
+/// Known.
 pub fn length(handshake: &[u8]) -> u32 {
     let mut message = cursor::begin(handshake);
     cursor::number(&mut message, 1);
     (HEADER_BYTES + cursor::vector(&mut message, 3).bytes.len()) as u32
 }
 
-/// Returns true if two Known messages have the same names: a client that answers a HelloRetryRequest may change only
-/// other parts of its hello (RFC 8446, section 4.1.2).
+/// Returns true if two ClientHellos, both Known, have the same names. A client that answers a HelloRetryRequest may
+/// change only other parts (RFC 8446, section 4.1.2).
 pub fn is_same(first: &Names, again: &Names) -> bool {
     first.host == again.host
         && first.alpn == again.alpn

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP/1 request: its method and its host. Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110, sections
-//! 4.2, 5.6.2 and 7.2 (authority, token, Host).
+//! Parser of an HTTP/1 request: its method and host. Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110,
+//! sections 4.2, 5.6.2 and 7.2 (authority, token, Host).
 //!
-//! Theory of operation: servers may be lenient where the RFCs are strict, each in its own way. Therefore a request
-//! either obeys the RFCs strictly, or is unreadable. Only bytes that no server would read as an HTTP request count as
-//! another protocol. For a first line that few servers accept, the following lines decide: a line with Host makes it
-//! unreadable, the end of the header makes it another protocol.
+//! Theory of operation: servers may accept requests that violate the RFCs, and differ in what they accept. Therefore a
+//! request that violates the RFCs is unreadable. Only bytes that no server would read as an HTTP request count as
+//! another protocol. If only few servers accept the first line, the following lines decide: a line with Host makes the
+//! names unreadable; the end of the header without Host means another protocol.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::body::{self, NamesBody};
@@ -14,7 +14,7 @@ use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState, METHOD_BYTES};
 use crate::names::{blank, host};
 
-/// Methods of RFC 9110, section 9, and RFC 5789. A line with one of them is a request even without a version
+/// Methods of RFC 9110, section 9, and RFC 5789. A line with such a method is a request even without a version
 /// (HTTP/0.9).
 const METHODS: [&str; 9] = [
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE",
@@ -22,30 +22,30 @@ const METHODS: [&str; 9] = [
 const PROTOCOL: &[u8] = b"HTTP";
 const HOST: &[u8] = b"host";
 
-/// Kind of a first line, by the most lenient server.
+/// Kind of a first line, as the most lenient server interprets it.
 enum Kind {
-    /// A request.
+    /// Request.
     Request,
-    /// A request if a field Host follows.
+    /// Request if a field Host follows.
     Perhaps,
     /// Not a request to any server.
     Nothing,
 }
 
-/// Parts of a request, in the received bytes.
+/// Parts of a request; they point into the received bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Request<'a> {
     method: &'a [u8],
     target: &'a [u8],
     has_host: bool,
-    /// Value of Host.
+    /// Value of the field Host.
     host: &'a [u8],
-    /// Minor version, a digit.
+    /// Minor version of HTTP, an ASCII digit.
     minor: u8,
     body: NamesBody,
 }
 
-/// Returns true if some server treats a byte as a space (RFC 9112, section 3): Python accepts all spaces of Latin-1
+/// Returns true if some server treats a byte as a space (RFC 9112, section 3). Python accepts all spaces of Latin-1
 /// (str.split).
 fn is_blank(byte: u8) -> bool {
     matches!(
@@ -74,7 +74,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Returns true if a byte is valid in a target.
+/// Returns true if a byte is accepted in a request target: it is no space or ASCII control character.
 fn is_visible(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f
 }
@@ -84,7 +84,7 @@ fn is_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
-/// Returns true if a byte of a target belongs to its authority (RFC 3986, section 3.2).
+/// Returns true if a byte of a target doesn't end the target's authority (RFC 3986, section 3.2).
 fn is_authority(byte: u8) -> bool {
     !b"/?#".contains(&byte)
 }
@@ -99,31 +99,31 @@ fn is_digit(byte: u8) -> bool {
     byte.is_ascii_digit()
 }
 
-/// Returns the number of bytes at the start that are of a kind.
+/// Returns the number of bytes at the start for which `is_kind` is true.
 fn span(bytes: &[u8], is_kind: fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| is_kind(**byte)).count()
 }
 
-/// Returns true if there are bytes and all are of a kind.
+/// Returns true if there are bytes and `is_kind` is true for all of them.
 fn is_all(bytes: &[u8], is_kind: fn(u8) -> bool) -> bool {
     !bytes.is_empty() && span(bytes, is_kind) == bytes.len()
 }
 
-/// Returns the bytes from a place on.
+/// Returns the bytes from an offset on; empty if there are fewer bytes.
 fn rest(bytes: &[u8], place: u32) -> &[u8] {
     bytes.get(place as usize..).unwrap_or_default()
 }
 
-/// Returns a number of bytes from a place on.
+/// Returns `length` bytes from an offset on; empty if there are fewer bytes.
 fn part(bytes: &[u8], place: u32, length: u32) -> &[u8] {
     rest(bytes, place)
         .get(..length as usize)
         .unwrap_or_default()
 }
 
-/// Checks whether a stream begins like a request: with a word, which may be a method, and a byte that some server
-/// treats as a space; empty lines may come first.
-/// - progress: progress in fewer of these bytes, or the default; updated.
+/// Checks whether a stream begins like a request: with a word that may be a method, and a byte that some server treats
+/// as a space. Spaces and line ends may precede the word.
+/// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
 /// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
 pub fn begins(bytes: &[u8], progress: &mut NamesProgress) -> NamesState {
     if progress.has_begun {
@@ -145,8 +145,8 @@ pub fn begins(bytes: &[u8], progress: &mut NamesProgress) -> NamesState {
     }
 }
 
-/// Consumes a line: up to LF, or CR and LF (RFC 9112, section 2.2).
-/// - line: out: the line without its end.
+/// Consumes a line that ends with LF or with CR and LF (RFC 9112, section 2.2).
+/// - line: out: the line without its line end.
 /// - Returns false if the line end is missing.
 fn take_line<'a>(bytes: &'a [u8], progress: &mut NamesProgress, line: &mut &'a [u8]) -> bool {
     let left = rest(bytes, progress.searched);
@@ -162,7 +162,7 @@ fn take_line<'a>(bytes: &'a [u8], progress: &mut NamesProgress, line: &mut &'a [
     true
 }
 
-/// Consumes a word and the blanks before it.
+/// Consumes a word and the blanks (see is_blank) before it. Returns the word.
 fn take_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     cursor::part(line, span(line.bytes, is_blank) as u32);
     let length = line
@@ -173,7 +173,7 @@ fn take_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     cursor::part(line, length as u32).bytes
 }
 
-/// Returns the length of the name in a version (HTTP in HTTP/1.1); 0 if a word is no version.
+/// Returns the length of the protocol name in a version (4 in HTTP/1.1); 0 if the word is no version.
 fn version_name(word: &[u8]) -> usize {
     word.iter().position(|byte| *byte == b'/').unwrap_or(0)
 }
@@ -183,15 +183,15 @@ fn is_method(word: &[u8]) -> bool {
     METHODS.iter().any(|method| method.as_bytes() == word)
 }
 
-/// Returns true if some server accepts a word as a target: a path, `*`, or a text with a scheme.
+/// Returns true if some server accepts a word as a target: a path, `*`, or a text that contains ":/".
 fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word.starts_with(b"*") || word.windows(2).any(|bytes| bytes == b":/")
 }
 
-/// Returns the kind of a first line that begins with a word and a blank. It is a request if its last word is a version
-/// of HTTP, in upper or lower case, or if its first word is a method and its last is no version of another protocol
-/// (RTSP, SIP). It may be a request if it has another version or a target: some servers know other methods without a
-/// version (HTTP/0.9), and some accept RTSP.
+/// Returns the kind of a first line that begins with a word and a blank. The line is a request if its last word is a
+/// version of HTTP, in upper or lower case. It is also a request if its first word is in METHODS and its last word is
+/// no version of another protocol (RTSP, SIP). If it has a version of another protocol or a target, the following lines
+/// decide: some servers accept RTSP, and some accept other methods without a version (HTTP/0.9).
 fn kind_of(line: &[u8]) -> Kind {
     let mut left = cursor::begin(line);
     let first = take_part(&mut left);
@@ -218,7 +218,7 @@ fn kind_of(line: &[u8]) -> Kind {
     }
 }
 
-/// Consumes a word and the space after it.
+/// Consumes a word and the space after it. Returns the word.
 fn take_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     let length = line.bytes.iter().take_while(|byte| **byte != b' ').count();
     let word = cursor::part(line, length as u32);
@@ -226,7 +226,7 @@ fn take_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     word.bytes
 }
 
-/// Reads a request line (RFC 9112, section 3). Returns false unless it has exactly that form.
+/// Parses a request line into `request`. Returns false unless the line has exactly the form of RFC 9112, section 3.
 fn read_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut left = cursor::begin(line);
     request.method = take_word(&mut left);
@@ -237,7 +237,7 @@ fn read_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
         && matches!(*left.bytes, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor] if is_digit(minor))
 }
 
-/// Removes white space around a field's value.
+/// Returns a field's value without spaces and tabs around it.
 fn trim(value: &[u8]) -> &[u8] {
     let mut value = value.get(span(value, is_space)..).unwrap_or_default();
     while let [before @ .., b' ' | b'\t'] = value {
@@ -246,9 +246,10 @@ fn trim(value: &[u8]) -> &[u8] {
     value
 }
 
-/// Reads the line of a field (RFC 9112, section 5). Returns false if it is malformed or folded, is a Host with a byte
-/// at its start or end that some server treats as a space, or is a second Host with another value.
-/// - place: offset of the line.
+/// Parses the line of a header field (RFC 9112, section 5). Returns false if the line is malformed or folded, if it is
+/// a second Host with another value, or if the value of Host begins or ends with a byte that some server treats as a
+/// space.
+/// - place: offset of the line in `bytes`.
 fn read_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgress) -> bool {
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
@@ -276,11 +277,11 @@ fn read_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgres
     true
 }
 
-/// Removes userinfo and port from an authority (RFC 9110, section 4.2), which leaves a name, an IPv4 address, or an
-/// IPv6 address in brackets.
+/// Removes userinfo and port from an authority (RFC 9110, section 4.2). The rest is a name, an IPv4 address, or an IPv6
+/// address in brackets.
 /// - has_user: true if userinfo is allowed.
-/// - name: out: the name; empty if the authority is empty.
-/// - Returns false if servers may read it differently.
+/// - name: out: name or address; empty if the authority is empty.
+/// - Returns false if servers may read the authority differently.
 fn take_name<'a>(authority: &'a [u8], has_user: bool, name: &mut &'a [u8]) -> bool {
     let mut left = authority;
     *name = authority;
@@ -319,7 +320,7 @@ fn take_name<'a>(authority: &'a [u8], has_user: bool, name: &mut &'a [u8]) -> bo
 }
 
 /// Finds the authority in a target (RFC 9112, section 3.2).
-/// - authority: out: empty if the target is a path or `*`.
+/// - authority: out: authority with userinfo and port; empty if the target is a path or `*`.
 /// - Returns false if the target has no valid form.
 fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
     let target = request.target;
@@ -340,8 +341,9 @@ fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
     scheme > 0 && length > 0
 }
 
-/// Writes a request's method and host into empty fields. The target's authority and Host must name the same host (RFC
-/// 9112, section 3.2.2), because servers differ in which of them they use.
+/// Stores a request's method and host in `names`, whose fields must be empty. Returns false if the request is invalid,
+/// or the target's authority and the field Host differ: RFC 9112, section 3.2.2, prefers the authority, but some
+/// servers use Host.
 fn take_request(request: &mut Request, names: &mut Names) -> bool {
     let (mut authority, mut target_name, mut host_name): (&[u8], &[u8], &[u8]) = (&[], &[], &[]);
     if !find_authority(request, &mut authority)
@@ -369,7 +371,7 @@ fn take_request(request: &mut Request, names: &mut Names) -> bool {
     name.is_empty() || host::fold(name, names)
 }
 
-/// Returns true if a line begins like a field Host, for the most lenient server.
+/// Returns true if a line begins like a field Host for the most lenient server.
 fn is_host(line: &[u8]) -> bool {
     let text = line.get(span(line, is_blank)..).unwrap_or_default();
     let Some((name, left)) = text.split_at_checked(HOST.len()) else {
@@ -379,8 +381,8 @@ fn is_host(line: &[u8]) -> bool {
     name.eq_ignore_ascii_case(HOST) && left.starts_with(b":")
 }
 
-/// Returns true if a line of a stream that is no request begins like a field Host. CR alone also ends a line, as in
-/// Python; before the colon it is a blank.
+/// Returns true if any line of some bytes begins like a field Host. CR alone also ends a line, as in Python, but
+/// between name and colon it is a blank.
 pub fn shows_host(bytes: &[u8]) -> bool {
     let mut left = bytes;
     while !is_host(left) {
@@ -392,8 +394,8 @@ pub fn shows_host(bytes: &[u8]) -> bool {
     true
 }
 
-/// Reads the first line.
-/// - Returns None if the lines after it decide; otherwise the result of `read`.
+/// Parses the first line.
+/// - Returns None if the following lines must be read, too; otherwise the result of `read`.
 fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
     if !take_line(bytes, progress, &mut line) {
@@ -420,7 +422,8 @@ fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> 
     }
 }
 
-/// Reads the lines after a first line that may be a request's.
+/// Parses the lines after a first line whose kind is Perhaps. Returns Unreadable at a line with Host, Known with the
+/// protocol Other at the end of the header or a line that is no field, and Undecided before.
 fn read_perhaps(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
     while take_line(bytes, progress, &mut line) {
@@ -435,7 +438,9 @@ fn read_perhaps(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -
     NamesState::Undecided
 }
 
-/// Reads a request's first line again, and takes it with the fields.
+/// Parses the request line again after the last header field, and stores the request's method and host. Returns Known,
+/// or Unreadable if servers may read the request differently.
+/// - body: out: kind of body, if Known is returned.
 fn finish(
     bytes: &[u8],
     progress: &NamesProgress,
@@ -465,7 +470,8 @@ fn finish(
     NamesState::Known
 }
 
-/// Reads a request and its body's kind into empty fields.
+/// Parses a request into `names`, whose fields must be empty, and the kind of its body into `body`. Returns the state
+/// like `read`.
 fn read_request(
     bytes: &[u8],
     progress: &mut NamesProgress,
@@ -495,16 +501,16 @@ fn read_request(
     NamesState::Undecided
 }
 
-/// Reads the request at the start of a stream.
-/// - bytes: the client's received bytes, in order from the first; `begins` must have returned Known.
-/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
-/// - progress: progress of `begins`, or in fewer of these bytes; updated.
-/// - body: out: kind of body after the header, if the state is Known and the protocol Http.
-/// - names: all fields are set; empty unless the state is Known. A request without a host leaves the host empty. A
-///   method longer than METHOD_BYTES is cut and ends with a space, which no method has.
+/// Parses the request at the start of a stream.
+/// - bytes: received bytes of the client, in order from the stream's first byte. `begins` must have returned Known.
+/// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
+/// - progress: in: progress of `begins`, or of an earlier call with fewer of these bytes; out: new progress.
+/// - body: out: kind of body after the header, if the state is Known and the protocol is Http.
+/// - names: out: all fields are set; they are empty unless the state is Known. The host is empty if the request has
+///   none. A method longer than METHOD_BYTES is cut and ends with a space, so that it equals no other method.
 /// - Returns names.state: Known at the end of the header, because a second Host may come anywhere in it; Known with the
-///   protocol Other if no server accepts the first line as HTTP, or few do and the header has no Host; Undecided before
-///   (Unreadable with whole); Unreadable if servers may read it differently.
+///   protocol Other if no server accepts the first line as HTTP, or only few servers do and the header has no Host;
+///   Undecided before (Unreadable with whole); Unreadable if servers may read the request differently.
 pub fn read(
     bytes: &[u8],
     whole: bool,

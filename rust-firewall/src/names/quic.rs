@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QUIC Initial packets: headers, protection (with keys that every observer can derive), and frames. Formats: RFC 9000,
-//! sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC 9369, section 3 (version 2).
+//! Parser of QUIC Initial packets: headers, decryption (with keys that every observer can derive), and frames. Formats:
+//! RFC 9000, sections 16, 17.2, 19 and A.3; RFC 9001, sections 5.2 to 5.4; RFC 9369, section 3 (version 2).
 #![deny(clippy::indexing_slicing)]
 
 use ring::aead::quic::{HeaderProtectionKey, AES_128};
@@ -10,18 +10,19 @@ use ring::hkdf::{KeyType, Prk, Salt, HKDF_SHA256};
 use crate::names::cursor::{self, Cursor};
 use crate::names::hello;
 
-/// Supported versions: 1, 2, and the drafts that servers still accept, of which 33 and 34 differ from version 1 only in
-/// their number.
+/// Supported versions: 1, 2, and the drafts that servers still accept. Drafts 33 and 34 differ from version 1 only in
+/// the version number.
 pub const VERSION_1: u32 = 0x0000_0001;
 pub const VERSION_2: u32 = 0x6b33_43cf;
 const DRAFT_29: u32 = 0xff00_001d;
 const DRAFT_32: u32 = 0xff00_0020;
 const DRAFT_33: u32 = 0xff00_0021;
 const DRAFT_34: u32 = 0xff00_0022;
-/// Maximum length of a connection ID (RFC 9000, section 17.2).
+/// Maximum length of a connection ID in bytes (RFC 9000, section 17.2).
 pub const CONNECTION_BYTES_MAX: usize = 20;
 
-/// Salts of the Initial secret (RFC 9001, section 5.2, RFC 9369, section 3.3.1, draft-ietf-quic-tls-29, section 5.2).
+/// Salts for the Initial secret of each version (RFC 9001, section 5.2; RFC 9369, section 3.3.1;
+/// draft-ietf-quic-tls-29, section 5.2).
 const SALT_1: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
@@ -35,20 +36,22 @@ const SALT_29: [u8; 20] = [
     0x43, 0x90, 0xa8, 0x99,
 ];
 const SECRET_BYTES: usize = 32;
-/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the keys.
+/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the client's secret and keys.
 const LABEL: &str = "tls13 ";
 const LABEL_CLIENT: &str = "client in";
 const LABELS_1: [&str; 3] = ["quic key", "quic iv", "quic hp"];
 const LABELS_2: [&str; 3] = ["quicv2 key", "quicv2 iv", "quicv2 hp"];
 
-/// First byte of a long header: its form, and its type as numbered by version 1 (RFC 9000, section 17.2).
+/// First byte of a long header: the form bit, and the packet type with the numbers of version 1 (RFC 9000, section
+/// 17.2).
 const LONG: u8 = 0x80;
 const TYPE_SHIFT: u8 = 4;
 const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
 const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
-/// Protected bits of the first byte (RFC 9001, section 5.4.1); among them the length of the packet number minus one.
+/// Protected bits of the first byte (RFC 9001, section 5.4.1), and the bits of these that contain the length of the
+/// packet number minus one.
 const HIDDEN: u8 = 0x0f;
 const NUMBER_MASK: u8 = 3;
 /// Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001, section 5.4.2).
@@ -62,47 +65,47 @@ const FRAME_ACK: u64 = 0x02;
 const FRAME_ACK_ECN: u64 = 0x03;
 const FRAME_CRYPTO: u64 = 0x06;
 const FRAME_CLOSE: u64 = 0x1c;
-/// Largest variable-length integer plus one (RFC 9000, section 16).
+/// Maximum of a variable-length integer, plus one (RFC 9000, section 16).
 const NUMBERS: u64 = 1 << 62;
 
-/// Kind of packet at an offset of a datagram.
+/// Kind of a QUIC packet in a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicKind {
-    /// A malformed or cut long header of a supported version.
+    /// Malformed or cut long header of a supported version.
     #[default]
     Bad,
-    /// No long header: a packet under keys that only its ends have, padding, or no QUIC.
+    /// No long header: a packet with keys that only the two ends have, padding, or no QUIC.
     Short,
-    /// A long header of an unsupported version, or of version negotiation.
+    /// Long header of an unsupported version, or of version negotiation.
     Unknown,
-    /// A 0-RTT or Retry packet.
+    /// 0-RTT or Retry packet.
     Long,
-    /// A Handshake packet: the server has a complete ClientHello (RFC 9001, section 4.1.4).
+    /// Handshake packet: the server has received a complete ClientHello (RFC 9001, section 4.1.4).
     Handshake,
-    /// An Initial packet.
+    /// Initial packet.
     Initial,
 }
 
-/// A packet's header. Offsets count from the start of the datagram.
+/// Header of a QUIC packet. Offsets in bytes count from the start of the datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicHeader {
     pub kind: QuicKind,
-    /// Version, for Unknown, Long, Handshake and Initial.
+    /// QUIC version, for Unknown, Long, Handshake and Initial.
     pub version: u32,
     /// Offset of the packet.
     pub start: u32,
     /// Offset and length of the destination connection ID, for Long, Handshake and Initial.
     pub connection: u32,
     pub connection_bytes: u8,
-    /// Offset of the packet number; for Initial.
+    /// Offset of the packet number, for Initial.
     pub number: u32,
-    /// End of the packet, where the next one of the datagram may begin. For Bad, Short and Unknown, and Retry, the datagram's
-    /// end.
+    /// Offset of the packet's end, where the datagram's next packet may begin. For Bad, Short, Unknown and Retry it is
+    /// the datagram's end.
     pub end: u32,
 }
 
-/// Keys of a client's Initial packets. Kept until its hello is complete.
+/// Keys of a client's Initial packets. They are stored until the ClientHello is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicKeys {
     /// QUIC version of the keys; 0 = no keys yet.
@@ -111,11 +114,11 @@ pub struct QuicKeys {
     pub iv: [u8; 12],
     /// Key of header protection.
     pub header: [u8; 16],
-    /// Next expected packet number: one more than the highest one opened.
+    /// Next expected packet number: one more than the highest packet number that was decrypted.
     pub next: u64,
 }
 
-/// Contexts for key derivation, created once for all packets, so that nothing allocates later. One per thread.
+/// Contexts for key derivation. Each thread creates them once for all packets, so that nothing allocates later.
 #[derive(Debug)]
 pub struct QuicOpener {
     salt_1: Salt,
@@ -127,10 +130,11 @@ pub struct QuicOpener {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicFrameKind {
-    /// Malformed, cut, or not allowed in an Initial packet (RFC 9000, section 12.4): nothing after it can be read.
+    /// Malformed or cut frame, or a frame that is not allowed in an Initial packet (RFC 9000, section 12.4). Frames
+    /// after it can't be read.
     #[default]
     Bad,
-    /// All adjacent padding frames.
+    /// Run of adjacent PADDING frames.
     Padding,
     Ping,
     Ack,
@@ -138,16 +142,16 @@ pub enum QuicFrameKind {
     Close,
 }
 
-/// A frame. Offsets count from the start of the plaintext.
+/// Frame of an Initial packet. Offsets in bytes count from the start of the plaintext.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicFrame {
     pub kind: QuicFrameKind,
     /// Offset of the next frame; for Bad, the end of the plaintext.
     pub next: u32,
-    /// Offset and number of its bytes, for Crypto.
+    /// Offset and number of the frame's data bytes, for Crypto.
     pub data: u32,
     pub data_bytes: u32,
-    /// Offset of its bytes in the handshake, for Crypto. offset + data_bytes < 2^62.
+    /// Offset of the frame's data in the handshake, for Crypto. offset + data_bytes < 2^62.
     pub offset: u64,
 }
 
@@ -160,17 +164,17 @@ pub fn make() -> QuicOpener {
     }
 }
 
-/// Returns true if a version is a draft with another salt than version 1.
+/// Returns true if a version is a draft that uses the salt of draft 29.
 fn has_salt_29(version: u32) -> bool {
     (DRAFT_29..=DRAFT_32).contains(&version)
 }
 
-/// Returns true if packets of a version can be read.
+/// Returns true if packets of a QUIC version can be read.
 pub fn is_understood(version: u32) -> bool {
     matches!(version, VERSION_1 | VERSION_2 | DRAFT_33 | DRAFT_34) || has_salt_29(version)
 }
 
-/// Consumes a variable-length integer (RFC 9000, section 16); returns 0 if it is cut.
+/// Consumes and returns a variable-length integer (RFC 9000, section 16). Returns 0 if the integer is cut.
 fn take_number(cursor: &mut Cursor) -> u64 {
     let first = cursor::number(cursor, 1);
     let more = (1 << (first >> 6)) - 1;
@@ -184,8 +188,8 @@ fn take_number(cursor: &mut Cursor) -> u64 {
     }
 }
 
-/// Returns the type of a long header as numbered by version 1. The numbers of version 2 are one higher (RFC 9369,
-/// section 3.2).
+/// Returns the packet type of a long header, with the numbers of version 1. The numbers of version 2 are higher by one,
+/// modulo 4 (RFC 9369, section 3.2).
 fn type_of(first: u8, version: u32) -> u8 {
     let packet_type = first >> TYPE_SHIFT & TYPE_MASK;
     match version {
@@ -194,9 +198,10 @@ fn type_of(first: u8, version: u32) -> u8 {
     }
 }
 
-/// Reads a long header of a supported version after its version. Returns false if it is malformed or cut.
-/// - left: rest of the datagram.
-/// - header: its end must be the datagram's end.
+/// Parses a long header of a supported version after its version field. Returns false if the header is malformed or
+/// cut.
+/// - left: in/out: rest of the datagram.
+/// - header: in/out: its field end must contain the datagram's end.
 fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
     let packet_type = type_of(first, header.version);
     let at = |left: &Cursor, end: u32| end - left.bytes.len() as u32;
@@ -235,8 +240,8 @@ fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
     true
 }
 
-/// Reads the header of a packet in a datagram. Its fixed bit may be 0 (RFC 9287).
-/// - at: offset of the packet, at most the datagram's length; an empty rest is Short.
+/// Parses the header of a packet in a datagram. The header's fixed bit may be 0 (RFC 9287).
+/// - at: offset of the packet, at most the datagram's length; if it is the length, the kind is Short.
 pub fn header(datagram: &[u8], at: u32) -> QuicHeader {
     let mut left = cursor::begin(datagram.get(at as usize..).unwrap_or_default());
     let nothing = QuicHeader {
@@ -275,7 +280,7 @@ impl KeyType for Length {
     }
 }
 
-/// Executes HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+/// Derives bytes from a secret by HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
 fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
     let length = bytes.len() as u8;
     let label_length = (LABEL.len() + label.len()) as u8;
@@ -287,8 +292,8 @@ fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
         .is_ok()
 }
 
-/// Derives the keys of a client's Initial packets from the destination connection ID of its first one.
-/// - header: header of an Initial packet in this datagram.
+/// Derives the keys of a client's Initial packets from the destination connection ID of its first Initial packet.
+/// - header: header of that Initial packet in `datagram`.
 pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> QuicKeys {
     let (salt, labels) = match header.version {
         VERSION_2 => (&opener.salt_2, LABELS_2),
@@ -316,8 +321,8 @@ pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> Quic
     keys
 }
 
-/// Returns the full packet number of which the lowest bytes were sent: the one nearest to the next expected number (RFC
-/// 9000, section A.3).
+/// Returns the full packet number for the lowest bytes that were sent: the number with these bytes that is nearest to
+/// the next expected number (RFC 9000, section A.3).
 fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
     let window = 1 << (8 * bytes);
     let half = window / 2;
@@ -332,10 +337,10 @@ fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
 }
 
 /// Removes the header protection of an Initial packet (RFC 9001, section 5.4.1).
-/// - packet: the packet from its first byte on.
-/// - place: offset of the packet number.
-/// - sent: out: the number as it was sent.
-/// - Returns the length of the number; 0 if the packet is too short for a sample.
+/// - packet: in/out: packet from its first byte on.
+/// - place: offset of the packet number in `packet`.
+/// - sent: out: sent bytes of the packet number, as a number.
+/// - Returns the length of the sent packet number in bytes; 0 if the packet is too short for a sample.
 fn unprotect(keys: &QuicKeys, packet: &mut [u8], place: usize, sent: &mut u64) -> usize {
     let sample = place + SAMPLE_OFFSET;
     let Some(mask) = HeaderProtectionKey::new(&AES_128, &keys.header)
@@ -361,9 +366,9 @@ fn unprotect(keys: &QuicKeys, packet: &mut [u8], place: usize, sent: &mut u64) -
 }
 
 /// Decrypts a packet in place, after its header protection was removed (RFC 9001, section 5.3).
-/// - head: length of the header with the number.
+/// - head: length of the header in bytes, including the packet number.
 /// - number: full packet number.
-/// - Returns the number of plaintext bytes, which are then at the packet's start; 0 if it can't be decrypted.
+/// - Returns the number of plaintext bytes, which are moved to the packet's start; 0 if the packet can't be decrypted.
 fn decrypt(keys: &QuicKeys, packet: &mut [u8], head: usize, number: u64) -> usize {
     let mut nonce = keys.iv;
     let lower = nonce
@@ -386,12 +391,12 @@ fn decrypt(keys: &QuicKeys, packet: &mut [u8], head: usize, number: u64) -> usiz
     bytes
 }
 
-/// Opens an Initial packet.
-/// - _opener: unused: the C twin needs libcrypto's contexts, ring needs none.
-/// - keys: keys of its version; next is updated only if the packet could be opened.
-/// - datagram, header: datagram with its Initial packet; not written to.
+/// Decrypts an Initial packet.
+/// - _opener: unused. The C twin needs libcrypto's contexts; ring needs none.
+/// - keys: in/out: keys of the packet's version. `next` changes only if the packet was decrypted.
+/// - datagram, header: datagram that contains the Initial packet, and the packet's header; both stay unchanged.
 /// - plain: out: frames of the packet.
-/// - Returns the number of bytes in plain; 0 if the packet can't be opened with these keys, has no frame, or is too
+/// - Returns the number of bytes in plain; 0 if the packet can't be decrypted with these keys, has no frame, or is too
 ///   long.
 pub fn open(
     _opener: &QuicOpener,
@@ -438,12 +443,12 @@ fn take_ack(left: &mut Cursor, has_ecn: bool) {
     }
 }
 
-/// Consumes so many bytes as a message of its own, which is cut if there are fewer.
+/// Consumes a number of bytes, and returns a cursor over them. If too few bytes are left, both cursors are cut.
 fn take_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
     cursor::part(left, bytes.min(u32::MAX.into()) as u32)
 }
 
-/// Reads a frame of any type except PADDING and PING. left shows whether it is cut.
+/// Parses a frame of any type except PADDING and PING. left.cut is set if the frame is cut or its type is not allowed.
 fn read_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFrame) {
     match frame_type {
         FRAME_ACK | FRAME_ACK_ECN => {
@@ -468,7 +473,7 @@ fn read_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFram
     }
 }
 
-/// Reads a frame of a plaintext.
+/// Parses a frame of a plaintext.
 /// - at: offset of the frame, less than the plaintext's length.
 pub fn frame(plain: &[u8], at: u32) -> QuicFrame {
     let mut left = cursor::begin(plain.get(at as usize..).unwrap_or_default());

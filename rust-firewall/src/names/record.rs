@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TLS records with a ClientHello. Format: RFC 8446, section 5.1.
+//! Parser of TLS records that contain a ClientHello. Format: RFC 8446, section 5.1.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::cursor::{self, Cursor};
@@ -7,24 +7,25 @@ use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello};
 
-/// Size of the headers of a record and of the handshake message in it.
+/// Size of a record's header and of the header of a handshake message in it, in bytes.
 pub const HEAD_BYTES: usize = 9;
-/// Size of a record's content type, version and length.
+/// Size of a record's header (content type, version and length) in bytes.
 const HEADER_BYTES: u32 = 5;
-/// Maximum size of a record without its header: 2^14, and the expansion that protection may add in TLS 1.3.
+/// Maximum size of a record without its header: 2^14 bytes, and 256 bytes that encryption may add in TLS 1.3.
 const RECORD_BYTES_MAX: u32 = (1 << 14) + 256;
-/// Content types from the lowest to the highest.
+/// Content types of records, from the lowest to the highest.
 const CHANGE_CIPHER_SPEC: u8 = 20;
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
-/// Upper byte of the version of TLS and SSL 3.
+/// Upper byte of the record version in SSL 3 and TLS.
 const MAJOR: u8 = 3;
-/// First upper byte that no server accepts: Go's crypto/tls reads a first record of any version below 16.0.
+/// Lowest upper byte of a record version that no server accepts: Go's crypto/tls accepts a first record of any version
+/// below 16.0.
 const MAJOR_END: u8 = 16;
 
-/// Checks whether a stream begins like TLS, for the most lenient server: with a content type and a version.
+/// Checks whether a stream begins like TLS for the most lenient server: with a content type and a version.
 /// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
 pub fn begins(bytes: &[u8]) -> NamesState {
     match *bytes {
@@ -35,10 +36,11 @@ pub fn begins(bytes: &[u8]) -> NamesState {
     }
 }
 
-/// Consumes a record, or the received part of it.
-/// - fragment: out: received bytes of its contents.
-/// - length: out: number of bytes of its contents.
-/// - Returns Known if its header is complete, Undecided if not, Unreadable if it is no handshake or malformed.
+/// Consumes a handshake record, or its received part.
+/// - fragment: out: received bytes of the record's contents.
+/// - length: out: length of the contents in bytes, as the header states it.
+/// - Returns Known if the record's header is complete, Undecided if not, Unreadable if the record is no handshake
+///   record or malformed.
 fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>, length: &mut u32) -> NamesState {
     let is_handshake = match *stream.bytes {
         [] | [HANDSHAKE] => true,
@@ -61,8 +63,8 @@ fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>, length: &mut u32
     NamesState::Known
 }
 
-/// Skips a record that may come between two hellos: early data (RFC 8446, section 4.2.10), or a record without effect.
-/// Returns true if there was one, or the beginning of one.
+/// Skips a record that may come between two ClientHellos: early data (RFC 8446, section 4.2.10), or a record without
+/// effect (change_cipher_spec, alert). Returns true if the stream begins with such a record or a part of it.
 fn pass_over(stream: &mut Cursor) -> bool {
     let ([kind] | [kind, MAJOR, ..]) = *stream.bytes else {
         return false;
@@ -76,7 +78,8 @@ fn pass_over(stream: &mut Cursor) -> bool {
     true
 }
 
-/// Counts received bytes of the handshake, and stores the message's header.
+/// Counts the message's bytes among some received bytes of the handshake, and stores those that belong to the message's
+/// header.
 fn count(progress: &mut NamesProgress, bytes: &[u8]) {
     let skipped = bytes.len().min(progress.skipped as usize);
     let bytes = bytes.get(skipped..).unwrap_or_default();
@@ -88,17 +91,17 @@ fn count(progress: &mut NamesProgress, bytes: &[u8]) {
     progress.joined += bytes.len() as u32;
 }
 
-/// Returns the length of a message with its header, which must be complete.
+/// Returns the length of a message and its header in bytes. The header must be complete.
 fn message_bytes(progress: &NamesProgress) -> u32 {
     let mut header = cursor::begin(&progress.head);
     cursor::number(&mut header, 1);
     hello::HEADER_BYTES as u32 + cursor::number(&mut header, 3)
 }
 
-/// Returns the number of received bytes that complete the message or the incomplete record at the progress's place,
-/// whichever comes first; 0 if the message's length is unknown.
-/// - ahead: the progress with the received bytes of that record.
-/// - length: length of that record.
+/// Returns the number of the stream's bytes up to the end of the message or of the incomplete record at
+/// `progress.place`, whichever comes first; 0 if the message's length is unknown.
+/// - ahead: progress that includes the received bytes of that record.
+/// - length: length of that record's contents.
 fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
     if (ahead.joined as usize) < hello::HEADER_BYTES {
         return 0;
@@ -107,8 +110,9 @@ fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
     progress.place + HEADER_BYTES + length.min(missing)
 }
 
-/// Counts the contents of the records that were not complete before, until the message is settled.
-/// - has_others: true if other records may come between.
+/// Counts the contents of records after the ones that were complete before, until the message is complete or
+/// unreadable.
+/// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
 ///   before the end of the message is malformed.
 fn scan(bytes: &[u8], has_others: bool, progress: &mut NamesProgress) -> NamesState {
@@ -141,7 +145,8 @@ fn scan(bytes: &[u8], has_others: bool, progress: &mut NamesProgress) -> NamesSt
     }
 }
 
-/// Appends bytes to the joined ones, as many as fit. Returns their number.
+/// Appends bytes to `scratch`, as many as fit. Returns the number of appended bytes.
+/// - gathered: number of bytes in `scratch` before the call.
 fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -> usize {
     let room = scratch.get_mut(gathered..).unwrap_or_default();
     let length = bytes.len().min(room.len());
@@ -151,9 +156,9 @@ fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -
     length
 }
 
-/// Joins the contents of records in scratch, until a record is incomplete or malformed or scratch is full. Returns the
-/// number of bytes in scratch.
-/// - has_others: true if other records may come between.
+/// Copies the contents of handshake records to scratch, one after another, up to an incomplete or malformed record.
+/// Bytes that don't fit are left out. Returns the number of bytes in scratch.
+/// - has_others: true if other records may come between handshake records; they are skipped.
 fn gather(bytes: &[u8], has_others: bool, scratch: &mut [u8; hello::BYTES_MAX]) -> usize {
     let mut stream = cursor::begin(bytes);
     let (mut fragment, mut length) = (cursor::begin(&[]), 0);
@@ -167,7 +172,7 @@ fn gather(bytes: &[u8], has_others: bool, scratch: &mut [u8; hello::BYTES_MAX]) 
     }
 }
 
-/// Reads records into empty fields.
+/// Parses the records of the first ClientHello into `names`, whose fields must be empty.
 fn read_records(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
@@ -188,14 +193,14 @@ fn read_records(
     hello::read(message.unwrap_or_default(), NamesProtocol::Tls, names)
 }
 
-/// Reads the ClientHello at the start of a TLS stream, from one or more records.
-/// - bytes: the client's received bytes, in order from the first.
-/// - whole: true if no more bytes will be kept: then missing bytes make the names unreadable.
-/// - scratch: buffer for joining a hello of several records.
-/// - progress: progress in fewer of these bytes, or the default; updated.
-/// - names: all fields are set; empty unless the state is Known.
+/// Parses the ClientHello at the start of a TLS stream, in one or more records.
+/// - bytes: received bytes of the client, in order from the stream's first byte.
+/// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
+/// - scratch: buffer for joining a ClientHello that comes in several records.
+/// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
+/// - names: out: all fields are set; they are empty unless the state is Known.
 /// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record is no
-///   handshake or is malformed; otherwise the result of hello::read.
+///   handshake record or is malformed; otherwise the result of hello::read.
 pub fn read(
     bytes: &[u8],
     whole: bool,
@@ -208,7 +213,7 @@ pub fn read(
     blank::finish(state, whole, names)
 }
 
-/// Reads the second message of a handshake.
+/// Parses the second message of a handshake.
 fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     cursor::number(&mut message, 1);
@@ -223,13 +228,14 @@ fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
     }
 }
 
-/// Reads the second ClientHello of a TLS stream, which answers a server's HelloRetryRequest.
-/// - bytes: the client's bytes from the first; the first ClientHello must be complete.
+/// Parses the second ClientHello of a TLS stream; it answers a server's HelloRetryRequest.
+/// - bytes: received bytes of the client, from the stream's first byte. The first ClientHello must be complete.
 /// - scratch: buffer for joining the handshake.
-/// - progress: progress in the second message with fewer of these bytes, or the default; updated.
-/// - names: names of the second hello if Known is returned; otherwise unspecified.
-/// - Returns Known if there is a second hello, Undecided if it may follow, None if another message comes in its place,
-///   Unreadable if a record or the hello is malformed.
+/// - progress: in: progress in the second message of an earlier call with fewer of these bytes, or the default; out:
+///   new progress.
+/// - names: out: names of the second ClientHello if Known is returned; otherwise unspecified.
+/// - Returns Known if there is a second ClientHello, Undecided if it may follow, None if another message comes in its
+///   place, Unreadable if a record or the second ClientHello is malformed.
 pub fn read_second(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
@@ -249,8 +255,8 @@ pub fn read_second(
     read_behind(scratch.get(..gathered).unwrap_or_default(), names)
 }
 
-/// Returns true if a stream consists of one record with only a complete ClientHello, so that `read_second` would return
-/// Undecided.
+/// Returns true if a stream consists of one record that contains only a complete ClientHello. `read_second` would then
+/// return Undecided.
 /// - head: the stream's first HEAD_BYTES bytes.
 /// - came: number of received bytes of the stream.
 pub fn is_alone(head: &[u8; HEAD_BYTES], came: u32) -> bool {

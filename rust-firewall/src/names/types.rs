@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names that a client shows in its first bytes: the host that it asks for, and related fields.
+//! Names in a client's first bytes: the host that the client requests, and related fields.
 
-/// Maximum length of a host name without its final dot (RFC 1035, section 3.1).
+/// Maximum length of a host name in bytes, without its final dot (RFC 1035, section 3.1).
 pub const HOST_BYTES: usize = 253;
-/// Maximum length of the list of protocols (RFC 7301); a longer list is unreadable.
+/// Maximum length of the ALPN list (RFC 7301) in bytes; a longer list is unreadable.
 pub const ALPN_BYTES: usize = 255;
-/// Maximum length of a method (RFC 9110, section 9); a longer one is cut, and equals no method of a policy.
+/// Maximum length of an HTTP method (RFC 9110, section 9) in bytes; a longer method is cut, and equals no method of a
+/// policy.
 pub const METHOD_BYTES: usize = 16;
 
 /// State of a packet's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesState {
-    /// The packet has no names: its connection is not followed for names.
+    /// The packet has no names: the firewall does not read names of its connection.
     #[default]
     None,
     /// Bytes of the client are missing.
     Undecided,
-    /// All names are read; an empty field was not sent.
+    /// All names are read; the client did not send empty fields.
     Known,
-    /// The names are unreadable for good: `--fail unknown` decides.
+    /// The names stay unreadable: `--fail unknown` decides.
     Unreadable,
 }
 
@@ -45,25 +46,24 @@ pub enum NamesProtocol {
 pub struct Names {
     pub state: NamesState,
     pub protocol: NamesProtocol,
-    /// Length of host; 0 = the client has named none.
+    /// Length of host in bytes; 0 = the client has sent no host name.
     pub host_length: u8,
-    /// Length of alpn; 0 = the client has offered none.
+    /// Length of alpn in bytes; 0 = the client has offered no protocol.
     pub alpn_length: u8,
-    /// Length of method; 0 = none.
+    /// Length of method in bytes; 0 = none.
     pub method_length: u8,
-    /// True if the client offers an encrypted ClientHello (extension 0xfe0d), even if it is GREASE.
+    /// True if the client offers an encrypted ClientHello (extension 0xfe0d), even if its content is random (GREASE).
     pub ech: bool,
-    /// Highest offered version of TLS, as on the wire (0x0304 = 1.3); 0 = none. Values of GREASE (RFC 8701) don't
-    /// count.
+    /// Highest offered TLS version, as on the wire (0x0304 = TLS 1.3); 0 = none. GREASE values (RFC 8701) don't count.
     pub version: u16,
-    /// Type of a DNS query.
+    /// Type of a DNS question (QTYPE).
     pub dns_type: u16,
-    /// Server name of TLS, host of HTTP without its port, or name of a DNS query: in lower case (ASCII), without a
-    /// final dot, otherwise as it was sent.
+    /// Server name of TLS, host of HTTP without its port, or name of a DNS query. ASCII letters are in lower case, and
+    /// a final dot is removed; the other bytes are as sent.
     pub host: [u8; HOST_BYTES],
-    /// Offered protocols, each after its length, as on the wire.
+    /// Offered ALPN protocols as on the wire: each protocol name follows its length byte.
     pub alpn: [u8; ALPN_BYTES],
-    /// Method of HTTP, as it was sent.
+    /// HTTP method as sent.
     pub method: [u8; METHOD_BYTES],
 }
 

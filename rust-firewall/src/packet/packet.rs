@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Parser of an IP packet's headers. Pure and total: every input has a status, and no byte outside the captured ones is
+//! Parser of an IP packet's headers. It has no side effects. Every input has a status, and only captured bytes are
 //! read. Each kind of malformed packet has a name, under which it is counted.
 //!
 //! Formats: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP), RFC 792 (ICMP), RFC 4443
@@ -8,36 +8,36 @@
 use crate::spec::option::COPY_BYTES_FAST;
 pub use crate::spec::status::*;
 
-/// Size of the header without options, in bytes.
+/// Size of a header without options, in bytes.
 pub const IPV4_HEADER_BYTES: u32 = 20;
-/// Size of the header without extension headers, in bytes.
+/// Size of the IPv6 header without extension headers, in bytes.
 pub const IPV6_HEADER_BYTES: u32 = 40;
-/// Number of bytes of an extension header that its length depends on.
+/// Minimum size of an extension header, in bytes. These bytes contain its length.
 pub const IPV6_EXTENSION_BYTES: u32 = 8;
 /// Maximum number of extension headers; a packet with more is malformed.
 pub const IPV6_EXTENSIONS_MAX: u32 = 8;
-/// Size of the header without options, in bytes.
+/// Size of a header without options, in bytes.
 pub const TCP_HEADER_BYTES: u32 = 20;
 pub const UDP_HEADER_BYTES: u32 = 8;
 pub const ICMP_HEADER_BYTES: u32 = 8;
 /// Maximum of a 16-bit length field.
 pub const LENGTH_MAX: u32 = 65535;
-/// Number of bytes that show whether a packet is malformed: IPv6, the maximum number of extension headers of minimum
-/// length, and TCP need 124; IPv4 needs 80 with all options.
+/// Number of captured bytes that suffice to detect a malformed packet: 124 for IPv6 with the maximum number of
+/// minimum-length extension headers and TCP, 80 for IPv4 with all options and TCP.
 pub const COPY_BYTES: u32 = COPY_BYTES_FAST;
 
-/// Bit of `Packet::extensions` for hop-by-hop options.
+/// Bit of `Packet::extensions` for a hop-by-hop options header.
 pub const EXTENSION_HBH: u8 = 1 << 0;
-/// Bit for routing.
+/// Bit for a routing header.
 pub const EXTENSION_RT: u8 = 1 << 1;
-/// Bit for fragment.
+/// Bit for a fragment header.
 pub const EXTENSION_FRAG: u8 = 1 << 2;
-/// Bit for destination options.
+/// Bit for a destination options header.
 pub const EXTENSION_DST: u8 = 1 << 3;
-/// Bit for mobility, at which the parser ends.
+/// Bit for a mobility header, at which the parser ends.
 pub const EXTENSION_MH: u8 = 1 << 4;
 
-/// Fields of a packet. After a problem, the fields parsed before it stay filled in, and the others are 0.
+/// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and the others are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Captured bytes, from the IP header on (their number is `captured` in the C twin).
@@ -48,26 +48,26 @@ pub struct Packet<'a> {
     pub version: u8,
     /// IPv4 protocol, or the last next header of IPv6 that was parsed.
     pub protocol: u8,
-    /// True if it is a fragment.
+    /// True if the packet is a fragment.
     pub fragment: bool,
-    /// True if it is a fragment other than the first: it has no layer 4 header.
+    /// True if the packet is a fragment other than the first: it has no layer 4 header.
     pub later_fragment: bool,
     /// Offset of the layer 4 header from the IP header; 0 = not found.
     pub l4_offset: u32,
-    /// Length of the packet by its IP header; 0 = unknown.
+    /// Length of the packet in bytes, as its IP header states it; 0 = unknown.
     pub end: u32,
     /// Bits of the extension headers that were found (EXTENSION_*).
     pub extensions: u8,
     /// True if the captured bytes end before the transport header: it is unknown which extension headers and which
     /// protocol follow. If false, headers that were not found are not in the packet.
     pub headers_beyond: bool,
-    /// True if nf_tables finds a transport header. The following fields are like protocol and l4_offset, except that AH
-    /// ends the search (nft_set_pktinfo_ipv6), and that a later fragment has a protocol; with IPv6 only if it is no
-    /// extension header (ipv6_find_hdr).
+    /// True if nf_tables finds a transport header. The next two fields differ from protocol and l4_offset in two cases:
+    /// AH counts as the transport header (nft_set_pktinfo_ipv6), and a later fragment has a transport protocol. A later
+    /// IPv6 fragment has it only if it is no extension header (ipv6_find_hdr).
     pub has_transport: bool,
-    /// Protocol, if has_transport.
+    /// Protocol that nf_tables finds, if has_transport.
     pub transport_protocol: u8,
-    /// Offset, if has_transport; 0 = later fragment.
+    /// Offset of that transport header from the IP header, if has_transport; 0 = later fragment.
     pub transport_offset: u32,
     pub has_ports: bool,
     /// Source port in host order.
@@ -83,13 +83,13 @@ pub struct Packet<'a> {
     pub icmp_code: u8,
 }
 
-/// Bit in the 16 bits of flags and offset.
+/// Flag MF in the 16 bits of flags and fragment offset of the IPv4 header.
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
-/// Mask of the offset, in units of 8 bytes.
+/// Mask of the fragment offset in these bits, in units of 8 bytes.
 const IPV4_OFFSET_MASK: u16 = 0x1fff;
-/// Bit in the 16 bits of offset and flags.
+/// Flag M in the 16 bits of fragment offset and flags of the fragment header.
 const IPV6_MORE_FRAGMENTS: u16 = 0x0001;
-/// Mask of the offset, in bytes.
+/// Mask of the fragment offset in these bits, in bytes.
 const IPV6_OFFSET_MASK: u16 = 0xfff8;
 /// Size of the ports at the start of TCP and UDP headers.
 const PORTS_BYTES: u32 = 4;
@@ -112,12 +112,12 @@ fn be16(high: u8, low: u8) -> u16 {
     u16::from_be_bytes([high, low])
 }
 
-/// Returns true if a header of this length lies before the packet's end by its IP header.
+/// Returns true if `bytes` bytes at an offset lie before the packet's end, as its IP header states it.
 fn fits(packet: &Packet, offset: u32, bytes: u32) -> bool {
     offset <= packet.end && bytes <= packet.end - offset
 }
 
-/// Returns the header at an offset if all of its bytes were captured.
+/// Returns the header of BYTES bytes at an offset; None unless all of these bytes were captured.
 fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option<&'a [u8; BYTES]> {
     packet.bytes.get(offset as usize..)?.first_chunk()
 }
@@ -194,7 +194,7 @@ fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
     PacketStatus::Ok
 }
 
-/// Sets the transport header, unless AH came before it.
+/// Sets the transport header that nf_tables sees, if it is not set yet: an earlier AH stays.
 fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
     if packet.has_transport {
         return;
@@ -204,8 +204,8 @@ fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
     packet.transport_offset = offset;
 }
 
-/// Returns the status of a packet with a protocol that is not parsed. It must have the bytes that are ports in most
-/// protocols, because policies read them.
+/// Returns the status of a packet with a protocol that is not parsed. Its first four layer 4 bytes must be captured,
+/// because policies read them: they are the ports in most protocols.
 fn parse_other(packet: &Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let bytes = available.min(PORTS_BYTES) as usize;
@@ -216,7 +216,7 @@ fn parse_other(packet: &Packet) -> PacketStatus {
     }
 }
 
-/// Parses the layer 4 header.
+/// Parses the layer 4 header of packet.protocol and returns its status.
 /// - offset: at most packet.end.
 fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
     packet.l4_offset = offset;
@@ -292,10 +292,11 @@ fn extension_bit(next_header: u8) -> u8 {
     }
 }
 
-/// Bytes of an extension header that its length depends on.
+/// First bytes of an extension header, which contain its length.
 type Extension = [u8; IPV6_EXTENSION_BYTES as usize];
 
-/// Returns the length of an extension header by its second byte (RFC 8200 section 4, RFC 4302 section 2.2).
+/// Returns the length of an extension header in bytes (RFC 8200 section 4, RFC 4302 section 2.2).
+/// - length: second byte of the extension header, in units of 8 bytes (AH: 4 bytes).
 fn extension_bytes(kind: u8, length: u8) -> u32 {
     match kind {
         FRAGMENT => IPV6_EXTENSION_BYTES,
@@ -325,13 +326,14 @@ fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) 
     PacketStatus::Ok
 }
 
-/// Parses the extension headers. Ends with `Ok` and *offset set at the first other header, at "no next header" or at a
-/// later fragment.
+/// Parses the extension headers, until the first other header, "no next header" or a later fragment.
+/// - offset: in: offset of the first extension header; out: offset at which the loop ended.
 fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
     let mut extensions = 0;
     while is_extension(packet.protocol) {
         let extension = header_at(packet, *offset);
-        // A cut chain counts as cut, not as too long: its end is unknown.
+        // If the captured bytes end within the chain, its length is unknown. Therefore this check precedes the limit's
+        // check.
         if extension.is_none() && fits(packet, *offset, IPV6_EXTENSION_BYTES) {
             return PacketStatus::BeyondCopy;
         }
@@ -359,7 +361,7 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
     PacketStatus::Ok
 }
 
-/// Returns the number of bytes of an extension header that ipv6_find_hdr reads.
+/// Returns the number of bytes that ipv6_find_hdr reads of an extension header.
 fn extension_read_bytes(kind: u8) -> u32 {
     match kind {
         ROUTING | FRAGMENT => 4,
@@ -367,8 +369,9 @@ fn extension_read_bytes(kind: u8) -> u32 {
     }
 }
 
-/// Finds the transport header like ipv6_find_hdr of the kernel, which accepts any number of extension headers, and
-/// lengths beyond the packet's end. Ends early if bytes are missing; sets headers_beyond if they were not captured.
+/// Finds the transport header like the kernel's ipv6_find_hdr, which accepts any number of extension headers, and
+/// lengths beyond the packet's end. Finds no header if bytes of an extension header are missing. Sets headers_beyond if
+/// the packet has these bytes but they were not captured.
 fn find_transport(packet: &mut Packet, mut next_header: u8) {
     let mut offset = IPV6_HEADER_BYTES;
     while is_extension(next_header) {
@@ -429,10 +432,9 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
 
 /// Parses a packet.
 /// - bytes: captured bytes, from the IP header on.
-/// - original: length of the packet in the kernel, in bytes; a value less than the captured bytes counts as that
-///   number.
+/// - original: length of the packet in the kernel, in bytes; at least the number of captured bytes is assumed.
 /// - packet: always filled in.
-/// - Returns the status; every input has one.
+/// - Returns the status; every input has a status.
 pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> PacketStatus {
     let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     *packet = Packet {
@@ -460,7 +462,7 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
     }
 }
 
-/// Returns the two addresses of the IP header, source first; None if they were not captured.
+/// Returns the two addresses of the IP header in network order, source first. Returns None if they were not captured.
 pub fn addresses<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
     match packet.version {
         4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),

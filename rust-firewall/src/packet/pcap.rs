@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reader of captures: pcap (both byte orders, microseconds and nanoseconds) and pcapng, as a stream. Frames that are
-//! not IP are skipped and counted. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+//! Reader of capture files as a stream: pcap (both byte orders, microseconds and nanoseconds) and pcapng. Frames that
+//! are not IP are skipped and counted. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -11,18 +11,18 @@ use nix::errno::Errno;
 use crate::base::log::{failure_set, strerror, Failure, LogExit};
 use crate::packet::pcap_link;
 
-/// Maximum size of a packet or block; a larger one is damage.
+/// Maximum size of a packet or block in bytes; with a larger size the capture counts as damaged.
 pub const BLOCK_MAX: usize = 16 << 20;
 /// Maximum number of interfaces of a pcapng section.
 pub const INTERFACES_MAX: usize = 4096;
-/// Start of comments with a packet's metadata and verdict.
+/// Start of a packet's comment that contains its metadata and verdict.
 pub const COMMENT_BEGIN: &str = "twinwall:";
 
 const MAGIC_US: u32 = 0xa1b2_c3d4;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
-/// Type of a section header, the same in both byte orders.
+/// Block type of a Section Header Block, the same in both byte orders.
 const MAGIC_NG: u32 = 0x0a0d_0d0a;
-/// Magic number of the byte order, in a section header.
+/// Byte-order magic in a Section Header Block.
 const MAGIC_NG_ORDER: u32 = 0x1a2b_3c4d;
 /// Size of the header of a pcap file.
 const HEAD_BYTES: usize = 24;
@@ -65,31 +65,31 @@ const RESOLUTION_MAX: u8 = 19;
 const RESOLUTION_BINARY_MAX: u8 = 63;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Interface description of a pcapng section. A pcap file has one.
+/// Interface of a pcapng section. A pcap file has one interface, without a description.
 #[derive(Clone, Copy, Debug)]
 pub struct PcapInterface {
     pub link: u16,
     /// Maximum captured length; 0 = no limit.
     pub snap_bytes: u32,
-    /// Resolution of its time stamps, as if_tsresol: 10^-n seconds, or 2^-n with bit 7.
+    /// Resolution of time stamps, encoded as if_tsresol: 10^-n seconds, or 2^-n seconds if bit 7 is set.
     pub resolution: u8,
-    /// Seconds to add to its time stamps.
+    /// Number of seconds to add to time stamps (if_tsoffset).
     pub offset_s: i64,
 }
 
-/// An open capture.
+/// Open capture file.
 pub struct Pcap {
     /// Name of the capture for messages.
     pub name: String,
     file: Box<dyn Read>,
-    /// True if its numbers are not in the host's byte order.
+    /// True if the capture's numbers are not in the host's byte order.
     swapped: bool,
     is_ng: bool,
     /// Number of bytes read.
     at: u64,
     block: Vec<u8>,
     interfaces: Vec<PcapInterface>,
-    /// Time of the last frame with a time.
+    /// Time of the last frame with a time, in nanoseconds since 1970.
     last_ns: u64,
     /// Number of frames read so far, including skipped ones.
     pub frames: u64,
@@ -97,10 +97,10 @@ pub struct Pcap {
     pub skipped: u64,
 }
 
-/// An IP packet of the capture.
+/// IP packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapPacket<'a> {
-    /// Number of its frame, from 1.
+    /// Number of the frame that contains it, from 1.
     pub number: u64,
     /// Time since 1970, in nanoseconds.
     pub time_ns: u64,
@@ -114,7 +114,7 @@ pub struct PcapPacket<'a> {
     pub comment: Option<&'a [u8]>,
 }
 
-/// Returns the bytes at an offset; zeros if there are too few, which callers have excluded.
+/// Returns the bytes at an offset. Callers have checked the length; otherwise returns zeros.
 fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let at = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
     at.copied().unwrap_or([0; N])
@@ -164,7 +164,7 @@ fn fail_reading(name: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Reads bytes. Returns false at the end of the file if `may_end` is set and no byte was read.
+/// Fills `bytes` from the capture. Returns false at the end of the file if `may_end` is set and no byte was read.
 fn read_bytes(pcap: &mut Pcap, bytes: &mut [u8], may_end: bool) -> Result<bool, Failure> {
     let mut got = 0;
     while let Some(left @ [_, ..]) = bytes.get_mut(got..) {
@@ -185,7 +185,7 @@ fn read_bytes(pcap: &mut Pcap, bytes: &mut [u8], may_end: bool) -> Result<bool, 
     Err(fail_at(pcap, pcap.at, "it ends here"))
 }
 
-/// Reads bytes into the block.
+/// Reads the next `count` bytes of the capture into pcap.block.
 fn read_block(pcap: &mut Pcap, count: usize) -> Result<(), Failure> {
     if count > BLOCK_MAX {
         let cause = "a packet or block of more than 16 MiB";
@@ -216,10 +216,10 @@ fn add_interface(pcap: &mut Pcap, interface: PcapInterface) -> Result<(), Failur
     Ok(())
 }
 
-/// Reads the header of a pcap file after its magic number.
+/// Reads the rest of a pcap file's header, after its magic number, and adds the file's interface.
 fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
     read_block(pcap, HEAD_BYTES - size_of_val(&magic))?;
-    // Version, zone, accuracy and snap length come before it; nothing depends on them.
+    // The link type follows version, zone, accuracy and snap length, which are not needed.
     let link = u32_at(pcap, &pcap.block, 16) as u16;
     let resolution = match magic {
         MAGIC_NS => RESOLUTION_NS,
@@ -234,7 +234,7 @@ fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
     add_interface(pcap, interface)
 }
 
-/// Reads a section header after its type.
+/// Reads the rest of a Section Header Block, after the block's type.
 fn open_section(pcap: &mut Pcap) -> Result<(), Failure> {
     let at = pcap.at - size_of::<u32>() as u64;
     let mut head = [0; 8]; // its length and its byte order
@@ -275,7 +275,7 @@ fn open_head(pcap: &mut Pcap) -> Result<(), Failure> {
     open_pcap(pcap, magic)
 }
 
-/// Opens a capture and reads its header. Fails with `Usage`, "FILE: …".
+/// Opens a capture and reads its header. Fails with `LogExit::Usage` and a message that begins with the capture's name.
 /// - path: "-" = stdin.
 pub fn open(path: &str) -> Result<Pcap, Failure> {
     let file: Box<dyn Read> = if path == "-" {
@@ -315,21 +315,21 @@ fn time_of(interface: &PcapInterface, stamp: u64) -> u64 {
     time_ns.wrapping_add(offset_ns)
 }
 
-/// A captured frame: the position of its bytes in the block.
+/// Captured frame. `offset` and `captured` are the position of its bytes in the block.
 struct Frame {
     link: u16,
     time_ns: u64,
     offset: usize,
     captured: usize,
     original: u32,
-    /// Position of the packet's comment, if it has one.
+    /// Position of the packet's comment in the block; None if the packet has no comment.
     comment: Option<Range<usize>>,
 }
 
 /// Result of reading a record or block.
 enum Next {
     Frame(Frame),
-    /// A block without a packet.
+    /// Block without a packet.
     Other,
     End,
 }
@@ -357,15 +357,15 @@ fn next_record(pcap: &mut Pcap) -> Result<Next, Failure> {
     Ok(Next::Frame(frame))
 }
 
-/// Rounds a length up to the start of the block's next part.
+/// Rounds a length up to a multiple of 4 bytes, at which the next part of a block begins.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(4)
 }
 
-/// An option of a block.
+/// Option of a block.
 struct BlockOption {
     code: u16,
-    /// Position of its value.
+    /// Position of the option's value in the block.
     value: Range<usize>,
 }
 
@@ -376,8 +376,8 @@ enum NextOption {
     Damaged,
 }
 
-/// Searches for the next option of a block, up to `end`.
-/// - at: offset at which it would begin; set to the offset after it.
+/// Reads the next option of a block whose options end at `end`.
+/// - at: in: offset of the option; out: offset after it.
 fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
     if end - *at < OPTION_HEAD_BYTES {
         return NextOption::End;
@@ -398,7 +398,8 @@ fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
     })
 }
 
-/// Parses an interface description's options. Returns true if they are valid.
+/// Parses the options of an interface description, which end at `end`, into `interface`. Returns true if they are
+/// valid.
 fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool {
     let mut at = INTERFACE_BYTES;
     loop {
@@ -416,7 +417,9 @@ fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool 
     }
 }
 
-/// Finds the comment of a packet whose options begin at `at`. Returns true if the options are valid.
+/// Finds the first comment of a packet that begins with `COMMENT_BEGIN`. Returns true if the options are valid.
+/// - at: offset at which the packet's options begin.
+/// - end: offset at which they end.
 fn find_comment(
     pcap: &Pcap,
     mut at: usize,
@@ -437,8 +440,9 @@ fn find_comment(
     }
 }
 
-/// Parses an Interface Description Block.
-/// - bytes: length of its body.
+/// Parses an Interface Description Block and adds its interface.
+/// - at: offset of the block in the capture, for messages.
+/// - bytes: length of the block's body.
 fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure> {
     if bytes < INTERFACE_BYTES {
         return Err(fail_at(pcap, at, "an interface that is too short"));
@@ -493,7 +497,7 @@ fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     Ok(frame)
 }
 
-/// Parses the packet of a Simple Packet Block, which has no time.
+/// Parses the packet of a Simple Packet Block. It has no time: the time of the frame before it is used.
 fn take_simple(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     if bytes < SIMPLE_BYTES {
         return Err(fail_at(pcap, at, "a packet that is too short"));
@@ -551,7 +555,7 @@ fn next_block(pcap: &mut Pcap) -> Result<Next, Failure> {
     }
 }
 
-/// Reads up to the next IP packet and returns it; None at the end.
+/// Reads frames up to the next IP packet and returns it. Returns None at the end of the file.
 pub fn next(pcap: &mut Pcap) -> Result<Option<PcapPacket<'_>>, Failure> {
     loop {
         let next = if pcap.is_ng {

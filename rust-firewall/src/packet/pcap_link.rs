@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Search for the IP packet in a captured frame. Pure. Link types: tcpdump.org/linktypes.html.
+//! Search for the IP packet in a captured frame, without side effects. Link types: tcpdump.org/linktypes.html.
 
 // Supported link types.
 pub const LINK_NULL: u16 = 0;
@@ -22,20 +22,20 @@ const VLAN_BYTES: usize = 4;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 
-/// An IP packet in its frame.
+/// Position of an IP packet in a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Offset of the IP header in bytes from the frame's start.
     pub offset: usize,
-    /// Number of captured bytes from there on.
+    /// Number of captured bytes of the packet, from its IP header on.
     pub captured: usize,
-    /// Original length of the packet.
+    /// Original length of the packet in bytes.
     pub original: u32,
     /// Version of IP in the frame: 4 or 6; 0 = the frame does not contain it.
     pub version: u8,
 }
 
-/// Returns the 16 bits in network order at an offset.
+/// Returns the 16-bit value at an offset, from network to host order; None if it exceeds the bytes.
 fn be16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     let bytes = bytes.get(offset..)?.first_chunk()?;
     Some(u16::from_be_bytes(*bytes))
@@ -57,7 +57,7 @@ pub fn is_known(link: u16) -> bool {
     )
 }
 
-/// Returns the version of IP for an address family of BSD or Linux, in either byte order.
+/// Returns the IP version for an address family of BSD or Linux, a 32-bit value in either byte order.
 fn version_of_family(bytes: &[u8]) -> Option<u8> {
     match bytes.first_chunk()? {
         [family, 0, 0, 0] | [0, 0, 0, family] => match family {
@@ -73,8 +73,9 @@ fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
-/// Skips VLAN tags. Returns the offset of IP, and its version.
-/// - offset: offset after the ethertype.
+/// Finds the IP header after an ethertype and its VLAN tags. Returns its offset and IP version, or None if no IP header
+/// follows.
+/// - offset: offset of the first byte after the ethertype.
 fn find_behind_ethertype(
     bytes: &[u8],
     mut ethertype: u16,
@@ -91,7 +92,8 @@ fn find_behind_ethertype(
     }
 }
 
-/// Returns the offset of IP in a frame, and its version by the frame; 0 = the frame does not contain it.
+/// Returns the offset of the IP header in a frame, and the IP version that the frame states (0 = not stated). Returns
+/// None if the frame has no IP header.
 fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     let (offset, version) = match link {
         LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_RAW => (0, 0),
@@ -106,8 +108,8 @@ fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     (offset <= bytes.len()).then_some((offset, version))
 }
 
-/// Returns the length by the IP header, if there is a header with a length; otherwise the original length. Ethernet
-/// pads short packets, and the kernel removes the padding (ip_rcv_core, ip6_rcv_core).
+/// Returns the packet's length as its IP header states it, or the original length if no header states a length.
+/// Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core, ip6_rcv_core).
 fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
     let version = bytes.first().map_or(0, |first| first >> 4);
     let claimed = match (version, be16_at(bytes, 2), be16_at(bytes, 4)) {
@@ -122,8 +124,8 @@ fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
     claimed.min(original)
 }
 
-/// Finds the IP packet in a frame of `original` bytes, without bytes after the length by its IP header. None if it is
-/// not IP, or the link type is not supported.
+/// Finds the IP packet in a frame of `original` bytes, without the bytes after its length in the IP header. Returns
+/// None if the frame contains no IP packet or the link type is not supported.
 pub fn find_ip(link: u16, bytes: &[u8], original: u32) -> Option<Found> {
     let (offset, version) = find_offset(link, bytes)?;
     let packet = bytes.get(offset..)?;

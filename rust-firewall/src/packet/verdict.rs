@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Verdicts: their values in the kernel, and how packets with adjacent IDs share one message.
+//! Verdicts: their values in the kernel, and batches of verdicts. Packets with adjacent IDs and the same verdict share
+//! one netlink message.
 
 use nix::errno::Errno;
 use sys_bindings::{NF_ACCEPT, NF_DROP, NF_QUEUE, NF_REPEAT, NF_VERDICT_QBITS, NF_VERDICT_QMASK};
@@ -7,7 +8,8 @@ use sys_bindings::{NF_ACCEPT, NF_DROP, NF_QUEUE, NF_REPEAT, NF_VERDICT_QBITS, NF
 use crate::spec::option::BATCH_MAX;
 
 pub const PACKETS_MAX: usize = BATCH_MAX as usize;
-/// Maximum number of runs: all verdicts differ, with a gap before each packet and one after the last.
+/// Maximum number of runs of a batch: all verdicts differ, and there is a gap before each packet and after the last
+/// packet.
 pub const RUNS_MAX: usize = 2 * PACKETS_MAX + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +38,9 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
     (Verdict::Requeue, "requeue"),
 ];
 
-/// A run: packets of successive IDs with the same verdict, or a gap. It becomes one netlink message. A batch verdict of
-/// the kernel (nfqnl_recv_verdict_batch) applies to every ID up to its own. Therefore the runs of a batch must be sent
-/// in order, and no run may extend over an ID that is not in it.
+/// Run of packets with successive IDs and the same verdict, or a gap between IDs. Each run is sent as one netlink
+/// message. A batch verdict of the kernel (nfqnl_recv_verdict_batch) applies to all waiting packets up to its ID.
+/// Therefore the runs of a batch must be sent in order, and a run may contain no ID that has another verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerdictRun {
     /// Value for the kernel (NF_*), in host order.
@@ -54,25 +56,25 @@ pub struct VerdictRun {
     pub gap: bool,
 }
 
-/// Verdicts of one receive call, and their position among the IDs of the queue.
+/// Verdicts for the packets of one receive call, and the state of the queue's IDs.
 ///
-/// Theory of operation: the kernel's IDs count up by one for each offered packet, and its messages come in that order.
-/// Therefore a skipped ID will have no message. Usually its packet was dropped because the socket's buffer was full
-/// (which an overrun reports). But its message may have been unreadable: then the packet waits in the kernel, and the
-/// next batch verdict would apply to it. Therefore every gap gets the verdict of --fail malformed, in a message of its
-/// own, before the verdict of the next ID.
+/// Theory of operation: the kernel increments the ID by one for each packet that it offers, and sends the messages in
+/// that order. Therefore a skipped ID will never have a message. Usually the kernel dropped the packet because the
+/// socket's buffer was full (it reports this overrun). But the message may have been unreadable: then the packet waits
+/// in the kernel, and the next batch verdict would apply to it. Therefore every gap gets the verdict of --fail
+/// malformed, in a message of its own, before the verdict of the next ID.
 pub struct VerdictBatch {
-    /// Value of the verdict for gaps (NF_*).
+    /// Kernel's value of the verdict for gaps (NF_*).
     fail: u32,
     /// True if last_id is known; otherwise the first gap covers all waiting packets.
     known: bool,
-    /// Last ID up to which every ID has a verdict once the batch is sent.
+    /// Last ID. All IDs up to it have a verdict after the batch is sent.
     pub last_id: u32,
-    /// Number of messages without an ID since then.
+    /// Number of messages without a readable ID since `last_id`.
     nameless: u32,
     /// True if the kernel has reported lost packets since the last gap.
     overrun: bool,
-    /// Number of IDs since `batch_clear` that were skipped without either explanation.
+    /// Number of IDs since `batch_clear` that were skipped without an overrun or an unreadable message.
     pub gap_ids: u32,
     /// Number of runs.
     pub count: usize,
@@ -114,7 +116,7 @@ pub fn kernel(verdict: Verdict, argument: u32) -> u32 {
     }
 }
 
-/// Initialises a batch for a new queue, whose first ID is 1.
+/// Initialises a batch for a new queue, whose first packet has ID 1.
 /// - gaps: verdict for IDs without a message.
 pub fn batch_begin(batch: &mut VerdictBatch, gaps: Verdict) {
     batch.fail = kernel(gaps, 0);
@@ -125,25 +127,26 @@ pub fn batch_begin(batch: &mut VerdictBatch, gaps: Verdict) {
     batch_clear(batch);
 }
 
-/// Makes the last ID unknown. Must be called if another process may have received from the queue.
+/// Marks the last ID as unknown. Must be called if another process may have received packets from the queue.
 pub fn batch_forget(batch: &mut VerdictBatch) {
     batch.known = false;
     batch.nameless = 0;
 }
 
-/// Empties the batch.
+/// Removes all runs from the batch. The last ID stays.
 pub fn batch_clear(batch: &mut VerdictBatch) {
     batch.gap_ids = 0;
     batch.count = 0;
     batch.sent = 0;
 }
 
-/// Records that the kernel has lost packets because the socket had no room: that explains a gap.
+/// Records that the kernel has lost packets because the socket's buffer was full. The next gap then does not count in
+/// gap_ids.
 pub fn batch_overrun(batch: &mut VerdictBatch) {
     batch.overrun = true;
 }
 
-/// Records a packet with an unreadable ID.
+/// Records a message whose packet ID is unreadable.
 pub fn batch_skip(batch: &mut VerdictBatch) {
     batch.nameless += 1;
 }
@@ -156,7 +159,7 @@ fn run_continues(last: &VerdictRun, next: &VerdictRun) -> bool {
         && next.first_id == last.last_id.wrapping_add(1)
 }
 
-/// Appends a run; the caller has checked that there is room.
+/// Appends a run. The caller has checked that there is room.
 fn put_run(batch: &mut VerdictBatch, run: VerdictRun) {
     if let Some(free) = batch.runs.get_mut(batch.count) {
         *free = run;
@@ -175,8 +178,8 @@ fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
     put_run(batch, run);
 }
 
-/// Advances to an ID, with a run for the gap before it, if there is one. An ID that is not later than the last one (by
-/// the order of nfq_id_after in the kernel) is accepted: the kernel has started again.
+/// Advances the batch to an ID. Adds a run for the gap if IDs before it were skipped. Also accepts an ID that is not
+/// after the last ID (in the order of the kernel's nfq_id_after): the kernel has restarted its numbering.
 fn move_to(batch: &mut VerdictBatch, id: u32) {
     let passed = id.wrapping_sub(batch.last_id).wrapping_sub(1);
     let gap = !batch.known || (passed > 0 && passed < i32::MAX as u32);
@@ -194,9 +197,9 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     batch.last_id = id;
 }
 
-/// Adds a packet's verdict: to the last run if verdict and mark are equal and the ID is the next one (a 32-bit counter
-/// that wraps); otherwise as a new run, after a run for the gap before it. Fails with ENOBUFS, the batch unchanged, if
-/// there is no room for two runs.
+/// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the ID is the next one
+/// (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap before it. Fails with ENOBUFS if there
+/// is no room for two runs; the batch stays unchanged.
 /// - argument: mark (host order) for `Mark`, queue number for `Requeue`, else ignored.
 pub fn batch_add(
     batch: &mut VerdictBatch,
@@ -233,9 +236,8 @@ pub fn batch_add(
     Ok(())
 }
 
-/// Adds the verdicts for messages without an ID after the last packet, as far as their IDs are known. Must be called
-/// after the last packet. The n-th message after an ID has an ID at least n higher, and all later messages have still
-/// higher ones.
+/// Adds a run for the messages without a readable ID after the last packet. Must be called after the last packet. The
+/// n-th message after an ID has an ID that is at least n higher. Therefore the run covers the next n IDs.
 pub fn batch_finish(batch: &mut VerdictBatch) {
     if batch.nameless == 0 || !batch.known || batch.count == RUNS_MAX {
         return;
@@ -246,12 +248,12 @@ pub fn batch_finish(batch: &mut VerdictBatch) {
     batch.nameless = 0;
 }
 
-/// Returns true if runs are unsent.
+/// Returns true if the batch has unsent runs.
 pub fn batch_unsent(batch: &VerdictBatch) -> bool {
     batch.sent < batch.count
 }
 
-/// Returns the unsent runs, at most `most`.
+/// Returns the unsent runs, at most `most` runs.
 pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     let end = batch.count.min(batch.sent.saturating_add(most));
     batch.runs.get(batch.sent..end).unwrap_or_default()

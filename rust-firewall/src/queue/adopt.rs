@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Transfer of a queue from one process to another without losing a packet.
 //!
-//! Theory of operation: to the kernel a queue's owner is the port of a netlink socket, not a process. Every process
-//! that has the socket may configure the queue, receive from it and answer every packet by its ID, including packets
-//! received by another process. Therefore the old process stops between two batches, when it has answered all packets
-//! that it received. From then on packets wait in the socket, until the new process, which has received a descriptor of
-//! the socket (SCM_RIGHTS), receives them.
+//! Theory of operation: for the kernel, the owner of a queue is the port of a netlink socket, not a process. Every
+//! process that has the socket may configure the queue, receive from it and answer every packet by its ID, including
+//! packets that another process received. The old process stops between two batches, when it has answered all packets
+//! that it received. From then on packets wait in the socket. The new process gets a descriptor of the socket
+//! (SCM_RIGHTS) and receives them.
 //!
-//! When nothing can fail any more, the new process requests its own settings of the queue (copy range, flags, length).
-//! It does not wait for the answers, because they come after all waiting packets; `queue::probe` has already found out
-//! which settings the kernel would refuse. Waiting packets were copied with the old process's settings. If these copies
-//! lack data that the new process needs, it sends each packet through the queue again (a verdict of NF_QUEUE to the
-//! same queue), up to the acknowledgement of the last request: all packets after it have the new settings. An old
+//! After the last step that can fail, the new process requests its own settings of the queue (copy range, flags,
+//! length). It does not wait for the answers, because they come after all waiting packets. `queue::probe` has checked
+//! before which settings the kernel would refuse. Waiting packets were copied with the old process's settings. If these
+//! copies lack data that the new process needs, it sends each packet through the queue again (a verdict of NF_QUEUE to
+//! the same queue), up to the acknowledgement of the last request: all packets after it have the new settings. An old
 //! process that resumes because the new one failed does the same, because it does not know which settings the new one
 //! requested.
 
@@ -28,10 +28,10 @@ use crate::queue::{
     REQUEST_BYTES,
 };
 
-/// Lower bound for the part of the socket's buffer that a waiting message takes.
+/// Minimum number of bytes that a waiting message uses of the socket's buffer.
 const MESSAGE_BYTES: u64 = 256;
 
-/// Kernel configuration of a queue that a process hands to another.
+/// Kernel configuration of a queue that is handed to another process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueHandover {
     pub copy_bytes: u32,
@@ -48,7 +48,7 @@ fn is_netlink(fd: &OwnedFd) -> bool {
     getsockname::<NetlinkAddr>(fd.as_raw_fd()).is_ok()
 }
 
-/// Adopts the socket, and checks that the queue is bound to it, if /proc can be read.
+/// Makes the queue use the socket. Checks that the queue is bound to this socket, if /proc can be read.
 fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     let number = queue.settings.number;
     if !is_netlink(&fd) {
@@ -81,8 +81,8 @@ fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Enlarges the receive buffer to the size in the settings. A larger one stays as it is: a smaller buffer could not
-/// hold the waiting packets.
+/// Enlarges the receive buffer to the size in the settings. A larger buffer stays unchanged, because a smaller buffer
+/// could not hold the waiting packets.
 fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
     queue.receive_buffer = queue::socket::set_buffer(&queue.socket, 0)
         .map_err(|error| failure_set_start("getsockopt(SO_RCVBUF)", error))?;
@@ -92,8 +92,8 @@ fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the settings with slots that are large enough for the waiting packets, too. (The kernel copies fewer than 64
-/// KiB.)
+/// Returns the settings with slots that are also large enough for the waiting packets. (The kernel copies less than 64
+/// KiB of a packet.)
 fn widen(settings: &QueueSettings, handover: &QueueHandover) -> QueueSettings {
     let payload = handover.copy_bytes.min(u16::MAX.into());
     let conntrack = match handover.flags & NFQA_CFG_F_CONNTRACK {
@@ -114,8 +114,8 @@ fn is_less(handover: &QueueHandover, copy_bytes: u32, flags: u32) -> bool {
     handover.copy_bytes < copy_bytes || more != 0
 }
 
-/// Creates a queue from a socket that another process has bound. In the kernel only the receive buffer changes, which
-/// may grow, so that the other process can still resume with it. On failure fd is closed, without unbinding.
+/// Creates a queue from a socket that another process has bound. Changes nothing in the kernel except that the receive
+/// buffer may grow, so that the other process can still resume. On failure fd is closed; the queue stays bound.
 pub fn adopt(
     settings: &QueueSettings,
     handover: &QueueHandover,
@@ -131,14 +131,15 @@ pub fn adopt(
     Ok(queue)
 }
 
-/// Allows another process to adopt the queue. Nothing may be received from it until `resume`; it may also be released.
+/// Prepares the queue for its adoption by another process. Then the caller must not receive from the queue until
+/// `resume`. It may also release the queue.
 pub fn give(queue: &mut Queue) {
     queue.handed = true;
     queue.refresh = true;
 }
 
-/// Sends a configuration request. It does not use libnetfilter_queue, whose functions would wait for the answer among
-/// packets.
+/// Sends a configuration request without waiting for the answer. It does not use libnetfilter_queue, whose functions
+/// would wait.
 fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
     let length = queue::raw::build_request(
@@ -157,7 +158,7 @@ fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Mode, queue.refresh)
 }
 
-/// Sends the received packets through the queue again; packets without an ID get the verdict of a gap.
+/// Sends the packets of the last receive call through the queue again. Packets without an ID get the verdict of a gap.
 fn send_once_more(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -183,9 +184,9 @@ fn send_once_more(
     queue::verdict(queue, batch)
 }
 
-/// Receives once, sends the packets through the queue again, and adds their number to received. Returns true if more
-/// packets may wait: neither the acknowledgement was received nor is the socket empty. Fails with queue.failed_call
-/// set.
+/// Calls `receive` once, sends the packets through the queue again, and adds the counts to `received`. Returns true if
+/// more packets may wait: the acknowledgement was not received, and the socket is not empty. Fails with
+/// queue.failed_call set.
 fn requeue(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -206,8 +207,8 @@ fn requeue(
     Ok(got.ignored == 0)
 }
 
-/// Sends all waiting packets through the queue again. The acknowledgement is lost if the buffer was full; then this
-/// ends when as many bytes were received as the buffer can hold.
+/// Sends all waiting packets through the queue again, up to the acknowledgement of the last request. If the buffer was
+/// full, the acknowledgement is lost: then this ends after as many bytes as the buffer can hold.
 fn refresh(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -221,11 +222,11 @@ fn refresh(
     Ok(())
 }
 
-/// Configures a queue that may come from another process; does nothing for others. Must be called before the first
-/// `queue::receive`.
-/// - batch: room for verdicts.
-/// - received: packets that were sent through the queue again are added: their IDs were received, and answered with
-///   `Verdict::Requeue`. Also on failure.
+/// Configures a queue that another process may have configured; does nothing for other queues. Must be called before
+/// the first `queue::receive`.
+/// - batch: buffer for verdicts; its last ID becomes unknown.
+/// - received: in/out: the counts of packets that were sent through the queue again are added, also on failure. These
+///   packets were received and answered with `Verdict::Requeue`.
 /// - Fails with queue.failed_call set.
 pub fn resume(
     queue: &mut Queue,
@@ -241,11 +242,12 @@ pub fn resume(
     if queue.refresh {
         refresh(queue, batch, received)?;
     }
-    // Must come last: a shorter queue would refuse the packets that are sent again.
+    // The length must come last: a shorter queue would refuse the packets that are sent again.
     send_request(queue, QueueRequest::Length, false)
 }
 
-/// Frees a queue that another process has adopted: its socket stays bound and open there.
+/// Frees this process's copy of a queue that another process has adopted. The queue's socket stays bound and open
+/// there.
 pub fn release(mut queue: Queue) {
     queue.bound = false;
     queue::close(&mut queue);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Attributes of a packet message, checked before any library parses them.
+//! Checks of a packet message's netlink attributes, made before any library parses them.
 
 use std::mem::offset_of;
 
@@ -17,7 +17,7 @@ use crate::queue::types::{QueuePacket, MESSAGE_BYTES, UNKNOWN};
 pub(crate) const PACKET_HDR_BYTES: usize = size_of::<nfqnl_msg_packet_hdr>();
 const _: () = assert!(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
 
-/// Fields of a message's header that the checks need, in host order.
+/// Fields of nlmsghdr that the checks need, in host order.
 pub(crate) struct Header {
     pub nlmsg_len: u32,
     pub nlmsg_type: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Header {
 const _: () =
     assert!(offset_of!(nlmsghdr, nlmsg_len) == 0 && offset_of!(nlmsghdr, nlmsg_type) == 4);
 
-/// Returns the header of a message; zeroed if there are too few bytes.
+/// Returns the header of a message; all fields are 0 if there are too few bytes.
 pub(crate) fn header_of(bytes: &[u8]) -> Header {
     match bytes.first_chunk() {
         Some([a, b, c, d, e, f]) => Header {
@@ -39,14 +39,14 @@ pub(crate) fn header_of(bytes: &[u8]) -> Header {
     }
 }
 
-/// Returns the bytes of the message, by the length in its header, which `frame` has checked.
+/// Returns the bytes of a message up to nlmsg_len, which `frame` has checked.
 pub(crate) fn message_of(bytes: &[u8]) -> &[u8] {
     bytes
         .get(..header_of(bytes).nlmsg_len as usize)
         .unwrap_or_default()
 }
 
-/// Parses the fields of an NFQA_PACKET_HDR, if the value is long enough.
+/// Parses the value of an NFQA_PACKET_HDR (id, ethertype, hook), if the value is long enough.
 pub(crate) fn take_packet_hdr(value: &[u8], packet: &mut QueuePacket) {
     if let Some([a, b, c, d, e, f, g]) = value.first_chunk::<PACKET_HDR_BYTES>() {
         packet.id = u32::from_be_bytes([*a, *b, *c, *d]);
@@ -55,8 +55,9 @@ pub(crate) fn take_packet_hdr(value: &[u8], packet: &mut QueuePacket) {
     }
 }
 
-/// Returns the length of a value of fixed size; 0 = any length. All backends require the same as nfq_nlmsg_parse. That
-/// includes NFQA_SECCTX, a string that the library treats as a number, and that the firewall never requests.
+/// Returns the required length of an attribute's value in bytes; 0 = any length. All backends require the lengths that
+/// nfq_nlmsg_parse requires, also for NFQA_SECCTX: that string counts as a number in the library, and the firewall
+/// never requests it.
 fn attribute_bytes(kind: u16) -> usize {
     match u32::from(kind) {
         NFQA_PACKET_HDR => size_of::<nfqnl_msg_packet_hdr>(),
@@ -77,27 +78,27 @@ fn attribute_bytes(kind: u16) -> usize {
     }
 }
 
-/// Returns true if a value of this length is valid for an attribute's type (without its flag bits). Types of fixed size
-/// must have exactly that size, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 requires.
+/// Returns true if the length of a value is valid for an attribute's type (without its flag bits). A value of fixed
+/// size must have exactly that size, as nfq_nlmsg_parse of libnetfilter_queue 1.0.5 requires.
 pub fn attribute_fits(kind: u16, value_bytes: usize) -> bool {
     let bytes = attribute_bytes(kind);
     bytes == 0 || value_bytes == bytes
 }
 
-/// An attribute and its place in the message.
+/// Attribute and its offset in the message.
 pub(crate) struct Attribute<'a> {
     /// Type without its flag bits.
     pub kind: u16,
     pub value: &'a [u8],
     /// Offset of the value from the message's start.
     pub value_offset: usize,
-    /// Offset of the next attribute; beyond the message if this is the last one and unpadded.
+    /// Offset of the next attribute; after the message's end if this is the last attribute and has no padding.
     pub next_offset: usize,
 }
 const _: () = assert!(offset_of!(nlattr, nla_len) == 0 && offset_of!(nlattr, nla_type) == 2);
 
-/// Returns the attribute at an offset of a message. None if its header or value does not lie within the message, or if
-/// the value's length is wrong for its type.
+/// Returns the attribute at an offset of a message. Returns None if its header or value exceeds the message, or if the
+/// value's length is wrong for the attribute's type.
 pub(crate) fn attribute_at(message: &[u8], offset: usize) -> Option<Attribute<'_>> {
     let left = message.get(offset..)?;
     let [a, b, c, d] = left.first_chunk::<{ NLA_HDRLEN as usize }>()?;
@@ -112,15 +113,15 @@ pub(crate) fn attribute_at(message: &[u8], offset: usize) -> Option<Attribute<'_
     })
 }
 
-/// Returns the first 32 bits of a value in network order; 0 if it is shorter.
+/// Returns the first 32 bits of a value, from network to host order; 0 if the value is shorter.
 pub(crate) fn be32_of(value: &[u8]) -> u32 {
     value
         .first_chunk()
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Parses the mark in the value of an NFQA_CT; 0 without CTA_MARK. Fails with EBADMSG if an attribute in it reaches
-/// beyond it, or CTA_MARK is not 4 bytes long.
+/// Parses the connection's mark in the value of an NFQA_CT. The mark is 0 if there is no CTA_MARK. Fails with EBADMSG
+/// if a nested attribute exceeds the value, or CTA_MARK is not 4 bytes long.
 pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
     let mut offset = 0;
     let mut mark = 0;
@@ -143,7 +144,7 @@ pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
     Ok(mark)
 }
 
-/// Values of attributes that the callback API has no functions for.
+/// Values of attributes for which libnetfilter_queue's callback API has no functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueExtras {
     /// Value of NFQA_CAP_LEN in host order.
@@ -153,7 +154,8 @@ pub struct QueueExtras {
     pub ct_mark: u32,
 }
 
-/// Parses an attribute of valid length that the callback API has no function for. Fails with EBADMSG.
+/// Parses an attribute of valid length for which the callback API has no function; ignores other attributes. Fails with
+/// EBADMSG.
 fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Errno> {
     match u32::from(attribute.kind) {
         NFQA_CAP_LEN => extras.cap_len = Some(be32_of(attribute.value)),
@@ -167,10 +169,10 @@ fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Err
     Ok(())
 }
 
-/// Checks those properties of a packet message's attributes that the libraries assume: every header and every value
-/// lies within nlmsg_len, a value of fixed size has that size, attributes in NFQA_CT lie within it, and there is an
-/// NFQA_PACKET_HDR. Unknown attributes are skipped. Fewer than 4 bytes after the last attribute are malformed, too.
-/// - bytes: a message that `frame` has found complete.
+/// Checks the properties of a packet message's attributes that the libraries assume. Every attribute header and value
+/// lies within nlmsg_len. A value of fixed size has that size. Nested attributes of NFQA_CT lie within its value. There
+/// is an NFQA_PACKET_HDR. Unknown attributes are skipped. 1 to 3 bytes after the last attribute are malformed, too.
+/// - bytes: message that `frame` has found complete.
 /// - Fails with EBADMSG.
 pub fn check_attributes(bytes: &[u8]) -> Result<QueueExtras, Errno> {
     let message = message_of(bytes);

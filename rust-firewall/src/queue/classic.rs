@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendmsg recvfrom close
-//! Backend `classic`: the callback API of libnetfilter_queue, as in the published experiment. Messages are received by
-//! queue_socket from nfq_fd, and each is passed to nfq_handle_packet, whose callback fills in the packet before the
-//! call returns. Verdicts are sent by nfq_set_verdict(2) or nfq_set_verdict_batch(2), one call (sendmsg) per run.
+//! Backend `classic`: the callback API of libnetfilter_queue, as in the published experiment. queue_socket receives the
+//! messages from nfq_fd. Each message is passed to nfq_handle_packet, whose callback fills in the packet before the
+//! call returns. Verdicts are sent by nfq_set_verdict, nfq_set_verdict2, nfq_set_verdict_batch or
+//! nfq_set_verdict_batch2, one call (sendmsg) per run.
 
 use std::os::raw::{c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -32,10 +33,11 @@ pub const VERDICT_CALL: &str = "sendmsg";
 
 /// Result of the callback that makes nfq_handle_packet fail.
 const CALLBACK_FAIL: c_int = -1;
-/// Result of the callback that ends nfq_handle_packet, and nfnl_catch, which waits for an acknowledgement.
+/// Result of the callback that makes nfq_handle_packet succeed. It also ends nfnl_catch, by which the library waits for
+/// an acknowledgement.
 const CALLBACK_STOP: c_int = 0;
-/// Size of the library's buffer on the stack for messages that it receives while it waits for the acknowledgement of
-/// `Mode`. The kernel copies at most 65531 bytes of a packet.
+/// Size of the library's receive buffer on the stack, in bytes. The library may receive a packet in it while it waits
+/// for the acknowledgement of `Mode`. The kernel copies at most 65531 bytes of a packet.
 const CATCH_BYTES: c_uint = 65536 + (socket::OVERHEAD_BYTES + CONNTRACK_BYTES) as c_uint;
 
 /// Handle of libnfnetlink inside a handle of libnetfilter_queue.
@@ -44,7 +46,7 @@ struct nfnl_handle {
     _unused: [u8; 0],
 }
 
-// Function of the library that its bindings lack.
+// Functions that the generated bindings lack.
 #[link(name = "netfilter_queue")]
 unsafe extern "C" {
     fn nfq_nfnlh(handle: *mut nfq_handle) -> *mut nfnl_handle;
@@ -73,7 +75,7 @@ impl Drop for ClassicLibrary {
     }
 }
 
-/// Returns the message around the part that the callback receives.
+/// Returns the whole message, of which the callback receives a pointer to nfgenmsg.
 ///
 /// # Safety
 /// `message` is a pointer that libnfnetlink passes to a callback: before it lies its nlmsghdr, and nfnl_process has
@@ -87,8 +89,8 @@ unsafe fn whole_message<'a>(message: *const nfgenmsg) -> &'a [u8] {
     }
 }
 
-/// Callback of the library. Fills in context.packet, except for the fields without a function in the library, which
-/// `parse` fills in. A message that comes during configuration is stored for `request`.
+/// Callback of the library. Fills in context.packet; `parse` fills in the fields for which the library has no function.
+/// Stores a message that arrives during configuration for `request`.
 unsafe extern "C" fn on_packet(
     _handle: *mut nfq_q_handle,
     message: *mut nfgenmsg,
@@ -113,7 +115,7 @@ unsafe extern "C" fn on_packet(
     }
 }
 
-/// Stores the fields of a message that the library parsed. Returns true if it has an ID.
+/// Stores the fields of a message that the library parsed. Returns true if the message has an NFQA_PACKET_HDR.
 ///
 /// # Safety
 /// `data` points to the library's attributes of a message that `check_attributes` has accepted and that begins at
@@ -145,9 +147,9 @@ unsafe fn fill(data: *mut nfq_data, message: *const u8, packet: &mut QueuePacket
     true
 }
 
-/// Parses one message by nfq_handle_packet, after `frame` and `check_attributes`.
+/// Parses one message by nfq_handle_packet, after the checks of `frame` and `check_attributes`.
 /// - bytes: received bytes, 4-byte aligned.
-/// - packet: filled in for `Packet`, otherwise unspecified.
+/// - packet: out: filled in for `Packet`, otherwise unspecified.
 pub fn parse(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     let framed = frame::frame(bytes, packet);
     if framed != QueueParsed::Packet || packet.truncated {
@@ -166,7 +168,7 @@ pub fn parse(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacke
     QueueParsed::Packet
 }
 
-/// Makes the library call `on_packet` with a message. Returns true if packet was filled in.
+/// Passes a message to the library, which calls `on_packet`. Returns true if packet was filled in.
 fn handle_packet(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueuePacket) -> bool {
     let message = attribute::message_of(bytes);
     let Ok(length) = c_int::try_from(message.len()) else {
@@ -187,7 +189,7 @@ fn handle_packet(library: &mut ClassicLibrary, bytes: &[u8], packet: &mut QueueP
     }
 }
 
-/// Creates and binds the netlink socket.
+/// Opens the library, which creates and binds the netlink socket.
 pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     // SAFETY: the function has no arguments.
     let handle = NonNull::new(unsafe { nfq_open() }).ok_or_else(Errno::last)?;
@@ -245,7 +247,7 @@ fn set_mode(queue: *mut nfq_q_handle, copy_bytes: u32, overruns: &mut u32) -> c_
     result
 }
 
-/// Executes a configuration request. The library's functions wait for the acknowledgement.
+/// Executes a configuration request by the library's functions, which wait for the acknowledgement.
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let settings = &queue.settings;
     let QueueBackend::Classic(library) = &mut queue.backend else {
@@ -283,7 +285,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     result
 }
 
-/// Sends the verdict of a run; the library returns -1 with the errno of sendmsg.
+/// Sends the verdict of a run. Returns -1 with the errno of sendmsg on failure.
 ///
 /// # Safety
 /// `handle` is a queue that `bind_queue` created and `Unbind` has not freed.
@@ -301,8 +303,8 @@ unsafe fn send_run(handle: *mut nfq_q_handle, run: &VerdictRun) -> c_int {
     }
 }
 
-/// Sends the first run. The verdict of a gap has a sequence number, which the library can't set. Returns the number of
-/// runs that were sent.
+/// Sends the verdict of the first run. A gap's verdict is sent without the library, which can't set its sequence
+/// number. Returns the number of runs that were sent.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     let Some(run) = runs.first() else {
         return Ok(0);

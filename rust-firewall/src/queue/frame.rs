@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Checks of a message's frame, made before any library parses the message.
+//! Checks of a netlink message's length and type, made before any library parses the message.
 
 use std::mem::offset_of;
 
@@ -26,7 +26,8 @@ const _: () = assert!(
 );
 
 const SEQUENCE_OFFSET: usize = offset_of!(nlmsghdr, nlmsg_seq);
-/// Returns the result of a complete NLMSG_ERROR: an acknowledgement, or a refusal.
+/// Returns the result of a complete NLMSG_ERROR: an acknowledgement (Ignored), or a refusal with its errno. Returns
+/// Malformed if the message is too short.
 fn frame_error(message: &[u8]) -> QueueParsed {
     let body = message.get(NLMSG_HDRLEN as usize..).unwrap_or_default();
     match body.first_chunk() {
@@ -38,8 +39,8 @@ fn frame_error(message: &[u8]) -> QueueParsed {
     }
 }
 
-/// Parses the ID in a packet message that MSG_TRUNC marks as truncated.
-/// - Returns `Packet` with packet filled in (truncated set, no payload), or `Malformed`.
+/// Parses ID, ethertype and hook in a packet message that MSG_TRUNC marks as truncated.
+/// - Returns `Packet` with packet filled in (truncated set, no payload), or `Malformed` if they can't be read.
 pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     const NEEDED: usize = MESSAGE_BYTES + NLA_HDRLEN as usize + PACKET_HDR_BYTES;
     let header = header_of(bytes);
@@ -62,11 +63,12 @@ pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Checks a message's frame.
+/// Checks a message's length and type.
 /// - bytes: received bytes of one message (nfnetlink_queue sends one per datagram).
-/// - packet: truncated is cleared; if the message is longer than the received bytes, it is filled in as by `truncated`.
-/// - Returns `Packet` for a packet message: unless packet.truncated is set, the message is complete, and its attributes
-///   may be parsed within nlmsg_len. Otherwise returns the kind of the message.
+/// - packet: out: truncated is cleared. If the message is longer than the received bytes, packet is filled in as by
+///   `truncated`.
+/// - Returns `Packet` for a packet message. Unless packet.truncated is set, the message is then complete: its
+///   attributes may be parsed up to nlmsg_len. Otherwise returns the kind of the message.
 pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     packet.truncated = false;
     let header = header_of(bytes);
@@ -85,7 +87,7 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Returns true if a message reports that a gap was empty: the gap's verdict found no packet.
+/// Returns true if a message reports that the kernel found no packet for a gap's verdict: the gap was empty.
 pub fn is_vacant(bytes: &[u8]) -> bool {
     const NEEDED: usize = NLMSG_HDRLEN as usize + size_of::<nlmsgerr>();
     let header = header_of(bytes);
@@ -96,13 +98,13 @@ pub fn is_vacant(bytes: &[u8]) -> bool {
         && frame_error(message_of(bytes)) == QueueParsed::Refused(libc::ENOENT)
 }
 
-/// Returns true if a message of MESSAGE_BYTES or more describes a packet, by its header.
+/// Returns true if the header of a message, which must have MESSAGE_BYTES or more, has the type of packet messages.
 pub fn tells_of_packet(bytes: &[u8]) -> bool {
     header_of(bytes).nlmsg_type == PACKET_TYPE
 }
 
-/// Receives until the last request is acknowledged, for backends without a function that does so. Fails with the errno
-/// of the answer, or ETIMEDOUT.
+/// Receives the kernel's acknowledgement of the last request, for backends without a function that does so. Packets
+/// that arrive before it stay in the arena. Fails with the errno of the answer, or ETIMEDOUT.
 pub fn await_ack(queue: &mut Queue) -> Result<(), Errno> {
     let count = match socket::receive(&mut queue.socket, true) {
         Err(Errno::ENOBUFS) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! Backend `mnl`: libmnl and the message API of libnetfilter_queue. All verdicts of a batch are sent in one
+//! Backend `mnl`: libmnl and the message API of libnetfilter_queue. Sends all verdicts of a batch by one
 //! mnl_socket_sendto.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
@@ -32,8 +32,8 @@ use crate::queue::types::{
 /// Name of the system call that sends verdicts.
 pub const VERDICT_CALL: &str = "sendto";
 
-/// Size of the table of attributes. nfq_nlmsg_parse writes up to the NFQA_MAX with which the library was built; this
-/// leaves room for newer ones.
+/// Number of entries in a table of attributes. nfq_nlmsg_parse writes entries up to the NFQA_MAX with which the library
+/// was built, which may be newer.
 const ATTRIBUTES_MAX: usize = 64;
 const _: () = assert!(
     (NFQA_MAX as usize) < ATTRIBUTES_MAX,
@@ -53,8 +53,8 @@ impl Drop for MnlLibrary {
     }
 }
 
-/// Makes the library find the attributes of a message. None if it does not accept one.
-/// - bytes: a message that `check_attributes` has accepted.
+/// Returns the attributes of a message as nfq_nlmsg_parse finds them; None if the library rejects an attribute.
+/// - bytes: message that `check_attributes` has accepted.
 fn parse_attributes(bytes: &[u8]) -> Option<Attributes> {
     let message: *const nlmsghdr = bytes.as_ptr().cast();
     let mut attributes: Attributes = [ptr::null_mut(); ATTRIBUTES_MAX];
@@ -76,7 +76,8 @@ fn attribute_of(attributes: &Attributes, kind: u32) -> *mut nlattr {
         .unwrap_or(ptr::null_mut())
 }
 
-/// Returns the value of an attribute for whose type `attribute_fits` requires 4 bytes.
+/// Returns the value of an attribute in host order, or `absent` without the attribute. `attribute_fits` must require 4
+/// bytes for its type.
 fn u32_of(attributes: &Attributes, kind: u32, absent: u32) -> u32 {
     let attribute = attribute_of(attributes, kind);
     if attribute.is_null() {
@@ -87,7 +88,7 @@ fn u32_of(attributes: &Attributes, kind: u32, absent: u32) -> u32 {
     u32::from_be(unsafe { mnl_attr_get_u32(attribute) })
 }
 
-/// Returns the offset of an attribute's value from the message's start, and its length.
+/// Returns the offset of an attribute's value from the message's start, and the value's length; None for null.
 fn value_of(attribute: *mut nlattr, bytes: &[u8]) -> Option<(usize, usize)> {
     if attribute.is_null() {
         return None;
@@ -135,9 +136,9 @@ fn take_attributes(attributes: &Attributes, bytes: &[u8], packet: &mut QueuePack
     packet.original_bytes = u32_of(attributes, NFQA_CAP_LEN, packet.payload_bytes);
 }
 
-/// Parses one message by nfq_nlmsg_parse, after `frame` and `check_attributes`. Pure.
+/// Parses one message by nfq_nlmsg_parse, after the checks of `frame` and `check_attributes`. Has no side effects.
 /// - bytes: received bytes, 4-byte aligned.
-/// - packet: filled in for `Packet`, otherwise unspecified.
+/// - packet: out: filled in for `Packet`, otherwise unspecified.
 pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     let framed = frame::frame(bytes, packet);
     if framed != QueueParsed::Packet || packet.truncated {
@@ -153,8 +154,8 @@ pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     QueueParsed::Packet
 }
 
-/// Writes the verdict messages of some runs for a queue.
-/// - buffer: 4-byte aligned, VERDICT_BYTES per run.
+/// Writes the verdict messages of some runs, one per run, for the queue with a number.
+/// - buffer: out: 4-byte aligned, VERDICT_BYTES per run.
 /// - Returns the number of bytes written; 0 if the buffer is too small or not aligned.
 pub fn build_verdicts(number: u16, runs: &[VerdictRun], buffer: &mut [u8]) -> usize {
     let mut length = 0;
@@ -184,7 +185,7 @@ pub fn build_verdicts(number: u16, runs: &[VerdictRun], buffer: &mut [u8]) -> us
     length
 }
 
-/// Creates and binds the netlink socket.
+/// Creates and binds the netlink socket, and stores it in the queue.
 pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     // SAFETY: the arguments are numbers.
     let socket = unsafe { mnl_socket_open2(NETLINK_NETFILTER as c_int, libc::SOCK_CLOEXEC) };
@@ -200,7 +201,7 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Adopts a bound netlink socket.
+/// Makes the queue use and own a bound netlink socket.
 pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     // SAFETY: the descriptor is open. On failure owned keeps it; otherwise the library owns it.
     let socket = unsafe { mnl_socket_fdopen(owned.as_raw_fd()) };
@@ -213,7 +214,7 @@ pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends a datagram to the kernel, which accepts all of it or nothing.
+/// Sends a datagram to the kernel, which accepts the whole datagram or nothing.
 fn send(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     let QueueBackend::Mnl(MnlLibrary(socket)) = &queue.backend else {
         return Err(Errno::EBADF);
@@ -275,7 +276,7 @@ fn put_request(queue: &Queue, request: QueueRequest, buffer: &mut Request) -> us
     }
 }
 
-/// Executes a configuration request: sends it, and waits for the acknowledgement.
+/// Sends a configuration request, and waits for its acknowledgement (except for `Unbind`).
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = Request([0; REQUEST_BYTES]);
     let length = put_request(queue, request, &mut buffer);
@@ -286,7 +287,7 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     }
 }
 
-/// Sends runs in one message. Returns the number of runs that were sent.
+/// Sends the verdicts of runs in one datagram. Returns the number of runs that were sent.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     match build_verdicts(queue.settings.number, runs, &mut queue.verdicts) {
         0 => return Err(Errno::EINVAL),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: openat read pread64 close
 // seccomp-guard: pread64
-//! Facts about a queue in /proc: the kernel's counters, and the owner.
+//! Information about a queue from /proc: the kernel's counters, and the process that owns the queue.
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,26 +18,28 @@ use sys_bindings::NETLINK_NETFILTER;
 
 pub const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
 pub const NETLINK: &str = "/proc/net/netlink";
-/// Environment variable with the number of a descriptor of QUEUES.
+/// Environment variable with the number of an inherited descriptor of the file QUEUES.
 pub const GIVEN: &str = "TWINWALL_FIGURES_FD";
-/// Name of the guard's process, which also has the owner's socket.
+/// Name of the guard's process. The guard also holds the netlink socket of the queue's owner.
 pub const GUARD: &str = "firewall-guard";
 
-/// Step by which a file is read, in bytes.
+/// Number of bytes that are read from a file by one call.
 const READ_STEP_BYTES: usize = 65536;
 
-/// Figures of a queue in QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits and wrap.
+/// Values of a queue's line in the file QUEUES (seq_show in net/netfilter/nfnetlink_queue.c). All counters have 32 bits
+/// and wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueFigures {
     /// Netlink port of the owner.
     pub portid: u32,
-    /// Number of packets sent to the owner that have no verdict yet (queue_total).
+    /// Number of packets that were sent to the owner and have no verdict yet (queue_total).
     pub waiting: u32,
-    /// Number of packets dropped because the queue had reached its length (queue_dropped).
+    /// Number of packets dropped because the queue was full (queue_dropped).
     pub queue_full: u32,
     /// Number of packets dropped because the owner's socket was full (user_dropped).
     pub user_drop: u32,
-    /// ID of the last packet (id_sequence): the number of all packets meant for the owner's socket.
+    /// ID of the last packet (id_sequence), which is the number of packets that the kernel has tried to send to the
+    /// owner.
     pub offered: u32,
 }
 
@@ -49,7 +51,8 @@ pub struct QueueOwner {
     pub comm: String,
 }
 
-/// Finds a queue in the text of QUEUES. Lines of another format are skipped. Fails with ENOENT if it is not listed.
+/// Finds a queue's figures in the text of QUEUES. Skips lines of another format. Fails with ENOENT if the queue is not
+/// listed.
 pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
     text.lines()
         .filter_map(figures_of_line)
@@ -82,8 +85,8 @@ fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
     ))
 }
 
-/// Finds the inode of the NETLINK_NETFILTER socket with a port in the text of NETLINK. Fails with ENOENT if it is not
-/// listed.
+/// Finds the inode of the NETLINK_NETFILTER socket with a netlink port in the text of NETLINK. Fails with ENOENT if the
+/// socket is not listed.
 pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
     text.lines()
         .filter_map(socket_of_line)
@@ -92,7 +95,7 @@ pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
         .ok_or(Errno::ENOENT)
 }
 
-/// Parses protocol, port and inode in a line of NETLINK.
+/// Parses protocol, netlink port and inode in a line of NETLINK.
 fn socket_of_line(line: &str) -> Option<(u32, u32, u64)> {
     // columns: sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
     let mut fields = line.split_whitespace().skip(1);
@@ -107,10 +110,10 @@ pub fn is_socket(link: &OsStr, inode: u64) -> bool {
     link == OsStr::new(&format!("socket:[{inode}]"))
 }
 
-/// File that `open` opened.
+/// File QUEUES that `open` opened.
 static QUEUES_FILE: OnceLock<File> = OnceLock::new();
 
-/// Reads a whole file, while other threads may read it as well.
+/// Returns the content of a whole file. Reads at offsets, because other threads may read the same file.
 fn read_all(file: &File) -> Result<Vec<u8>, Errno> {
     let mut step = vec![0; READ_STEP_BYTES];
     let mut text = Vec::new();
@@ -133,7 +136,7 @@ fn errno_of(error: io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
 }
 
-/// Returns the file that GIVEN names, if it is QUEUES.
+/// Returns the inherited file whose descriptor GIVEN contains, if the file is QUEUES.
 fn open_inherited() -> Option<File> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
     // SAFETY: the descriptor is only duplicated, which fails for a number that is not open.
@@ -144,8 +147,8 @@ fn open_inherited() -> Option<File> {
     is_queues.then(|| File::from(own))
 }
 
-/// Opens QUEUES for the rest of the program's life, because the program may lose the right to open it. The program that
-/// started this one may have opened it already (GIVEN).
+/// Opens the file QUEUES for the rest of the program's life, because the program may lose the right to open it. Uses
+/// the inherited descriptor of GIVEN, if there is one.
 pub fn open() -> Result<(), Errno> {
     if QUEUES_FILE.get().is_none() {
         let granted = open_inherited().map(Ok);
@@ -155,8 +158,8 @@ pub fn open() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Reads a queue's figures in this network namespace. Fails with ENOENT if no process is bound to it, or with the errno
-/// of reading.
+/// Reads a queue's figures in this network namespace. Fails with ENOENT if the queue is not bound, or with the errno of
+/// reading.
 pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
     let text = match QUEUES_FILE.get() {
         Some(file) => read_all(file)?,
@@ -165,7 +168,7 @@ pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
     parse_figures(&String::from_utf8_lossy(&text), number)
 }
 
-/// Returns true if a process has the socket open; false also if its descriptors can't be read.
+/// Returns true if a process has the socket with an inode open; false also if the process's descriptors can't be read.
 fn process_has_socket(process: &Path, inode: u64) -> bool {
     let Ok(entries) = fs::read_dir(process.join("fd")) else {
         return false;
@@ -192,8 +195,8 @@ fn read_comm(process: &Path) -> String {
         .collect()
 }
 
-/// Finds the process that has the socket open; the guard only if there is no other. Fails with ENOENT or the errno of
-/// reading.
+/// Finds the process that has the socket with an inode open. Prefers any other process to the guard. Fails with ENOENT
+/// or the errno of reading.
 fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
     let mut found = Err(Errno::ENOENT);
     for entry in fs::read_dir("/proc").map_err(errno_of)?.flatten() {
@@ -212,14 +215,14 @@ fn find_process(inode: u64) -> Result<QueueOwner, Errno> {
     found
 }
 
-/// Parses a process ID in a name in /proc.
+/// Parses the name of a folder in /proc as a process ID.
 fn pid_of(name: &OsStr) -> Option<u32> {
     let digits = name.as_bytes().iter().all(u8::is_ascii_digit);
     name.to_str().filter(|_| digits)?.parse().ok()
 }
 
-/// Finds the process that has the netlink port open; the guard only if there is no other. Fails with ENOENT if it is
-/// not visible (another PID namespace, no permission), or with the errno of reading.
+/// Finds the process that has the socket with a netlink port open. Prefers any other process to the guard. Fails with
+/// ENOENT if the process is not visible (another PID namespace, no permission), or with the errno of reading.
 pub fn owner(portid: u32) -> Result<QueueOwner, Errno> {
     let text = read_text(Path::new(NETLINK))?;
     find_process(parse_inode(&String::from_utf8_lossy(&text), portid)?)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_nanosleep
-//! A queue: open, receive, answer, close. Three backends implement it (queue_classic, queue_mnl, queue_raw).
+//! Queue of the kernel: open, receive, answer, close. Three backends implement it (queue_classic, queue_mnl,
+//! queue_raw).
 //!
-//! Theory of operation: `open` sends requests in this order: BIND, (then it sets the receive buffer,) the queue's
-//! length, the flags, and last the copy mode. Packets arrive from the copy mode on, so only its acknowledgement can
-//! come after packets. A packet that comes first proves that the kernel has executed the request; it stays in the arena
-//! for the first `receive`, and the late acknowledgement is ignored like any other.
+//! Theory of operation: `open` sends requests in this order: BIND, the queue's length, the flags, and the copy mode.
+//! After BIND it sets the receive buffer. The kernel queues packets from the copy mode on. Therefore only the
+//! acknowledgement of the copy mode can arrive after packets. A packet before this acknowledgement proves that the
+//! kernel has executed the request. The packet stays in the arena for the first `receive`, which ignores the late
+//! acknowledgement.
 
 use std::os::fd::BorrowedFd;
 
@@ -22,7 +24,7 @@ use crate::queue;
 use crate::queue::frame::{is_vacant, tells_of_packet, truncated};
 use crate::queue::types::*;
 
-/// Number of attempts to bind a queue, with a pause between two: about 2 seconds.
+/// Number of attempts to bind a queue, with a pause of 1 ms after each attempt: about 2 seconds.
 const BIND_TRIES: u32 = 2000;
 
 fn request_name(request: QueueRequest) -> &'static str {
@@ -54,7 +56,7 @@ fn fail_owned(queue: &Queue, portid: u32) -> Failure {
     failure_set(LogExit::Owned, text)
 }
 
-/// Returns the failure to allocate the arena: the paper profile requests 4 GiB of address space.
+/// Returns the failure to allocate the arena. The paper profile requests 4 GiB of address space.
 fn fail_arena(settings: &QueueSettings, error: Errno) -> Failure {
     let bytes = settings.slot_bytes * u64::from(settings.batch);
     let text = strerror(error);
@@ -83,7 +85,8 @@ fn fail_capability() -> Failure {
     )
 }
 
-/// Returns the failure of BIND: EPERM means a missing capability, or that another process owns the queue.
+/// Returns the failure for an errno of BIND. EPERM means that a capability is missing or that another process owns the
+/// queue.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue::proc::figures(queue.settings.number) {
         Ok(figures) if figures.portid != queue.portid => Some(figures.portid),
@@ -101,7 +104,7 @@ fn fail_bind(queue: &Queue, error: Errno) -> Failure {
 pub fn prepare(settings: &QueueSettings) -> Result<Queue, Failure> {
     let socket = queue::socket::init(settings.batch, settings.slot_bytes)
         .map_err(|error| fail_arena(settings, error))?;
-    // A gap before each packet, and one after the last.
+    // Number of runs of a batch: a gap before each packet, each packet, and a gap after the last packet.
     let runs = 2 * settings.batch as usize + 1;
     Ok(Queue {
         settings: settings.clone(),
@@ -137,9 +140,9 @@ fn open_socket(queue: &mut Queue) -> Result<(), Failure> {
         .map_err(|error| failure_set_start("setsockopt(SO_RCVTIMEO)", error))
 }
 
-/// Returns true if a queue that could not be bound may soon be free: no running process except the guard has its
-/// socket. After a crash the kernel keeps the queue until the last process with the socket, the guard, has completely
-/// ended.
+/// Returns true if a queue that could not be bound may soon be free, because no running process except the guard has
+/// its socket. After a crash the kernel keeps the queue until the guard, the last process with the socket, has ended
+/// completely.
 fn is_leaving(queue: &Queue, error: Errno) -> bool {
     if !matches!(error, Errno::EPERM | Errno::EBUSY) {
         return false;
@@ -163,7 +166,8 @@ fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets the receive buffer. If the kernel gives a smaller one, this fails or logs a warning, as the settings require.
+/// Sets the receive buffer to the size in the settings. If the kernel gives a smaller buffer, fails or logs a warning,
+/// by settings.receive_buffer_required.
 pub fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
     let wanted = queue.settings.receive_buffer;
     let granted = queue::socket::set_buffer(&queue.socket, wanted)
@@ -192,8 +196,8 @@ fn must_request(queue: &mut Queue, what: QueueRequest) -> Result<(), Failure> {
     request(queue, what).map_err(|error| failure_set_start(request_name(what), error))
 }
 
-/// Requests flags. For a queue that this process does not own it only checks that the kernel has the flags, which the
-/// kernel examines first.
+/// Requests flags. For a queue that this process does not own, only checks that the kernel has the flags: the kernel
+/// examines the flags before the owner.
 fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     queue.flags = flags;
     if flags == 0 {
@@ -205,7 +209,7 @@ fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     }
 }
 
-/// Requests the conntrack attribute alone, so that a refusal has one possible reason.
+/// Requests the conntrack attribute in a separate request, so that a refusal has only one possible reason.
 fn set_conntrack(queue: &mut Queue) -> Result<(), Failure> {
     if !queue.settings.conntrack {
         return Ok(());
@@ -246,8 +250,8 @@ fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
 }
 
-/// Checks, with a socket that owns no queue, that this process may configure queues, and returns the flags that the
-/// kernel has out of those that the settings request. Fails as `open` does.
+/// Checks that this process may configure queues, by a socket that owns no queue. Returns the flags that the settings
+/// request and the kernel has. Fails as `open` does.
 pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     let own = QueueSettings {
         kind: QueueKind::Raw,
@@ -256,8 +260,8 @@ pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     };
     let mut probe = prepare(&own)?;
     open_socket(&mut probe)?;
-    // The kernel does not have all these flags, so it refuses the request for any queue; but it checks for the
-    // capability first.
+    // The kernel does not have all these flags, so it refuses the request for every queue. But it checks the capability
+    // first.
     probe.flags = u32::MAX;
     if request(&mut probe, QueueRequest::Flags) == Err(Errno::EPERM) {
         return Err(fail_capability());
@@ -267,7 +271,7 @@ pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     Ok(probe.flags)
 }
 
-/// Opens and configures a queue, so that packets arrive. On failure everything is closed.
+/// Opens and configures a queue; packets then arrive. On failure everything is closed.
 pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
     let mut queue = prepare(settings)?;
     open_socket(&mut queue)?;
@@ -279,7 +283,8 @@ pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
     Ok(queue)
 }
 
-/// Parses the readable parts of a malformed message: whether it describes a packet, and its ID.
+/// Parses the readable parts of a malformed message and counts it. If its type is a packet, adds the packet, with its
+/// ID if that is readable.
 fn take_spoiled(bytes: &[u8], packet: &mut QueuePacket, received: &mut QueueReceived) {
     let nameless = truncated(bytes, packet) != QueueParsed::Packet;
     received.malformed += 1;
@@ -329,7 +334,8 @@ fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
     }
 }
 
-/// Returns the number of messages in the arena: those that came during configuration, or else newly received ones.
+/// Returns the number of messages in the arena: first the messages that arrived during configuration, later newly
+/// received messages.
 fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
     match std::mem::take(&mut queue.pending) {
         0 => queue::socket::receive(&mut queue.socket, false),
@@ -367,7 +373,7 @@ pub fn payload<'a>(queue: &'a Queue, packet: &QueuePacket) -> &'a [u8] {
     queue::socket::arena(&queue.socket, packet.payload_offset, packet.payload_bytes)
 }
 
-/// Returns true if an error of sending may disappear with time.
+/// Returns true if sending may succeed later after this error.
 pub fn is_transient(error: Errno) -> bool {
     matches!(
         error,
@@ -375,8 +381,8 @@ pub fn is_transient(error: Errno) -> bool {
     )
 }
 
-/// Sends some of the unsent runs: all, or as many as fit into one message to the kernel, which net.core.wmem_default
-/// limits.
+/// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits. If the
+/// datagram is too long, sends nothing and halves `verdicts_most`.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
     let result = match queue.settings.kind {
@@ -391,9 +397,9 @@ fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends the unsent runs of the batch, in order: in one system call, or one per run with the classic backend. Fails
-/// with queue.failed_call and batch.sent set. After a transient error (`is_transient`) it may be called again after
-/// `pause`.
+/// Sends the unsent runs of the batch in order: by one system call, or by one call per run with the classic backend.
+/// Fails with queue.failed_call and batch.sent set. After a transient error (`is_transient`) the caller may call it
+/// again after `pause`.
 pub fn verdict(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let mut result = Ok(());
     while result.is_ok() && verdict::batch_unsent(batch) {
@@ -424,7 +430,7 @@ pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
 /// Unbinds the queue (the kernel drops waiting packets) and closes it.
 pub fn close(queue: &mut Queue) {
     if std::mem::take(&mut queue.bound) {
-        // A failure is ignored: closing unbinds as well.
+        // A failure is ignored, because closing the socket also unbinds the queue.
         let _ = request(queue, QueueRequest::Unbind);
     }
     queue::socket::forget_fd(&mut queue.socket);

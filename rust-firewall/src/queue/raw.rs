@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! Backend `raw`: writes and parses netlink messages without a library. All verdicts of a batch are sent in one sendto.
+//! Backend `raw`: writes and parses netlink messages without a library. Sends all verdicts of a batch by one sendto.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -71,9 +71,10 @@ fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) -> Result<(),
     Ok(())
 }
 
-/// Parses one message in one pass over its attributes. Pure; has the same result as `queue_mnl::parse` for every input.
+/// Parses one message in one pass over its attributes. Has no side effects, and the same result as `queue_mnl::parse`
+/// for every input.
 /// - bytes: received bytes, in any alignment.
-/// - packet: filled in for `Packet`, otherwise unspecified.
+/// - packet: out: filled in for `Packet`, otherwise unspecified.
 pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     let framed = frame::frame(bytes, packet);
     if framed != QueueParsed::Packet || packet.truncated {
@@ -103,7 +104,7 @@ pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     QueueParsed::Packet
 }
 
-/// Writes bytes at an offset of a buffer, which must be large enough. Returns the offset after them.
+/// Writes bytes at an offset of a buffer, which must be large enough. Returns the offset after the written bytes.
 fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let end = at + bytes.len();
     if let Some(to) = buffer.get_mut(at..end) {
@@ -112,7 +113,7 @@ fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     end
 }
 
-/// Writes the headers of a message; `end_message` sets its length.
+/// Writes the headers of a message without the length, which `end_message` sets. Returns the offset after the headers.
 fn begin_message(
     buffer: &mut [u8],
     at: usize,
@@ -155,9 +156,9 @@ fn put_be32(buffer: &mut [u8], at: usize, kind: u32, value: u32) -> usize {
     put_attribute(buffer, at, kind, &value.to_be_bytes())
 }
 
-/// Writes the verdict messages of some runs for a queue.
-/// - buffer: VERDICT_BYTES per run.
-/// - Returns the number of bytes written; they are equal to those of `queue_mnl::build_verdicts`.
+/// Writes the verdict messages of some runs, one per run, for the queue with a number.
+/// - buffer: out: VERDICT_BYTES per run.
+/// - Returns the number of bytes written. The bytes are equal to those of `queue_mnl::build_verdicts`.
 pub fn build_verdicts(number: u16, runs: &[VerdictRun], buffer: &mut [u8]) -> usize {
     let mut at = 0;
     for run in runs {
@@ -197,8 +198,8 @@ fn put_mode(buffer: &mut [u8], at: usize, copy_bytes: u32) -> usize {
 
 /// Writes a configuration request.
 /// - flags: NFQA_CFG_F_* for `QueueRequest::Flags`.
-/// - acknowledged: if true, the kernel answers also if it has executed the request.
-/// - buffer: REQUEST_BYTES.
+/// - acknowledged: true if the kernel must acknowledge the executed request; it always reports a failure.
+/// - buffer: out: REQUEST_BYTES.
 /// - Returns the number of bytes written.
 pub fn build_request(
     settings: &QueueSettings,
@@ -232,7 +233,7 @@ pub fn build_request(
     at
 }
 
-/// Creates and binds the netlink socket.
+/// Creates and binds the netlink socket, and stores it in the queue.
 pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     let owned = socket(
         AddressFamily::Netlink,
@@ -244,7 +245,7 @@ pub fn open(queue: &mut Queue) -> Result<(), Errno> {
     adopt(queue, owned)
 }
 
-/// Adopts a bound netlink socket.
+/// Makes the queue use and own a bound netlink socket.
 pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     let fd = owned.as_raw_fd();
     queue.portid = getsockname::<NetlinkAddr>(fd)?.pid();
@@ -254,7 +255,7 @@ pub fn adopt(queue: &mut Queue, owned: OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends a datagram to the kernel over the queue's socket; the kernel accepts all of it or nothing.
+/// Sends a datagram to the kernel over the queue's socket. The kernel accepts the whole datagram or nothing.
 pub fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     let fd = socket::fd(&queue.socket)?;
     loop {
@@ -265,7 +266,7 @@ pub fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Executes a configuration request: sends it, and waits for the acknowledgement.
+/// Sends a configuration request, and waits for its acknowledgement (except for `Unbind`).
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
     let acknowledged = request != QueueRequest::Unbind;
@@ -283,8 +284,9 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends runs in one message, also for backends without a function for it. Returns the number of runs that were sent.
-/// - runs: as many as queue.verdicts has room for.
+/// Sends the verdicts of runs in one datagram, also for backends whose library cannot do so. Returns the number of runs
+/// that were sent.
+/// - runs: at most as many as queue.verdicts has room for.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     let length = build_verdicts(queue.settings.number, runs, &mut queue.verdicts);
     send_whole(queue, queue.verdicts.get(..length).unwrap_or_default())?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: recvmmsg recvfrom
-//! Netlink socket with its receive arena, shared by the three backends: receiving, and the size of the kernel's buffer.
+//! Netlink socket with its receive arena (a buffer with one slot per message): receiving, and the size of the kernel's
+//! receive buffer. All three backends use it.
 
 use std::alloc::{alloc_zeroed, Layout};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -10,34 +11,34 @@ use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, recv, setsockopt, sockopt, MsgFlags};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Room in a slot for all attributes except payload and NFQA_CT, in bytes.
+/// Size of the space in a slot for headers and all attributes except payload and NFQA_CT, in bytes.
 pub const OVERHEAD_BYTES: u64 = 512;
-/// Alignment of a slot, in bytes: a cache line.
+/// Alignment of a slot in bytes: the size of a cache line.
 pub const SLOT_ALIGN: u64 = 64;
-/// Maximum time for the answer to a configuration request (SO_RCVTIMEO), in seconds.
+/// Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
 pub const ACK_SECONDS: i64 = 1;
 
-/// A message in the arena. Borrowed until the next receive call.
+/// Message in the arena. It is valid until the next receive call.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueMessage<'a> {
     /// Part of the message that is in the arena.
     pub bytes: &'a [u8],
-    /// True if the message was longer (MSG_TRUNC).
+    /// True if the message was longer than its slot (MSG_TRUNC).
     pub truncated: bool,
 }
 
-/// Socket, arena, and the headers of recvmmsg that point into the arena.
+/// Socket, arena, and the headers for recvmmsg that point into the arena.
 pub struct QueueSocket {
     /// Descriptor of the socket, which the backend closes; -1 = none.
     fd: RawFd,
     slot_bytes: usize,
     /// Buffer of batch * slot_bytes, lazily allocated zero pages. Never resized, because the vectors point into it.
     arena: Vec<u8>,
-    /// Headers, one per slot; empty if batch is 1.
+    /// Headers for recvmmsg, one per slot; empty if batch is 1.
     headers: Vec<libc::mmsghdr>,
     /// Vectors, one per slot, to which the headers point; empty if batch is 1.
     _vectors: Vec<libc::iovec>,
-    /// Result of recv, if batch is 1.
+    /// Number of bytes that recv received, if batch is 1.
     single_received: usize,
 }
 
@@ -46,13 +47,14 @@ pub struct QueueSocket {
 // and nothing changes them.
 unsafe impl Send for QueueSocket {}
 
-/// Returns the slot size for a copy range: copy_bytes + OVERHEAD_BYTES, rounded up to SLOT_ALIGN.
+/// Returns the slot size in bytes for a copy range: copy_bytes + OVERHEAD_BYTES, rounded up to a multiple of
+/// SLOT_ALIGN.
 pub fn slot_bytes(copy_bytes: u32) -> u64 {
     let needed = u64::from(copy_bytes) + OVERHEAD_BYTES;
     needed.div_ceil(SLOT_ALIGN) * SLOT_ALIGN
 }
 
-/// Creates the headers of recvmmsg, each pointing to its slot. The arena has batch * slot_bytes bytes.
+/// Creates the headers for recvmmsg; each header points to its slot. The arena has batch * slot_bytes bytes.
 fn make_headers(
     arena: &mut Vec<u8>,
     batch: u32,
@@ -79,9 +81,9 @@ fn make_headers(
     (headers, vectors)
 }
 
-/// Allocates the arena, which the kernel zeroes page by page at the first write. Fails with ENOMEM, where `vec!` would
-/// end the process.
-/// - bytes: 1 or more.
+/// Allocates the arena. The kernel provides a zeroed page at the first write to it. Fails with ENOMEM; `vec!` would end
+/// the process.
+/// - bytes: size of the arena, at least 1.
 fn make_arena(bytes: usize) -> Result<Vec<u8>, Errno> {
     let layout = Layout::array::<u8>(bytes).map_err(|_| Errno::ENOMEM)?;
     // SAFETY: a slot has room for a message's headers, so the layout's size is not 0.
@@ -93,7 +95,7 @@ fn make_arena(bytes: usize) -> Result<Vec<u8>, Errno> {
     Ok(unsafe { Vec::from_raw_parts(first, bytes, bytes) })
 }
 
-/// Creates the arena and the headers of recvmmsg. fd stays -1 until the backend sets it. Fails with ENOMEM if there is
+/// Creates the arena and the headers for recvmmsg. fd stays -1 until the backend sets it. Fails with ENOMEM if there is
 /// no memory for the arena.
 pub fn init(batch: u32, slot_bytes: u64) -> Result<QueueSocket, Errno> {
     let slot_bytes = usize::try_from(slot_bytes).map_err(|_| Errno::ENOMEM)?;
@@ -123,7 +125,7 @@ pub unsafe fn set_fd(socket: &mut QueueSocket, fd: RawFd) {
     socket.fd = fd;
 }
 
-/// Removes the file descriptor; must be called before it is closed.
+/// Removes the file descriptor from the socket. Must be called before the descriptor is closed.
 pub fn forget_fd(socket: &mut QueueSocket) {
     socket.fd = -1;
 }
@@ -137,7 +139,7 @@ pub fn fd(socket: &QueueSocket) -> Result<BorrowedFd<'_>, Errno> {
     Ok(unsafe { BorrowedFd::borrow_raw(socket.fd) })
 }
 
-/// Bounds blocking receive calls to ACK_SECONDS (SO_RCVTIMEO); the packet path never blocks.
+/// Limits the duration of blocking receive calls to ACK_SECONDS (SO_RCVTIMEO); the packet path never blocks.
 pub fn bound_wait(socket: &QueueSocket) -> Result<(), Errno> {
     setsockopt(
         &fd(socket)?,
@@ -146,11 +148,11 @@ pub fn bound_wait(socket: &QueueSocket) -> Result<(), Errno> {
     )
 }
 
-/// Sets the receive buffer by SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the initial user namespace, or else by
-/// SO_RCVBUF, which net.core.rmem_max limits.
+/// Sets the size of the receive buffer by SO_RCVBUFFORCE, which needs CAP_NET_ADMIN in the initial user namespace. If
+/// that fails, sets it by SO_RCVBUF, which net.core.rmem_max limits.
 /// - wanted_bytes: value for setsockopt; 0 = unchanged.
-/// - Returns the size that the kernel gives, even if it is smaller, in the unit of setsockopt (half of getsockopt's
-///   value, because the kernel doubles the value).
+/// - Returns the size that the kernel gives, which may be smaller, in the unit of setsockopt: half of getsockopt's
+///   value, because the kernel doubles the value.
 pub fn set_buffer(socket: &QueueSocket, wanted_bytes: u32) -> Result<u32, Errno> {
     let fd = fd(socket)?;
     let wanted = wanted_bytes as usize;
@@ -191,8 +193,9 @@ fn receive_many(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> 
     Errno::result(count).map(|count| count as u32)
 }
 
-/// Receives up to batch messages into the arena: by recvmmsg, or by recv if batch is 1. Returns the number of messages,
-/// 0 if the socket is empty. Fails with ENOBUFS if the kernel had to drop messages, or another errno. EINTR is retried.
+/// Receives up to batch messages into the arena: by recvmmsg, or by recv if batch is 1. Returns the number of messages;
+/// 0 if the socket is empty. Fails with ENOBUFS if the kernel had to drop messages, or with another errno. Retries
+/// after EINTR.
 /// - blocking: false on the packet path (MSG_DONTWAIT). True during configuration: waits for the first message
 ///   (MSG_WAITFORONE with recvmmsg), at most for the time of `bound_wait`.
 pub fn receive(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
@@ -210,7 +213,7 @@ pub fn receive(socket: &mut QueueSocket, blocking: bool) -> Result<u32, Errno> {
     }
 }
 
-/// Stores a message in the first slot as if it had been received there, cut if it is longer than the slot.
+/// Stores a message in the first slot as if it had been received there. Cuts a message that is longer than the slot.
 pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
     let kept = bytes.len().min(socket.slot_bytes);
     for (to, from) in socket.arena.iter_mut().zip(bytes).take(kept) {
@@ -225,7 +228,7 @@ pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
     }
 }
 
-/// Returns the message of a slot; without bytes if none was received there.
+/// Returns the message of a slot; it has no bytes if no message was received there.
 /// - index: less than the result of `receive`.
 pub fn message(socket: &QueueSocket, index: u32) -> QueueMessage<'_> {
     let (received, truncated) = match socket.headers.get(index as usize) {
@@ -250,7 +253,7 @@ pub fn slot_offset(socket: &QueueSocket, index: u32) -> usize {
     index as usize * socket.slot_bytes
 }
 
-/// Returns bytes of the arena from an offset on; none if they do not lie within it.
+/// Returns bytes of the arena from an offset on; empty if they exceed the arena.
 pub fn arena(socket: &QueueSocket, offset: usize, bytes: u32) -> &[u8] {
     let rest = socket.arena.get(offset..).unwrap_or_default();
     rest.get(..bytes as usize).unwrap_or_default()

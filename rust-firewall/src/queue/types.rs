@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Types of a queue: settings, packets, and the state of each backend.
+//! Types of a queue: settings, packets, and the state of the backends.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -12,22 +12,22 @@ use sys_bindings::{
 use crate::queue::socket::QueueSocket;
 pub use crate::spec::option::QueueKind;
 
-/// Room in a slot for NFQA_CT, if it is requested, in bytes.
+/// Size of the space for NFQA_CT in a slot of the arena, in bytes; only slots of queues that request NFQA_CT have it.
 pub const CONNTRACK_BYTES: u64 = 1024;
-/// Size of nlmsghdr and nfgenmsg, with which every message begins.
+/// Size of nlmsghdr and nfgenmsg, with which every message begins, in bytes.
 pub const MESSAGE_BYTES: usize = 20;
 /// Size of the buffer for a configuration request, in bytes.
 pub const REQUEST_BYTES: usize = 64;
 /// Size of a verdict message with a mark, in bytes.
 pub const VERDICT_BYTES: usize = 40;
-/// All flags that are ever requested (NFQA_CFG_F_*).
+/// All flags that the firewall may request (NFQA_CFG_F_*).
 pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
-/// nlmsg_seq of a gap's verdict; that of others is 0.
+/// nlmsg_seq of a verdict for a gap; other verdicts have 0.
 pub const GAP_SEQUENCE: u32 = 1;
-/// Pause when the kernel has no room for verdicts, in nanoseconds.
+/// Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
 pub const PAUSE_NS: i64 = 1_000_000;
-/// Maximum number of attempts to send verdicts, for callers that wait.
+/// Maximum number of attempts to send verdicts, for callers that pause and try again.
 pub const TRIES_MAX: u32 = 1000;
 
 /// Value of a uid, gid or ct_info that the kernel did not report.
@@ -49,57 +49,57 @@ pub struct QueueSettings {
     pub receive_buffer_required: bool,
     /// Length of the queue in packets.
     pub queue_length: u32,
-    /// True if packets may be larger than a segment (NFQA_CFG_F_GSO).
+    /// True if the kernel may queue GSO packets, which are larger than a segment (NFQA_CFG_F_GSO).
     pub gso: bool,
     /// True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
     pub fail_open: bool,
-    /// True if packets must have the user and group of their sender (NFQA_CFG_F_UID_GID).
+    /// True if the kernel reports the user and group of a packet's sender (NFQA_CFG_F_UID_GID).
     pub uid_gid: bool,
-    /// True if packets must have their conntrack entry (NFQA_CFG_F_CONNTRACK); else opening fails.
+    /// True if the kernel must report a packet's conntrack entry (NFQA_CFG_F_CONNTRACK). If it can't, opening fails.
     pub conntrack: bool,
-    /// True if the queue's connections are followed for the names that clients show.
+    /// True if the firewall reads the names that clients show in this queue's connections.
     pub names: bool,
 }
 
-/// A packet as the kernel describes it. `payload` returns its bytes, which stay in the arena until the next `receive`.
+/// Packet as the kernel describes it. `payload` returns its bytes, which stay in the arena until the next `receive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePacket {
-    /// ID of the packet, which counts up by one with each packet offered to the queue, and wraps.
+    /// ID of the packet. The kernel increments it by one for each packet offered to the queue; it wraps.
     pub id: u32,
     /// EtherType in host order.
     pub ethertype: u16,
     /// Hook of netfilter (NF_INET_*).
     pub hook: u8,
-    /// True if the message did not fit its slot: only id, ethertype and hook are known.
+    /// True if the message did not fit into its slot of the arena: only id, ethertype and hook are known.
     pub truncated: bool,
     /// True if the message is malformed: at most id, ethertype and hook are known.
     pub spoiled: bool,
-    /// True if the ID is unknown as well; spoiled is set, too.
+    /// True if the ID is also unknown; spoiled is then set, too.
     pub nameless: bool,
     /// Mark of the packet; 0 = none.
     pub mark: u32,
-    /// Index of the interface at which it arrived; 0 = none.
+    /// Index of the interface at which the packet arrived; 0 = none.
     pub indev: u32,
-    /// Index of the interface by which it leaves; 0 = none.
+    /// Index of the interface by which the packet leaves; 0 = none.
     pub outdev: u32,
-    /// User of the socket that sent it, or UNKNOWN.
+    /// User ID of the socket that sent the packet, or UNKNOWN.
     pub uid: u32,
-    /// Group of the socket that sent it, or UNKNOWN.
+    /// Group ID of the socket that sent the packet, or UNKNOWN.
     pub gid: u32,
     /// State of the connection (enum ip_conntrack_info), or UNKNOWN.
     pub ct_info: u32,
-    /// True if the packet belongs to a connection, whose mark is ct_mark.
+    /// True if the packet belongs to a conntrack connection; ct_mark is then that connection's mark.
     pub has_ct_mark: bool,
-    /// Mark of the connection; 0 = none.
+    /// Mark of the conntrack connection; 0 = none.
     pub ct_mark: u32,
     /// Bits about the packet's checksum (NFQA_SKB_*).
     pub skb_info: u32,
-    /// Offset of the payload (from the IP header on): from the message's start when parsed, from the arena's start once
-    /// received. Undefined without a payload.
+    /// Offset of the payload, which begins with the IP header. The parsers set it from the message's start, `receive`
+    /// from the arena's start. Undefined without a payload.
     pub payload_offset: usize,
     /// Number of copied bytes of the payload.
     pub payload_bytes: u32,
-    /// Length of the packet in the kernel in bytes; never a bound for reading.
+    /// Length of the packet in the kernel in bytes; it may exceed the copied bytes.
     pub original_bytes: u32,
 }
 
@@ -132,16 +132,16 @@ impl Default for QueuePacket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueParsed {
     Packet,
-    /// Neither a packet nor an error; or an acknowledgement.
+    /// Acknowledgement, or a message that is neither a packet nor an error.
     Ignored,
     /// Malformed message.
     Malformed,
-    /// The kernel refused a request, with this errno; for a verdict ENOENT: it has no packet with this ID. (Not an
-    /// `Errno`: some of the kernel's have no name in user space.)
+    /// The kernel refused a request, with this errno. For a verdict ENOENT means that the kernel has no packet with
+    /// this ID. (Not an `Errno`, because some errno values of the kernel have no name in user space.)
     Refused(i32),
 }
 
-/// Counts of a receive call. All zero if the socket was empty.
+/// Counts of a receive call. All are zero if the socket was empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueReceived {
     /// Number of all messages.
@@ -150,13 +150,13 @@ pub struct QueueReceived {
     pub packets: u32,
     /// Number of these packets that have an ID.
     pub ids: u32,
-    /// Number of malformed messages; one is also a packet if its header shows that it describes one.
+    /// Number of malformed messages. A malformed message also counts as a packet if its type is NFQNL_MSG_PACKET.
     pub malformed: u32,
     /// Number of malformed messages that have no ID.
     pub nameless: u32,
-    /// Number of messages without information.
+    /// Number of acknowledgements, and of messages that are neither packets nor errors.
     pub ignored: u32,
-    /// Number of gaps in which the kernel had no packet.
+    /// Number of gap verdicts for which the kernel had no packet.
     pub vacant: u32,
     /// Number of verdicts that the kernel refused.
     pub refused: u32,
@@ -164,8 +164,8 @@ pub struct QueueReceived {
     pub overruns: u32,
 }
 
-/// Configuration requests. The kernel acknowledges each one except `Unbind`, whose acknowledgement would come after all
-/// packets that wait in the socket.
+/// Configuration requests. The kernel acknowledges each request except `Unbind`: that acknowledgement would come after
+/// all packets that wait in the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRequest {
     /// NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND.
@@ -180,29 +180,29 @@ pub enum QueueRequest {
     Unbind,
 }
 
-/// Argument of the classic backend's callback: destination of the message's fields.
+/// Argument of the classic backend's callback: the message, and the packet that the callback fills in.
 pub struct ClassicContext {
-    /// Message that nfq_handle_packet was called with; null during configuration.
+    /// Message that was passed to nfq_handle_packet; null during configuration.
     pub(super) message: *const u8,
     /// Packet to fill in, with the payload's offset from the message's start.
     pub(super) packet: QueuePacket,
-    /// Message that came while the library waited for an acknowledgement.
+    /// Message that arrived while the library waited for an acknowledgement.
     pub(super) kept: Option<Vec<u8>>,
 }
 
-/// Open handle of the library; closed when dropped.
+/// Open handle of libnetfilter_queue; closed when dropped.
 pub struct ClassicLibrary {
     pub(super) handle: NonNull<nfq_handle>,
     /// Handle of the queue; null before BIND and after UNBIND.
     pub(super) queue: *mut nfq_q_handle,
-    /// Context from Box::into_raw. The library has the pointer, and passes it only to the callback.
+    /// Context from Box::into_raw. The library passes this pointer to the callback.
     pub(super) context: *mut ClassicContext,
 }
 
-/// Open socket of the library; closed when dropped.
+/// Open socket of libmnl; closed when dropped.
 pub struct MnlLibrary(pub(super) NonNull<mnl_socket>);
 
-/// Open socket; closed when dropped.
+/// Open netlink socket; closed when dropped.
 pub struct RawSocket {
     /// Descriptor that queue.socket uses.
     pub(super) _owned: OwnedFd,
@@ -216,7 +216,7 @@ pub enum QueueBackend {
     Raw(RawSocket),
 }
 
-/// A queue. It is closed when dropped.
+/// Queue with its backend, socket and buffers. It is closed when dropped.
 pub struct Queue {
     pub settings: QueueSettings,
     pub backend: QueueBackend,
@@ -227,17 +227,17 @@ pub struct Queue {
     pub flags: u32,
     /// Size of the receive buffer that the kernel gives, in bytes.
     pub receive_buffer: u32,
-    /// Number of messages in the arena that came during configuration.
+    /// Number of messages in the arena that arrived during configuration.
     pub pending: u32,
-    /// Number of ENOBUFS during configuration.
+    /// Number of overruns (ENOBUFS) during configuration.
     pub pending_overruns: u32,
     /// True if the kernel knows this process's socket as the queue's owner.
     pub bound: bool,
-    /// True if another process may have configured the queue (`queue_adopt::resume`).
+    /// True if another process may have configured the queue; see `queue_adopt::resume`.
     pub handed: bool,
     /// True if waiting packets may lack data that the settings request.
     pub refresh: bool,
-    /// Packets of the last receive call; room for settings.batch of them.
+    /// Packets of the last receive call; it has room for settings.batch packets.
     pub packets: Vec<QueuePacket>,
     /// Maximum number of runs that the kernel accepts in one message.
     pub verdicts_most: usize,

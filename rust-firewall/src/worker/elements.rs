@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto recvfrom close
-//! Elements of the kernel's sets that learn (--stage, docs/STAGE.md): each learned address becomes
-//! an element with a timeout, in a transaction of nf_tables.
+//! Elements of the kernel's learning sets (--stage, docs/STAGE.md). Each learned address becomes an element with a
+//! timeout, in a transaction of nf_tables.
 //!
-//! Theory of operation: the kernel executes a batch within the call that sends it, so that the
-//! elements are in the set when `add` returns. Kernels before Linux 6.12 do not change the timeout
-//! of an element that exists, and a batch that fails costs a grace period of RCU (milliseconds): so
-//! one batch adds the addresses of an answer whether they are there or not, deletes them, and adds
-//! them with their timeout; no packet sees it half done. What stays long enough is left as it is:
-//! the kernel says how long, without a transaction. Each transaction makes nft begin its list or
-//! load again, so their number in a second is limited.
+//! Theory of operation: the kernel executes a batch of messages as one transaction, within the call that sends the
+//! batch. Therefore the elements are in the set when `add` returns. Kernels before Linux 6.12 do not change the timeout
+//! of an existing element, and a failed batch costs an RCU grace period (milliseconds). Therefore one batch adds the
+//! addresses of an answer, whether or not they are in the set, then deletes them, and adds them again with their
+//! timeout. No packet sees an intermediate state. An address whose element stays long enough is left out: the kernel
+//! reports the remaining time without a transaction. Each transaction makes a running nft command begin its list or
+//! load again. Therefore the number of transactions per second is limited.
 #![deny(clippy::indexing_slicing)]
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,12 +30,12 @@ use crate::engine::compiled::CompileKernelSet;
 use crate::names::answer::ADDRESSES_MAX;
 use crate::policy::Family;
 
-/// Maximum size of a batch in bytes: three messages with as many IPv6 addresses as an answer has.
+/// Maximum size of a batch in bytes: three messages, each with the maximum number of IPv6 addresses of an answer.
 pub const BATCH_BYTES: usize = 26 * 1024;
-/// Maximum number of transactions in a second, of all workers.
+/// Maximum number of transactions per second, for all workers together.
 pub const BATCHES_MAX: u64 = 100;
 
-/// Messages, attributes and flags (linux/netfilter/nf_tables.h, linux/netlink.h).
+/// Types of messages and attributes, and flags (linux/netfilter/nf_tables.h, linux/netlink.h).
 const NFT_MSG_NEWSETELEM: u32 = 12;
 const NFT_MSG_GETSETELEM: u32 = 13;
 const NFT_MSG_DELSETELEM: u32 = 14;
@@ -51,7 +51,7 @@ const NLA_F_NESTED: u16 = 1 << 15;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLM_F_EXCL: u32 = 0x200;
 const NLM_F_CREATE: u32 = 0x400;
-/// Type of a message about a result (NLMSG_ERROR), and the offset of its error number.
+/// Type of an acknowledgement or error message (NLMSG_ERROR), and the offset of the error number in it.
 const NLMSG_ERROR: u16 = 2;
 const ERROR_AT: usize = 16;
 /// Values of enum nf_inet_proto (linux/netfilter.h).
@@ -59,35 +59,35 @@ const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
-/// Offset of the attributes of a message about an element.
+/// Offset of the attributes in a message about an element, in bytes.
 const ATTRIBUTES_AT: usize = 20;
-/// Maximum size of the kernel's message about one element, and about the result of a batch.
+/// Maximum size of a message from the kernel (about one element, or the result of a batch), in bytes.
 const ANSWER_BYTES: usize = 2048;
-/// Maximum number of attempts: before Linux 6.9 an element may expire within a batch.
+/// Maximum number of attempts to execute a batch. Before Linux 6.9 an element may expire during the batch.
 const TRIES_MAX: u32 = 4;
 const IPV4_BYTES: usize = 4;
-/// An element stays longer than it must by a tenth, at most this long, so that the answers to come
-/// need no transaction.
+/// Margin of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. With it the next answers need no
+/// transaction.
 const MARGIN_PART: u64 = 10;
 const MARGIN_MAX_MS: u64 = 60_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Bits of `BATCHES` for their number.
+/// Number of low bits of `BATCHES` that contain the number of transactions.
 const BATCHES_BITS: u32 = 8;
 
-/// The second of the last transaction, and the number of transactions in it.
+/// Time of the last transaction in seconds, and the number of transactions in that second (low bits).
 static BATCHES: AtomicU64 = AtomicU64::new(0);
 
 /// Result of adding an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementsResult {
     Added,
-    /// The kernel refused it: the set does not exist or is full, or a right is missing.
+    /// The kernel refused the element: the set does not exist or is full, or a right is missing.
     Failed,
 }
 
 pub const RESULT_COUNT: usize = ElementsResult::Failed as usize + 1;
 
-/// A worker's netlink socket for elements, closed when dropped.
+/// Netlink socket of a worker for elements, closed when dropped.
 pub struct Elements {
     socket: OwnedFd,
 }
@@ -98,7 +98,7 @@ struct Batch<'a> {
     length: usize,
 }
 
-/// Appends bytes; bytes beyond the buffer, which never occur, are cut off.
+/// Appends bytes to the batch. The buffer has room for every batch.
 fn append(batch: &mut Batch, bytes: &[u8]) {
     if let Some(to) = batch
         .bytes
@@ -109,7 +109,7 @@ fn append(batch: &mut Batch, bytes: &[u8]) {
     }
 }
 
-/// Begins a message. Returns its place.
+/// Appends the headers of a message. Returns the message's offset in the batch.
 fn begin_message(batch: &mut Batch, kind: u32, flags: u32, family: u8, res_id: u32) -> usize {
     let begin = batch.length;
     // nlmsg_len, nlmsg_type, nlmsg_flags, nlmsg_seq, nlmsg_pid
@@ -123,7 +123,7 @@ fn begin_message(batch: &mut Batch, kind: u32, flags: u32, family: u8, res_id: u
     begin
 }
 
-/// Sets the length of the message at a place.
+/// Sets the length of the message that begins at an offset and ends here.
 fn end_message(batch: &mut Batch, begin: usize) {
     let nlmsg_len = (batch.length - begin) as u32;
     if let Some(to) = batch.bytes.get_mut(begin..begin + 4) {
@@ -131,7 +131,7 @@ fn end_message(batch: &mut Batch, begin: usize) {
     }
 }
 
-/// Begins an attribute. Returns its place.
+/// Appends the header of an attribute. Returns the attribute's offset in the batch.
 fn begin_attribute(batch: &mut Batch, kind: u16) -> usize {
     let begin = batch.length;
     append(batch, &[0; 2]);
@@ -139,7 +139,7 @@ fn begin_attribute(batch: &mut Batch, kind: u16) -> usize {
     begin
 }
 
-/// Sets the length of the attribute at a place, and pads it.
+/// Sets the length of the attribute that begins at an offset and ends here, and appends its padding.
 fn end_attribute(batch: &mut Batch, begin: usize) {
     let length = batch.length - begin;
     if let Some(to) = batch.bytes.get_mut(begin..begin + 2) {
@@ -160,7 +160,7 @@ fn append_attribute(batch: &mut Batch, kind: u16, value: &[u8]) {
     end_attribute(batch, begin);
 }
 
-/// Appends an attribute with a name, which ends with a 0.
+/// Appends an attribute with a name that ends with a NUL byte.
 fn append_name(batch: &mut Batch, kind: u16, name: &str) {
     let begin = begin_attribute(batch, kind);
     append(batch, name.as_bytes());
@@ -168,13 +168,13 @@ fn append_name(batch: &mut Batch, kind: u16, name: &str) {
     end_attribute(batch, begin);
 }
 
-/// Appends the message that begins or ends the batch.
+/// Appends the message that begins or ends a batch.
 fn append_edge(batch: &mut Batch, kind: u32) {
     let begin = begin_message(batch, kind, 0, NFPROTO_UNSPEC, NFNL_SUBSYS_NFTABLES);
     end_message(batch, begin);
 }
 
-/// Returns the family of a table in netlink's messages.
+/// Returns the value of a table's family in netlink messages (NFPROTO_*).
 fn nfproto_of(family: Family) -> u8 {
     match family {
         Family::Ip => NFPROTO_IPV4,
@@ -183,8 +183,8 @@ fn nfproto_of(family: Family) -> u8 {
     }
 }
 
-/// Appends an element: an address.
-/// - timeout_ms: 0: it has none.
+/// Appends an address as a set element.
+/// - timeout_ms: timeout of the element; 0 = no timeout.
 fn append_element(batch: &mut Batch, set: &CompileKernelSet, address: u128, timeout_ms: u64) {
     let bytes = address.to_be_bytes();
     let skipped = if set.is_ipv6 {
@@ -206,7 +206,7 @@ fn append_element(batch: &mut Batch, set: &CompileKernelSet, address: u128, time
     end_attribute(batch, element);
 }
 
-/// Appends a message about elements of a set.
+/// Appends a message that adds, deletes or requests elements of a set.
 fn append_elements(
     batch: &mut Batch,
     kind: u32,
@@ -227,8 +227,8 @@ fn append_elements(
     end_message(batch, begin);
 }
 
-/// Writes the batch that adds elements to a set, or replaces those that are there. Pure.
-/// - addresses: each once, at most `answer::ADDRESSES_MAX`; an IPv4 address is less than 2^32.
+/// Writes the batch that adds elements to a set, or replaces existing elements. Has no side effects.
+/// - addresses: at most `answer::ADDRESSES_MAX` addresses without duplicates; an IPv4 address is less than 2^32.
 /// - Returns the number of bytes written.
 pub fn build(
     set: &CompileKernelSet,
@@ -260,7 +260,7 @@ pub fn build(
     batch.length
 }
 
-/// Opens a socket. Fails if the system has no such sockets.
+/// Opens a netlink socket for elements. Fails if the kernel has no netfilter netlink sockets.
 pub fn open() -> Result<Elements, Failure> {
     let socket = socket(
         AddressFamily::Netlink,
@@ -274,7 +274,7 @@ pub fn open() -> Result<Elements, Failure> {
     Ok(Elements { socket })
 }
 
-/// Returns the result in a message of the kernel: the error number, 0 for an acknowledgement. EPROTO
+/// Returns the result in a message from the kernel: Ok for an acknowledgement, the errno of an error message, or EPROTO
 /// for any other message.
 pub fn result_of(message: &[u8]) -> Result<(), Errno> {
     let kind = message.get(4..6).and_then(|bytes| bytes.first_chunk());
@@ -290,7 +290,7 @@ pub fn result_of(message: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Returns the value of the first attribute of a type.
+/// Returns the value of the first attribute of a type; None if there is no such attribute.
 fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     loop {
         let &[length_0, length_1, kind_0, kind_1] = bytes.first_chunk()?;
@@ -303,8 +303,8 @@ fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     }
 }
 
-/// Returns the remaining time in the kernel's message about an element, in milliseconds: 0 if there
-/// is no such element, u64::MAX if it does not expire.
+/// Returns an element's remaining time from the kernel's message, in milliseconds. Returns 0 if the set has no such
+/// element, and u64::MAX if the element does not expire.
 pub fn left_of(message: &[u8]) -> u64 {
     let bytes = message.get(ATTRIBUTES_AT..).unwrap_or_default();
     let is_error = result_of(message) != Err(Errno::EPROTO);
@@ -319,7 +319,7 @@ pub fn left_of(message: &[u8]) -> u64 {
     }
 }
 
-/// Sends messages, which the kernel executes within the call.
+/// Sends messages to the kernel, which executes them within this call.
 fn execute(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
     loop {
         match send(elements.socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT) {
@@ -329,7 +329,7 @@ fn execute(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Receives one of the kernel's messages.
+/// Receives one message from the kernel, without blocking.
 fn take_message<'a>(
     elements: &Elements,
     bytes: &'a mut [u8; ANSWER_BYTES],
@@ -362,8 +362,7 @@ fn left(elements: &Elements, set: &CompileKernelSet, address: u128) -> u64 {
     found
 }
 
-/// Executes a batch. Fails with the first error, or with EPROTO if there is none and no
-/// acknowledgement.
+/// Executes a batch, and receives all answers. Fails with the first error, or with EPROTO if there is no answer.
 fn execute_batch(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
     let mut answer = [0; ANSWER_BYTES];
     let mut all = None;
@@ -380,8 +379,9 @@ fn execute_batch(elements: &Elements, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Counts a transaction. Returns false if there were too many in this second.
-/// - batches: the second of the last one, and their number.
+/// Counts a transaction. Returns false, without counting it, if there were already too many transactions in this
+/// second.
+/// - batches: in/out: second of the last transaction, and the number of transactions in it (low 8 bits).
 pub fn is_in_time(batches: &AtomicU64, now_ns: u64) -> bool {
     let second = now_ns / SECOND_NS << BATCHES_BITS;
     let next = |last: u64| match last.max(second) {
@@ -392,13 +392,14 @@ pub fn is_in_time(batches: &AtomicU64, now_ns: u64) -> bool {
     counted.is_ok()
 }
 
-/// Returns the timeout for what must stay for some time.
+/// Returns the timeout in milliseconds for an element that must stay for some time: adds the margin.
 pub fn timeout_of(wanted_ms: u64) -> u64 {
     wanted_ms + (wanted_ms / MARGIN_PART).min(MARGIN_MAX_MS)
 }
 
-/// Adds the addresses to the kernel's set that would not stay in it for some time. Does not wait for
-/// the kernel's answer, which is there when the batch is sent. Returns their number, and the result.
+/// Adds addresses to the kernel's set. Leaves out addresses that the set keeps for `wanted_ms` anyway. Does not block:
+/// the kernel's answer is in the socket when the batch is sent. Returns the number of addresses that were not left out,
+/// and the result. Fails with EBUSY after too many transactions in this second.
 pub fn add(
     elements: &Elements,
     set: &CompileKernelSet,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Evaluation of a packet by the policy: makes the policy's input, and executes the outcome except
-//! for the verdict: replies of `reject`, counters and events.
+//! Evaluation of a packet by the policy. Creates the policy's input, and executes the outcome except for the verdict:
+//! sends replies of `reject`, and updates counters and events.
 
 use std::sync::Arc;
 
@@ -33,23 +33,22 @@ use crate::worker::reject::{self, RejectResult};
 use crate::worker::stage;
 use crate::worker::stats::{self, LiveStats};
 
-/// Bits of the packet mark in which rules/queue/conntrack-* store the connection state:
+/// Position and mask of the connection state in the packet mark, where rules/queue/conntrack-* store it:
 /// NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
 const CT_STATE_SHIFT: u32 = 24;
 const CT_STATES: u32 = 0x4f;
-/// Values of enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): first value for packets in reply
-/// direction, which repeat the values from 0; and the number of values.
+/// Values of enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): the first value for packets in reply
+/// direction (the values from it on repeat those from 0), and the number of values.
 const IP_CT_IS_REPLY: u32 = 3;
 const IP_CT_NUMBER: u32 = 5;
 const NS_PER_MS: u64 = 1_000_000;
-/// Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
-/// drivers/net/loopback.c).
+/// Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX, drivers/net/loopback.c).
 const LOOPBACK: u32 = 1;
-/// Hooks, from enum nf_inet_hooks (linux/netfilter.h).
+/// Netfilter hooks of enum nf_inet_hooks (linux/netfilter.h).
 const NF_INET_PRE_ROUTING: u8 = 0;
 const NF_INET_POST_ROUTING: u8 = 4;
 
-/// A policy with the counters of one worker. The worker counts, any thread may read.
+/// Policy with the counters of one worker. Only the worker writes the counters; any thread may read them.
 pub struct EvaluationSource {
     /// Policy, shared by all workers.
     pub loaded: Arc<Loaded>,
@@ -60,34 +59,34 @@ pub struct EvaluationSource {
 
 /// State of one worker's evaluation.
 pub struct Evaluation {
-    /// Policy to decide by; None if there is none.
+    /// Policy by which the worker decides; None if there is no policy.
     pub source: Option<Arc<EvaluationSource>>,
-    /// Ring of events of the worker.
+    /// Event ring of the worker.
     pub ring: EventRing,
     /// Sockets for the replies of `reject`, shared by all workers; None if the policy can't reject.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
-    /// Bits of the mark for the class (--stage); 0: the policy's verdict is final.
+    /// Bits of the mark for the class (--stage); 0 = the policy's verdict is given to the kernel.
     stage: u32,
-    /// Socket for elements of the kernel's sets that learn (--stage); None: they are this process's alone.
+    /// Netlink socket that adds learned addresses to the kernel's sets (--stage). None: only this process stores them.
     elements: Option<Elements>,
-    /// Bits of the mark that are set only once the names are final (--settled); 0: none.
+    /// Bits of the mark that are set only after the names are final (--settled); 0 = none.
     settled: u32,
-    /// Cache of interface names, if the policy uses names.
+    /// Cache of interface names, used if the policy reads interface names.
     interfaces: Interfaces,
-    /// True if the connection state is in the mark (--conntrack mark).
+    /// True if the connection state is in the packet mark (--conntrack mark).
     ct_state_by_mark: bool,
     /// Connections of the queue, if the policy reads names.
     pub connections: Option<Box<Connections>>,
     /// Pending DNS queries of clients, if the policy reads names.
     asked: Option<Asked>,
-    /// Results of connections that the worker's counters already include.
+    /// Numbers of connections by result that the worker's counters already include.
     counted: [u64; named::RESULT_COUNT],
     /// Time at which the current batch was received (CLOCK_MONOTONIC).
     pub now_ns: u64,
 }
 
-/// Creates a source with zeroed counters.
+/// Creates the source of a loaded policy, with zeroed counters.
 pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
     Arc::new(EvaluationSource {
         loaded: Arc::clone(loaded),
@@ -102,7 +101,7 @@ fn make_connections(options: &Options) -> Box<Connections> {
 }
 
 /// Creates a worker's evaluation.
-/// - reject: sockets for replies, if the policy can reject.
+/// - reject: sockets for the replies of `reject`, if the policy can reject.
 /// - elements: socket for the kernel's sets, with --stage.
 pub fn init(
     options: &Options,
@@ -111,8 +110,7 @@ pub fn init(
     elements: Option<Elements>,
     ring: EventRing,
 ) -> Evaluation {
-    // Both connections and pending queries are created even if this policy needs only one: a later
-    // policy may need the other.
+    // Both tables are created, even if this policy needs only one: a later policy may need the other table.
     let names = source.is_some_and(|source| requirement::reads_names(&source.requirement));
     Evaluation {
         source: source.cloned(),
@@ -143,8 +141,8 @@ pub fn has_policy(evaluation: &Evaluation) -> bool {
     evaluation.source.is_some()
 }
 
-/// Fills in the connection state from the bits of the mark in which rules/queue/conntrack-* store
-/// it, and clears those bits in the policy's input.
+/// Fills in the connection state from the bits of the packet mark in which rules/queue/conntrack-* store it. Clears
+/// these bits in the policy's input.
 fn take_ct_state_of_mark(input: &mut DecideInput) {
     let state = input.mark >> CT_STATE_SHIFT & CT_STATES;
     input.mark &= !(CT_STATES << CT_STATE_SHIFT);
@@ -165,7 +163,7 @@ fn nfproto_of(ethertype: u16) -> u8 {
     }
 }
 
-/// Returns the policy's input for a packet, without its names.
+/// Returns the policy's input for a packet, without the names of its connection.
 fn input_of<'a>(
     evaluation: &mut Evaluation,
     packet: &QueuePacket,
@@ -212,7 +210,7 @@ fn input_of<'a>(
     input
 }
 
-/// Returns the first interface unless it is 0, else the second.
+/// Returns the index of the first interface, or of the second interface if the first index is 0.
 fn either(first: u32, second: u32) -> u32 {
     match first {
         0 => second,
@@ -226,9 +224,8 @@ fn count_reply(stats: &LiveStats, result: RejectResult) {
     }
 }
 
-/// Sends the replies to a rejected packet, if any are due, and counts the results.
-/// - expected: sequence number of a RST to the packet's destination; None: only the source gets a
-///   reply.
+/// Sends the replies to a rejected packet, and counts the results. A packet may get no reply (RejectResult::NotDue).
+/// - expected: sequence number of a RST to the packet's destination; None = only the packet's source gets a reply.
 fn send_replies(
     reject: Option<&reject::Reject>,
     stats: &LiveStats,
@@ -251,7 +248,7 @@ fn send_replies(
     }
 }
 
-/// Returns the checksum state of a packet, as the kernel reports it.
+/// Returns the state of a packet's checksum, as the kernel reports it in NFQA_SKB_INFO.
 fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     match skb_info {
         info if info & NFQA_SKB_CSUMNOTREADY != 0 => ConnectionChecksum::NotReady,
@@ -260,8 +257,8 @@ fn checksum_of(skb_info: u32) -> ConnectionChecksum {
     }
 }
 
-/// Returns the interface that a packet arrived at. In the postrouting hook, kernels before Linux
-/// 5.6 report none.
+/// Returns the index of the interface at which a packet arrived, INTERFACE_HOST, or INTERFACE_UNKNOWN: in the
+/// postrouting hook, kernels before Linux 5.6 report no interface.
 fn source_of(packet: &QueuePacket) -> u32 {
     match packet.indev {
         0 if packet.hook == NF_INET_POST_ROUTING => INTERFACE_UNKNOWN,
@@ -270,7 +267,7 @@ fn source_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// Returns the interface that a packet leaves by; unknown before routing.
+/// Returns the index of the interface by which a packet leaves, INTERFACE_HOST, or INTERFACE_UNKNOWN before routing.
 fn sink_of(packet: &QueuePacket) -> u32 {
     match packet.outdev {
         _ if packet.hook == NF_INET_PRE_ROUTING => INTERFACE_UNKNOWN,
@@ -279,7 +276,7 @@ fn sink_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// Returns a packet's metadata for the name readers.
+/// Returns the metadata of a packet that the parsers of names need.
 fn connection_input(
     source: &EvaluationSource,
     packet: &QueuePacket,
@@ -296,7 +293,8 @@ fn connection_input(
     }
 }
 
-/// Follows a packet's connection and reads its names. Returns None if the policy reads no names.
+/// Updates the state of a packet's connection, and reads the connection's names. Returns None if the policy reads no
+/// names.
 fn follow_names(
     connections: Option<&mut Box<Connections>>,
     source: Option<&EvaluationSource>,
@@ -310,16 +308,17 @@ fn follow_names(
     Some(named::follow(connections?, compiled, parsed, &how))
 }
 
-/// Learned addresses of a packet.
+/// Context for learning addresses from one packet.
 struct Lesson<'a> {
     elements: &'a Elements,
     stats: &'a LiveStats,
     now_ns: u64,
-    /// False if the kernel's set refused one of them.
+    /// False if the kernel's set refused an address of the packet.
     is_added: bool,
 }
 
-/// Adds learned addresses to the kernel's set until a time, and counts the result.
+/// Adds learned addresses to the kernel's set, and counts the result.
+/// - end_ns: time at which the addresses may expire.
 fn add_elements(lesson: &mut Lesson, set: &CompileKernelSet, addresses: &[u128], end_ns: u64) {
     let left_ms = (end_ns - lesson.now_ns) / NS_PER_MS;
     let (count, added) = elements::add(lesson.elements, set, addresses, left_ms, lesson.now_ns);
@@ -330,8 +329,8 @@ fn add_elements(lesson: &mut Lesson, set: &CompileKernelSet, addresses: &[u128],
     lesson.is_added &= result == ElementsResult::Added;
 }
 
-/// Learns from an accepted DNS packet, if the policy learns: the question of a query, the addresses of an answer. Returns
-/// false if the kernel's set refused one of them (--stage).
+/// Learns from an accepted DNS packet, if the policy learns: stores the question of a query, or the addresses of an
+/// answer. Returns false if the kernel's set refused an address (--stage).
 fn learn(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -367,14 +366,15 @@ fn learn(
     lesson.is_none_or(|lesson| lesson.is_added)
 }
 
-/// Returns true if the policy learns.
+/// Returns true if the policy learns addresses from DNS answers.
 fn learns(evaluation: &Evaluation) -> bool {
     let source = evaluation.source.as_ref();
     source.is_some_and(|source| source.requirement.learns)
 }
 
-/// Learns from a packet that the kernel's policy has accepted, and accepts it with its mark (--stage). Drops it if an address
-/// in it is not in the kernel's set: else a client would have an address that no rule knows.
+/// Learns addresses from a packet that the kernel's rules have accepted (--stage). Accepts the packet with its mark
+/// unchanged. Drops it if the kernel's set refused an address: otherwise a client would get an address that is not in
+/// the set.
 fn learn_only(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -402,8 +402,7 @@ fn learn_only(
     }
 }
 
-/// Counts the properties of a decided packet other than its verdict: missing connection state,
-/// undecidable, undecided.
+/// Updates the counters of a decided packet except for its verdict: missing connection state, undecidable, undecided.
 fn count(
     stats: &LiveStats,
     source: Option<&EvaluationSource>,
@@ -422,7 +421,7 @@ fn count(
     }
 }
 
-/// Returns the policy's input with the connection's names added, if the policy reads any.
+/// Returns the policy's input with the connection's names added, if the policy reads names.
 fn told<'a>(
     input: &DecideInput<'a>,
     named: Option<&Named>,
@@ -444,8 +443,8 @@ fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool 
     follow::is_settled(connections, &named.followed)
 }
 
-/// Returns true if the packet is of a QUIC server that has received the whole hello. False for TCP,
-/// whose connections are settled instead.
+/// Returns true if the packet comes from a QUIC server that has received the complete ClientHello. Returns false for
+/// TCP, where `is_settled` is used instead.
 fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;
@@ -453,8 +452,8 @@ fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     follow::is_answer(connections, &named.followed)
 }
 
-/// Decides a packet by the policy, or by the default verdict without a policy. A packet with
-/// several DNS queries or HTTP requests is decided once for each, until one is not accepted.
+/// Decides a packet by the policy, or by the default verdict without a policy. A packet with several DNS queries or
+/// HTTP requests is decided once per query or request, until one of these is not accepted.
 /// - named: None if the policy reads no names.
 fn ask_policy(
     evaluation: &mut Evaluation,
@@ -467,7 +466,7 @@ fn ask_policy(
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
-    // Mark for the packet's previous query.
+    // Mark after the packet's previous query.
     let mut before = None;
     loop {
         let told = told(input, named.as_ref(), evaluation.connections.as_deref());
@@ -496,7 +495,8 @@ fn ask_policy(
     }
 }
 
-/// Resets the other end of a connection that the kernel's rules have refused, and lets the RST to its sender pass.
+/// Sends a RST to the other end of a connection that the kernel's rules have refused. Accepts the packet: it is the
+/// kernel's RST to the refused packet's sender.
 fn refuse(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -516,8 +516,8 @@ fn refuse(
     stage::pass(evaluation.stage, input, outcome);
 }
 
-/// Decides a packet, sends the replies of a reject, counts the outcome, and stores an event if one
-/// is wanted.
+/// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it. Returns the
+/// outcome.
 pub fn packet(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -565,14 +565,14 @@ pub fn packet(
         let tells = outcome.verdict == Verdict::Reject;
         follow::deny(connections, &followed, generation.into(), tells);
     }
-    // With --stage the kernel's policy may still drop it.
+    // With --stage the kernel's rules may still drop the packet.
     if evaluation.stage == 0 && learns(evaluation) && outcome.verdict == Verdict::Accept {
         learn(evaluation, stats, packet, parsed);
     }
     outcome
 }
 
-/// Fills in a page of the connection listing.
+/// Fills in a page of the connection listing; page.from is the slot at which the page begins.
 pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     let source = evaluation.source.as_ref();
     let generation = source.map_or(0, |source| source.loaded.generation);
@@ -581,7 +581,7 @@ pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     }
 }
 
-/// Adds the connections' results since the last call to the worker's counters. Returns the number
+/// Adds the numbers of connections by result since the last call to the worker's counters. Returns the current number
 /// of connections.
 pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) -> u32 {
     let Some(connections) = &evaluation.connections else {

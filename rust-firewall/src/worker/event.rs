@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: write
-//! Events: a copy of a packet, its metadata and its verdict, made by the worker that decided; and
-//! the ring buffer that transfers it to the event thread.
+//! Events, and the ring buffer that transfers them to the event thread. An event is a copy of a packet, its metadata
+//! and its verdict; the worker that decided makes it.
 //!
-//! Theory of operation: a ring has one producer, its worker, and one consumer, the event thread.
-//! The producer never waits: an event without room is counted as lost (`Count::EventsLost`). It
-//! makes no system call between receiving and answering packets; `flush`, called after the verdicts
-//! are sent, wakes the consumer, and only if it sleeps. If no event of a packet is wanted, a
-//! relaxed load is all that is done.
+//! Theory of operation: a ring has one producer (a worker) and one consumer (the event thread). The producer never
+//! waits: if the ring is full, the event is counted as lost (`Count::EventsLost`). It makes no system call between
+//! receiving and answering packets. `flush` is called after the verdicts are sent; it wakes the consumer if the
+//! consumer sleeps. A packet whose event is not wanted costs only a relaxed load.
 
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -23,13 +22,13 @@ use crate::names::Names;
 use crate::packet::verdict::{self, Verdict};
 use crate::packet::{self, Packet, PacketStatus};
 
-/// Maximum number of a packet's bytes in an event: most whole packets, with the names in them.
+/// Maximum number of a packet's bytes in an event. Most packets fit completely, with the names in them.
 pub const PACKET_BYTES: usize = 2048;
 /// Capacity of a ring, in events.
 pub const RING_RECORDS: usize = 2048;
 
-/// Classes of packets that a consumer can want events for, as bits: one for each verdict, and two
-/// more.
+/// Classes of packets for which a consumer can want events, as bits: one bit for each verdict, and the bits LOGGED and
+/// ANOMALY.
 pub const ACCEPT: u32 = 1 << Verdict::Accept as u32;
 pub const DROP: u32 = 1 << Verdict::Drop as u32;
 pub const REJECT: u32 = 1 << Verdict::Reject as u32;
@@ -38,7 +37,7 @@ pub const LOGGED: u32 = 1 << verdict::COUNT;
 /// Packets that are malformed, truncated or undecidable.
 pub const ANOMALY: u32 = 1 << (verdict::COUNT + 1);
 
-/// A packet's metadata, names and verdict, copied from `DecideInput` and `DecideOutcome`.
+/// Event: a packet's metadata, names and verdict, copied from `DecideInput` and `DecideOutcome`.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// UNIX time of the event, in nanoseconds.
@@ -71,10 +70,10 @@ pub struct Event {
     bytes: [u8; PACKET_BYTES],
 }
 
-/// Wake-up of an event consumer, shared by the rings that it reads.
+/// Wake-up of an event consumer. All rings that the consumer reads share it.
 #[derive(Debug)]
 pub struct EventBell {
-    /// True if the consumer sleeps, or is about to.
+    /// True if the consumer sleeps or is about to sleep.
     pub asleep: AtomicBool,
     /// Eventfd that wakes the consumer.
     pub event: EventFd,
@@ -84,7 +83,7 @@ pub struct EventBell {
 
 /// Producer's end of a ring.
 pub struct EventRing {
-    /// Classes of packets that the consumer wants events for; written by the consumer.
+    /// Classes of packets for which the consumer wants events; the consumer writes it.
     wanted: Arc<AtomicU32>,
     /// True if an event was stored since the last `flush`.
     noted: bool,
@@ -96,7 +95,7 @@ pub struct EventRing {
 /// Consumer's end of a ring.
 pub type EventRecords = Consumer<Event>;
 
-/// Returns the classes that a packet belongs to.
+/// Returns the bits of the classes that a packet belongs to.
 #[inline]
 pub fn classes(status: PacketStatus, truncated: bool, outcome: &DecideOutcome) -> u32 {
     let anomaly = truncated || outcome.undecidable || packet::is_malformed(status);
@@ -117,7 +116,7 @@ pub fn wanted(
     wanted != 0 && wanted & classes(status, truncated, outcome) != 0
 }
 
-/// Creates a bell; the consumer counts as awake.
+/// Creates a bell. Its initial state is that the consumer is awake.
 pub fn bell_make() -> Result<EventBell, Errno> {
     Ok(EventBell {
         asleep: AtomicBool::new(false),
@@ -126,8 +125,8 @@ pub fn bell_make() -> Result<EventBell, Errno> {
     })
 }
 
-/// Creates a ring and its two ends.
-/// - wanted: classes that the consumer wants, shared by all rings.
+/// Creates a ring, and returns its producer's and its consumer's end.
+/// - wanted: classes for which the consumer wants events; all rings share it.
 /// - records: capacity in events.
 pub fn ring_make(
     queue: u16,
@@ -151,7 +150,7 @@ fn unix_time() -> u64 {
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Copies a packet's parsed fields without its bytes.
+/// Returns a copy of a packet's parsed fields, without the packet's bytes.
 fn without_bytes(packet: &Packet) -> Packet<'static> {
     Packet {
         bytes: &[],
@@ -215,7 +214,7 @@ fn make(
     }
 }
 
-/// Counts lost events.
+/// Adds lost events to the bell's counter and to the process's counter.
 pub fn lose(bell: &EventBell, events: u64) {
     bell.lost.fetch_add(events, Ordering::Relaxed);
     counts::add(Count::EventsLost, events);
@@ -240,11 +239,11 @@ pub fn note(
     let _ = ring.records.push(event);
 }
 
-/// Wakes the consumer if it sleeps; a part of `flush`.
+/// Wakes the consumer if it sleeps. Only `flush` calls it.
 fn wake(ring: &mut EventRing) {
     ring.noted = false;
-    // Pairs with the consumer's fence, which sets `asleep` and then reads the rings: at least one
-    // side sees what the other wrote.
+    // This fence pairs with the fence of the consumer, which sets `asleep` and then reads the rings. At least one of
+    // the two threads sees the other thread's write.
     fence(Ordering::SeqCst);
     let bell = &ring.bell;
     if bell.asleep.load(Ordering::Relaxed) && bell.asleep.swap(false, Ordering::Relaxed) {
@@ -252,8 +251,7 @@ fn wake(ring: &mut EventRing) {
     }
 }
 
-/// Wakes the consumer if events were stored since the last call. Called after the packets' verdicts
-/// are sent.
+/// Wakes the consumer if events were stored since the last call. Must be called after the packets' verdicts are sent.
 #[inline]
 pub fn flush(ring: &mut EventRing) {
     if ring.noted {

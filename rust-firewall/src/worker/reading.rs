@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_nanosleep
-//! Reading of a worker's ledger from its counters and the kernel's figures, while packets may
-//! arrive.
+//! Reading of a worker's ledger from the worker's counters and the kernel's figures, while packets may arrive.
 
 use std::sync::atomic::Ordering;
 
@@ -14,15 +13,15 @@ use crate::queue;
 use crate::worker::stats::{self, Ledger, StatsReading};
 use crate::worker::types::Shared;
 
-/// Returns true if packets that the guard answered are still in the socket. Packets arrive in the
-/// order of their ids.
+/// Returns true if packets that the guard answered are still in the socket: the worker receives packets in the order of
+/// their ids.
 fn is_behind(shared: &Shared) -> bool {
     let stalled_to = shared.stalled_to.load(Ordering::Relaxed);
     stalled_to.wrapping_sub(shared.last_id.load(Ordering::Relaxed)) as i32 > 0
 }
 
-/// Reads the worker's counters and the kernel's figures, in the order that StatsReading requires.
-/// The second value says why the kernel's figures are missing, if they are.
+/// Reads the worker's counters and the kernel's figures, in the order that StatsReading requires. The second value is
+/// the error if the kernel's figures could not be read.
 fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
     let received_before = stats::received(&shared.stats);
     let figures = queue::proc::figures(shared.settings.number);
@@ -37,8 +36,8 @@ fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
     (reading, figures.map(drop))
 }
 
-/// Returns the number of packets that a ledger does not explain: unseen packets and, at exit,
-/// packets that count twice because the kernel assigned more ids while its figures were read.
+/// Returns the number of packets that a ledger does not explain: its difference, unseen packets, and at exit packets
+/// that count twice. A packet counts twice if the kernel assigned its id while the figures were read.
 fn unexplained(ledger: &Ledger, running: bool) -> u64 {
     let received = ledger.stats.received + ledger.stats.without_id;
     let seen = received + ledger.user_drop + ledger.waiting + ledger.unseen;
@@ -49,7 +48,7 @@ fn unexplained(ledger: &Ledger, running: bool) -> u64 {
     ledger.difference + ledger.unseen + twice
 }
 
-/// Pauses, so that the kernel can finish with a packet: its thread may have lost its CPU.
+/// Pauses, so that the kernel can finish handling a packet: the thread that handles it may have lost its CPU.
 fn pause_between_readings() {
     let pause = TimeSpec::nanoseconds(stats::PAUSE_NS as i64);
     let _ = clock_nanosleep(
@@ -59,16 +58,16 @@ fn pause_between_readings() {
     );
 }
 
-/// Returns the ledger of a worker: of up to stats::READINGS_MAX readings the one with the fewest
-/// unexplained packets. Warns if /proc can't be read.
-/// - running: the worker's thread runs, so that a batch may be in flight.
+/// Returns the ledger of a worker: the best of up to stats::READINGS_MAX readings, which has the fewest unexplained
+/// packets. Warns if /proc can't be read.
+/// - running: true if the worker's thread runs: a batch may be in flight.
 pub fn ledger(shared: &Shared, running: bool) -> Ledger {
     let settings = &shared.settings;
     let in_flight = if running { settings.batch.into() } else { 0 };
     let (mut taken, mut best) = (Ledger::default(), None::<Ledger>);
     let mut result = Ok(());
-    // The kernel lists queues a page at a time. A queue that is removed meanwhile can hide this
-    // queue, so that even a missing queue is read again.
+    // The kernel prints the list of queues in pages. If another queue is removed between two pages, this queue can be
+    // missing in the list. Therefore a missing queue is read again, too.
     for i in 0..stats::READINGS_MAX {
         if i > 0 && !running {
             pause_between_readings();

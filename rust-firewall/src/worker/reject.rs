@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! Replies of `reject`: NFQUEUE has no verdict for them, so they are sent with raw sockets and the
-//! packet is dropped. The replies, and the cases without a reply, follow the kernel's
-//! nf_reject_ipv4.c, nf_reject_ipv6.c and icmp.c: a RST by RFC 9293 section 3.10.7.1, an ICMP error
-//! by RFC 792 and RFC 4443. A reply's source is the packet's destination address.
+//! Replies of the policy's `reject`. NFQUEUE has no verdict for a reply. Therefore replies are sent by raw sockets, and
+//! the packet is dropped. The replies, and the cases without a reply, are those of the kernel's nf_reject_ipv4.c,
+//! nf_reject_ipv6.c and icmp.c: a RST (RFC 9293 section 3.10.7.1) or an ICMP error (RFC 792, RFC 4443). A reply's
+//! source is the packet's destination address.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,16 +19,16 @@ use crate::engine::named;
 use crate::packet::{self, Packet};
 use crate::policy::{Reject as PolicyReject, RejectKind};
 
-/// Maximum length of an ICMP error with its IP header (RFC 792, RFC 1812).
+/// Maximum length of an ICMP error with its IP header in bytes (RFC 792, RFC 1812).
 pub const IPV4_MAX: usize = 576;
-/// Maximum length of an ICMPv6 error with its IP header (RFC 4443 section 2.4).
+/// Maximum length of an ICMPv6 error with its IP header in bytes (RFC 4443 section 2.4).
 pub const IPV6_MAX: usize = 1280;
 
 /// Time to live of a reply (IPDEFTTL).
 const TTL: u8 = 64;
-/// Flag "don't fragment" in the 16 bits of flags and fragment offset.
+/// Flag "don't fragment" in the 16 bits of flags and fragment offset of the IPv4 header.
 const IPV4_DF: u16 = 0x4000;
-/// Bits of the packet's type of service that its ICMP error copies (RT_TOS).
+/// Bits of the packet's type of service that are copied to its ICMP error (RT_TOS).
 const IPV4_TOS_KEPT: u8 = 0x1e;
 /// Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
 const IPV4_TOS_CONTROL: u8 = 0xc0;
@@ -56,17 +56,17 @@ const ICMP_ADDRESSREPLY: u8 = 18;
 const ICMPV6_DST_UNREACH: u8 = 1;
 const ICMPV6_ECHO_REQUEST: u8 = 128;
 
-/// Codes for `RejectKind::Icmpx` in ICMP and in ICMPv6, indexed by ICMPX_* (nft_reject_inet.c).
+/// Codes for `RejectKind::Icmpx` in ICMP and in ICMPv6, indexed by NFT_REJECT_ICMPX_* (nft_reject_inet.c).
 const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 
 /// Result of sending a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectResult {
     Sent,
-    /// No reply is due: to a RST, an ICMP error, a later fragment, a non-unicast address, a cut-off
-    /// header.
+    /// No reply must be sent: the packet is a RST, an ICMP error or a later fragment, its header is cut off, or one of
+    /// its addresses is not unicast.
     NotDue,
-    /// The kernel rejected the reply.
+    /// The kernel refused to send the reply.
     Failed,
 }
 
@@ -84,8 +84,8 @@ fn be32_at(bytes: &[u8], offset: usize) -> u32 {
     at.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Adds bytes to a sum of 16-bit big-endian words (RFC 1071); the bytes start at an even offset of
-/// the data.
+/// Adds bytes to a sum of 16-bit big-endian words (RFC 1071), and returns the new sum. The bytes must begin at an even
+/// offset of the summed data.
 fn sum_of(bytes: &[u8], sum: u32) -> u32 {
     bytes.chunks(2).fold(sum, |sum, word| {
         let low = word.get(1).copied().unwrap_or(0);
@@ -101,7 +101,8 @@ fn checksum_of(mut sum: u32) -> u16 {
     !sum as u16
 }
 
-/// Returns the sum of the pseudo header of a reply to a packet with these addresses.
+/// Returns the checksum's sum of the pseudo header (addresses, protocol and length) of a reply.
+/// - addresses: source and destination of the packet that is answered.
 fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
     let sum = u32::from(protocol) + length as u32;
     sum_of(addresses.0, sum_of(addresses.1, sum))
@@ -114,7 +115,7 @@ fn put(reply: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// Returns true if an address may be a reply's destination and source.
+/// Returns true if an address may be the source or destination of a reply: it is unicast.
 fn is_unicast(address: &[u8]) -> bool {
     if let Ok(address) = <[u8; 4]>::try_from(address) {
         let address = Ipv4Addr::from(address);
@@ -133,7 +134,7 @@ struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    /// Appends bytes; bytes beyond the buffer, which never occur, are cut off.
+    /// Appends bytes to the reply. The buffer has room for every reply.
     fn extend(&mut self, bytes: &[u8]) {
         put(self.bytes, self.length, bytes);
         self.length += bytes.len();
@@ -145,7 +146,8 @@ impl Reply<'_> {
     }
 }
 
-/// Writes the IP header of a reply to a packet with these addresses.
+/// Writes the IP header of a reply.
+/// - addresses: source and destination of the packet that is answered; the reply swaps them.
 fn put_ip(
     addresses: (&[u8], &[u8]),
     protocol: u8,
@@ -175,8 +177,8 @@ fn put_ip(
     }
 }
 
-/// Returns the acknowledgement number of a RST that replies to a segment without ACK: the sequence
-/// number after all that the segment occupies (RFC 9293 section 3.10.7.1).
+/// Returns the acknowledgement number of a RST that replies to a segment without ACK: the sequence number after the
+/// segment's SYN, data and FIN (RFC 9293 section 3.10.7.1).
 fn acknowledged(packet: &Packet, tcp: &[u8; TCP_HEADER_BYTES]) -> u32 {
     let header = u32::from(tcp[12] >> 4) * 4;
     let flags = u32::from(tcp[13] & TCP_SYN != 0) + u32::from(tcp[13] & TCP_FIN != 0);
@@ -212,8 +214,8 @@ fn build_reset(packet: &Packet, addresses: (&[u8], &[u8]), reply: &mut Reply) ->
     Some(())
 }
 
-/// Returns true if a packet is or may be an ICMP error, to which no reply is sent (RFC 1122 section
-/// 3.2.2, RFC 4443 section 2.4).
+/// Returns true if a packet is or may be an ICMP error. An ICMP error gets no reply (RFC 1122 section 3.2.2, RFC 4443
+/// section 2.4).
 fn is_icmp_error(packet: &Packet) -> bool {
     let kind = packet.has_icmp.then_some(packet.icmp_type);
     match (packet.version, packet.protocol) {
@@ -263,8 +265,7 @@ fn build_unreachable(
     Some(())
 }
 
-/// Returns the code of the ICMP or ICMPv6 error that replies to a packet of this IP version; 0 for
-/// a RST.
+/// Returns the code of the ICMP or ICMPv6 error that answers a packet of an IP version; 0 for a RST.
 pub fn code(how: &PolicyReject, version: u8) -> u8 {
     if how.kind != RejectKind::Icmpx {
         return how.code;
@@ -278,7 +279,8 @@ pub fn code(how: &PolicyReject, version: u8) -> u8 {
     }
 }
 
-/// Returns the addresses of a packet that may be answered.
+/// Returns the source and destination address of a packet; None if it may not be answered: it is a later fragment, or
+/// an address is not unicast.
 fn ends_of<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let addresses = packet::addresses(packet)?;
     let is_due = !packet.later_fragment && is_unicast(addresses.0) && is_unicast(addresses.1);
@@ -291,8 +293,8 @@ fn is_reset(packet: &Packet) -> bool {
     packet.protocol == PROTOCOL_TCP && flags.is_some_and(|flags| flags & TCP_RST != 0)
 }
 
-/// Builds the reply to a packet, starting with its IP header. Pure. Returns the reply's length; 0:
-/// none is due.
+/// Builds the reply to a packet, from the reply's IP header on, without side effects. Returns the reply's length in
+/// bytes; 0 = no reply must be sent.
 pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) -> usize {
     let mut reply = Reply { bytes, length: 0 };
     match build_due(how, packet, &mut reply) {
@@ -301,9 +303,9 @@ pub fn build(how: &PolicyReject, packet: &Packet, bytes: &mut [u8; IPV6_MAX]) ->
     }
 }
 
-/// Sets the sequence number of a RST. It acknowledges nothing, and so depends only on the packet's addresses and ports
-/// (RFC 9293 section 3.10.7.4).
-/// - onward: swaps its ends.
+/// Sets the sequence number of a RST, and removes its acknowledgement. The RST then depends only on the packet's
+/// addresses and ports, and the sequence number (RFC 9293 section 3.10.7.4).
+/// - onward: true if addresses and ports must be swapped, so that the RST goes to the packet's destination.
 fn renumber(reset: &mut [u8], sequence: u32, onward: bool) {
     let addresses_at = match reset.len() {
         RESET4_BYTES => IPV4_HEADER_BYTES - 8,
@@ -324,8 +326,8 @@ fn renumber(reset: &mut [u8], sequence: u32, onward: bool) {
     put(tcp, 16, &checksum.to_be_bytes());
 }
 
-/// Builds a RST to a packet's destination, which appears to come from its source. Pure. Returns the RST's length; 0: none
-/// is due.
+/// Builds a RST to a packet's destination that appears to come from the packet's source, without side effects. Returns
+/// the RST's length in bytes; 0 = no RST must be sent.
 /// - sequence: sequence number that the destination expects next.
 pub fn build_onward(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) -> usize {
     let length = build(&named::RST, packet, bytes);
@@ -335,8 +337,8 @@ pub fn build_onward(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) 
     length
 }
 
-/// Builds a RST to the source of a RST, which appears to come from its destination. Pure. Returns the RST's length; 0: none
-/// is due.
+/// Builds a RST to the source of a RST packet that appears to come from that packet's destination, without side
+/// effects. Returns the RST's length in bytes; 0 = no RST must be sent.
 /// - sequence: sequence number that the source expects next.
 pub fn build_back(packet: &Packet, sequence: u32, bytes: &mut [u8; IPV6_MAX]) -> usize {
     let mut reply = Reply { bytes, length: 0 };
@@ -378,7 +380,7 @@ fn open_socket(domain: AddressFamily) -> Result<Option<OwnedFd>, Failure> {
     }
 }
 
-/// Opens the raw sockets. Fails with `Capability` if CAP_NET_RAW is missing.
+/// Opens the raw sockets for replies. Fails with `LogExit::Capability` if CAP_NET_RAW is missing.
 pub fn open() -> Result<Reject, Failure> {
     let missing = || failure_set_start("socket", Errno::EAFNOSUPPORT);
     Ok(Reject {
@@ -387,9 +389,9 @@ pub fn open() -> Result<Reject, Failure> {
     })
 }
 
-/// Returns true if an IPv4 address is a broadcast address by the kernel's routes: a socket without
-/// SO_BROADCAST must not send there. With the two flags together the kernel sends nothing. The raw
-/// socket is used, because a UDP socket would be bound to a port on all addresses.
+/// Returns true if an IPv4 address is a broadcast address in the kernel's routes: then a socket without SO_BROADCAST
+/// may not send to it (EACCES). With both flags the kernel checks this, but sends nothing. The raw socket is used,
+/// because a UDP socket would be bound to a port on all addresses.
 fn is_broadcast(reject: &Reject, address: [u8; 4]) -> bool {
     let to = SockaddrIn::from(SocketAddrV4::new(address.into(), 0));
     let flags = MsgFlags::from_bits_retain(PROBE_ONLY | libc::MSG_CONFIRM);
@@ -413,7 +415,7 @@ fn send6(reject: &Reject, reply: &[u8], to: [u8; 16], interface: u32) -> Result<
     sendto(raw6.as_raw_fd(), reply, &to, MsgFlags::MSG_DONTWAIT)
 }
 
-/// Sends a reply that was built to one end of a packet. Sends nothing if the reply is empty, or if
+/// Sends a reply to the address `to`, the source or destination of a packet. Sends nothing if the reply is empty, or if
 /// the packet's destination is a broadcast address.
 fn send_built(
     reject: &Reject,
@@ -440,8 +442,8 @@ fn send_built(
 }
 
 /// Sends the reply to a packet's source, without blocking.
-/// - packet: result of `packet::parse`; not malformed.
-/// - interface: index of the interface that the packet arrived at or leaves by, for a link-local
+/// - packet: result of `packet::parse`, which must not have found it malformed.
+/// - interface: index of the interface at which the packet arrived or by which it leaves; needed for a link-local
 ///   address.
 pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u32) -> RejectResult {
     let mut bytes = [0; IPV6_MAX];
@@ -451,9 +453,9 @@ pub fn reply(reject: &Reject, how: &PolicyReject, packet: &Packet, interface: u3
     send_built(reject, packet, reply, to, interface)
 }
 
-/// Sends a RST to a packet's destination, without blocking.
+/// Sends a RST to a packet's destination, without blocking. It appears to come from the packet's source.
 /// - sequence: sequence number that the destination expects next.
-/// - interface: index of the interface that the packet leaves by or arrived at.
+/// - interface: index of the interface by which the packet leaves or at which it arrived.
 pub fn reset_receiver(
     reject: &Reject,
     packet: &Packet,
@@ -467,9 +469,9 @@ pub fn reset_receiver(
     send_built(reject, packet, reset, to, interface)
 }
 
-/// Sends a RST to the source of a RST, without blocking.
+/// Sends a RST to the source of a RST packet, without blocking. It appears to come from that packet's destination.
 /// - sequence: sequence number that the source expects next.
-/// - interface: index of the interface that the source is behind.
+/// - interface: index of the interface through which the source is reached.
 pub fn reset_sender(
     reject: &Reject,
     packet: &Packet,

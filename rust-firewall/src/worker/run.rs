@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: poll clock_nanosleep sched_yield sched_getaffinity sched_setaffinity kill read
-//! Loop of a worker's thread: receive, parse, decide, send the verdicts, wait. The thread shares
-//! only its counters and the requests of other threads with them. It neither allocates, locks nor
-//! prints between receiving packets and sending their verdicts.
+//! Loop of a worker's thread: receive, parse, decide, send the verdicts, wait. The thread shares only its counters and
+//! requests with other threads. Between receiving packets and sending their verdicts it does not allocate, lock or
+//! print.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -29,8 +29,8 @@ fn is_stopped(own: &Own) -> bool {
     own.shared.stop.load(Ordering::Acquire)
 }
 
-/// Adopts the new policy, if a swap was requested. Called between two batches, so that one policy
-/// decides each packet.
+/// Switches to the new policy, if a swap was requested. Called between two batches, so that a single policy decides
+/// each packet.
 fn look_for_swap(own: &mut Own) {
     if !own.shared.swap.load(Ordering::Acquire) {
         return;
@@ -51,14 +51,14 @@ fn look_for_listing(own: &mut Own) {
     }
 }
 
-/// Clears the request for a sign of life (`asked`): the loop has turned.
+/// Clears the request for a sign of life (`asked`), which shows that the loop runs.
 fn show_turn(own: &Own) {
     if own.shared.asked.load(Ordering::Acquire) {
         own.shared.asked.store(false, Ordering::Release);
     }
 }
 
-/// Returns the error of a failed call that ends the loop.
+/// Returns the error that ends the loop, from the failed system call and its errno.
 fn fail(failed_call: &'static str, error: Errno) -> WorkerError {
     WorkerError { failed_call, error }
 }
@@ -75,7 +75,7 @@ fn count_received(own: &mut Own, received: &QueueReceived) {
     }
 }
 
-/// Receives packets, and counts messages that need no verdict.
+/// Receives packets, and counts all messages by kind.
 fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     let received =
         queue::receive(&mut own.queue).map_err(|error| fail(own.queue.failed_call, error))?;
@@ -83,8 +83,8 @@ fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     Ok(received)
 }
 
-/// Applies the worker's settings to a queue that another process had; packets that wait in it with
-/// other settings are queued again. Does nothing for a queue that was opened.
+/// Applies the worker's settings to a queue that another process may have configured. Queues waiting packets again if
+/// they were copied with other settings. Does nothing for other queues.
 fn resume(own: &mut Own) -> Result<(), WorkerError> {
     let mut received = QueueReceived::default();
     let result = queue::adopt::resume(&mut own.queue, &mut own.batch, &mut received);
@@ -96,8 +96,7 @@ fn resume(own: &mut Own) -> Result<(), WorkerError> {
     result.map_err(|error| fail(own.queue.failed_call, error))
 }
 
-/// Parses a packet and counts its status. With --copy-bytes 0 nothing is parsed: every header is
-/// beyond the copy.
+/// Parses a packet and counts its status. With --copy-bytes 0 it parses nothing, because no header was copied.
 fn inspect<'a>(
     shared: &Shared,
     queue: &'a Queue,
@@ -120,7 +119,7 @@ fn inspect<'a>(
     status
 }
 
-/// Decides a packet. Returns the verdict, and the mark for `Verdict::Mark`.
+/// Decides a packet. Returns its verdict, and its mark if the verdict is `Verdict::Mark`.
 fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     let stats = &own.shared.stats;
     let mut status = PacketStatus::Ok;
@@ -129,7 +128,7 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     if packet.truncated {
         stats::add(&stats.truncated, 1);
     }
-    // A spoiled message has no fields that a policy could read.
+    // A spoiled (malformed) message has no fields that a policy could read.
     if packet.spoiled {
         return (own.gaps, 0);
     }
@@ -143,7 +142,7 @@ fn judge(own: &mut Own, packet: &QueuePacket) -> (Verdict, u32) {
     verdict_of(&outcome)
 }
 
-/// Returns the verdict for the kernel: an accept with a mark is a verdict of its own.
+/// Returns the verdict for the kernel and its mark: an accept with a mark becomes `Verdict::Mark`.
 fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
     let verdict = match outcome.verdict {
         Verdict::Accept if outcome.mark_set => Verdict::Mark,
@@ -152,8 +151,8 @@ fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
     (verdict, outcome.mark)
 }
 
-/// Sends the batch of verdicts, and counts them once the kernel has accepted them. If the kernel
-/// has no room, they stay in the batch.
+/// Sends the batch of verdicts, and counts the verdicts after the kernel has accepted all. If the kernel has no room,
+/// the unsent verdicts stay in the batch.
 fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     let stats = &own.shared.stats;
     match queue::verdict(&mut own.queue, &mut own.batch) {
@@ -181,7 +180,7 @@ fn give_verdict(own: &mut Own, packet: &QueuePacket) {
         return;
     }
     let (verdict, mark) = judge(own, packet);
-    // Can't fail: there are no more packets than runs.
+    // It can't fail: the batch has room for a run per packet.
     let _ = verdict::batch_add(&mut own.batch, packet.id, verdict, mark);
     if let Some(count) = own.verdicts.get_mut(verdict as usize) {
         *count += 1;
@@ -215,15 +214,15 @@ fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     result
 }
 
-/// Returns true if the loop must go on: it was not stopped, or has unsent verdicts that it has
-/// tried fewer than TRIES_MAX times.
+/// Returns true if the loop must continue: it was not stopped, or it has unsent verdicts and has tried to send them
+/// fewer than TRIES_MAX times.
 fn goes_on(own: &Own) -> bool {
     !is_stopped(own) || (verdict::batch_unsent(&own.batch) && own.tries < queue::TRIES_MAX)
 }
 
-/// Runs one turn of the loop: sends the verdicts left from the last turn, or else receives a batch
-/// and answers it. To preserve the order of verdicts, it receives nothing while verdicts are left;
-/// then packets wait in the kernel, and the guard bounds how long.
+/// Runs one turn of the loop: sends the unsent verdicts of the last turn, or, if there are none, receives a batch of
+/// packets and answers it. To preserve the order of verdicts, it receives nothing while verdicts are unsent. Packets
+/// then wait in the kernel; the guard limits this time.
 fn run_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     if verdict::batch_unsent(&own.batch) {
         send_verdicts(own)?;
@@ -281,7 +280,7 @@ fn rest(own: &mut Own, action: WaitAction) -> Result<(), WorkerError> {
     }
 }
 
-/// Runs the loop of --profile fast. It sends verdicts before it checks the stop flag.
+/// Runs the loop of --profile fast. It sends a batch's verdicts before it checks the stop flag.
 fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     let batch = own.shared.settings.batch;
     own.wait = wait::init(batch, own.spin_us, own.coalesce_us, wait::clock());
@@ -307,7 +306,7 @@ fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Binds the calling thread to one of the allowed CPUs, chosen by the worker's index modulo their
+/// Binds the calling thread to one of the allowed CPUs. The CPU's index among them is the worker's index modulo their
 /// number.
 fn pin(own: &Own) -> Result<(), WorkerError> {
     let Some(cpu) = own.cpu else {
@@ -325,10 +324,10 @@ fn pin(own: &Own) -> Result<(), WorkerError> {
     sched_setaffinity(this_thread, &own).map_err(|error| fail("sched_setaffinity", error))
 }
 
-/// Receives packets that were decided before they were received: by the guard, or by a batch
-/// verdict on a gap, which decides all packets before it. Returns true if any were received.
-/// - ledger: states how many there can be at most, including packets that a full queue may hide.
-///   Messages about refused verdicts come among them.
+/// Receives packets that were answered before the worker received them: by the guard, or by a gap's batch verdict,
+/// which applies to all waiting packets up to its ID. Returns true if it received packets.
+/// - ledger: contains the maximum number of such packets, including packets that a full queue may hide. The kernel's
+///   messages about refused verdicts arrive among them.
 fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
     let most = ledger.unseen + ledger.stalled + ledger.queue_full;
     let mut left = most;
@@ -343,8 +342,8 @@ fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
     left < most
 }
 
-/// Runs the loop until the worker is stopped or a call fails, reads the last ledger, and closes the
-/// queue unless keep_open is set. After an error it sends SIGTERM to the process.
+/// Runs the loop until the worker is stopped or a system call fails. Then reads the last ledger, and closes the queue
+/// unless keep_open is set. After an error sends SIGTERM to the process.
 pub fn run(mut own: Box<Own>) -> Box<Own> {
     let loop_of = if own.paper { run_paper } else { run_fast };
     let result = pin(&own)

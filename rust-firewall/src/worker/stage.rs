@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Classes for the kernel (--stage, docs/STAGE.md): instead of a verdict, the firewall sets the
-//! class of a connection's names in bits of the packet's mark, and the kernel's rules decide.
+//! Classes of names for the kernel's rules (--stage, docs/STAGE.md). Instead of giving a verdict, the firewall stores
+//! the class of a connection's names in bits of the packet's mark, the mask. The kernel's rules decide by these bits.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::types::{DecideInput, DecideOutcome};
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 
-/// Returns the bit of a class that marks it as final: the highest bit of the mask.
+/// Returns the bit that marks a class as final: the highest bit of the mask.
 pub fn settled(mask: u32) -> u32 {
     mask & !(mask >> 1)
 }
 
-/// Returns the class of unreadable names: all bits of the mask except the one for final.
+/// Returns the class of unreadable names: all bits of the mask except the highest bit.
 pub fn unreadable(mask: u32) -> u32 {
     mask & !settled(mask)
 }
@@ -22,26 +22,26 @@ pub fn undecided(mask: u32) -> u32 {
     mask
 }
 
-/// Returns true if a packet's mark says that the kernel's policy has accepted the packet, and that the firewall only learns
-/// from it: in the mask, the highest and the lowest bit alone.
-/// - mask: as for `tell`; 0: none
+/// Returns true if the firewall must only learn addresses from a packet, because the kernel's rules have already
+/// accepted it. The packet's mark then has only the highest and the lowest bit of the mask.
+/// - mask: as for `tell`; 0 = no --stage
 pub fn teaches(mask: u32, packet_mark: u32) -> bool {
     mask != 0 && packet_mark & mask == settled(mask) | mask & mask.wrapping_neg()
 }
 
-/// Accepts the packet with the class in the mask's bits of its mark; the other bits stay.
+/// Sets the outcome to accept, with the class in the mask's bits of the packet's mark. The mark's other bits stay.
 fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome) {
     outcome.verdict = Verdict::Accept;
     outcome.mark_set = true;
     outcome.mark = input.mark & !mask | class & mask;
 }
 
-/// Replaces a policy's outcome by the packet's class. Outcomes that rules did not decide stay:
-/// malformed packets, and connections whose client contradicts itself.
+/// Replaces a policy's outcome by the packet's class. An outcome stays if no rule decided it: malformed packets, and
+/// connections whose client contradicts itself.
 /// - mask: adjacent bits of the mark for the class; not 0
-/// - is_final: the class can't change with later packets of this end, or of either end
-/// - before: mark for the packet's previous query; if the marks differ, the packet has no single
-///   class
+/// - is_final: true if later packets of this end, or of both ends, can't change the class
+/// - before: mark after the packet's previous query. If the marks differ, the packet has no single class: it gets the
+///   class of unreadable names
 pub fn tell(
     mask: u32,
     input: &DecideInput,
@@ -50,7 +50,7 @@ pub fn tell(
     outcome: &mut DecideOutcome,
 ) {
     let state = input.names.map_or(NamesState::None, |names| names.state);
-    // A rule on an unknown name may not change the result: all paths through the policy may accept.
+    // The outcome can be accept although a name is unknown: then all paths through the policy accept.
     let is_by_rules = outcome.undecided || outcome.verdict == Verdict::Accept;
     if is_by_rules && state == NamesState::Unreadable {
         mark(mask, input, unreadable(mask), outcome);
@@ -66,21 +66,20 @@ pub fn tell(
     }
 }
 
-/// Returns true if the kernel's rules have refused the connection of a packet: the packet is the RST to its sender, and the
-/// policy rejects what is marked so.
+/// Returns true if the kernel's rules have refused a packet's connection. The packet is then the RST to the sender of
+/// the refused packet: its mark makes the policy reject it.
 pub fn is_refused(mask: u32, outcome: &DecideOutcome) -> bool {
     mask != 0 && outcome.verdict == Verdict::Reject
 }
 
-/// Accepts a packet without the mask's bits of its mark.
+/// Sets the outcome to accept, and clears the mask's bits of the packet's mark.
 pub fn pass(mask: u32, input: &DecideInput, outcome: &mut DecideOutcome) {
     mark(mask, input, 0, outcome);
     outcome.reject = None;
 }
 
-/// Clears the mask's bits of the mark that a policy sets, unless the names of the packet's
-/// connection are final.
-/// - mask: bits of --settled; 0: none
+/// Clears the mask's bits in the mark that a policy sets, unless the names of the packet's connection are final.
+/// - mask: bits of --settled; 0 = none
 pub fn withhold(mask: u32, is_settled: bool, outcome: &mut DecideOutcome) {
     if !is_settled {
         outcome.mark &= !mask;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Counters of a worker, and the arithmetic of the loss ledger.
 //!
-//! Theory of operation: each worker writes its own counters with a relaxed load and store (no other
-//! thread writes them, so no atomic addition is needed); readers load them relaxed. The kernel
-//! increments id_sequence first and queue_total or user_dropped last, and its figures can be read
-//! in between. Such a reading has too few or too many packets, and the next reading corrects it.
-//! Therefore the ledger of a queue that receives packets is read up to READINGS_MAX times, until it
-//! reconciles (worker::ledger).
+//! Theory of operation: each worker writes its own counters with a relaxed load and store. No other thread writes them,
+//! so that no atomic addition is needed. Readers load them relaxed. For each packet the kernel increments id_sequence
+//! first, and queue_total or user_dropped last. A reading of its figures between these two steps has too few or too
+//! many packets; the next reading corrects it. Therefore the ledger of a queue that receives packets is read up to
+//! READINGS_MAX times, until it reconciles (worker::ledger).
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,15 +18,15 @@ use crate::queue::proc::QueueFigures;
 pub use crate::spec::counter::{Stats, STATS_ALIGN};
 use crate::worker::{elements, reject};
 
-/// Maximum number of readings of a queue's figures before a difference is reported.
+/// Maximum number of times that a queue's figures are read before a difference is reported.
 pub const READINGS_MAX: u32 = 16;
 /// Pause between readings at exit, in nanoseconds.
 pub const PAUSE_NS: u64 = 2_000_000;
-/// Maximum distance by which (offered - user_drop) may be below received; a larger distance is a
-/// wrap of the kernel's 32-bit counter.
+/// Maximum amount by which (offered - user_drop) may be less than received. A larger difference means that the kernel's
+/// 32-bit counter has wrapped.
 pub const BEHIND_MAX: u32 = 1 << 24;
 
-/// Counters of a running worker, which other threads may read.
+/// Counters of a running worker; other threads may read them.
 pub type LiveStats = Stats<AtomicU64>;
 
 const _: () = assert!(
@@ -42,7 +41,7 @@ const _: () = assert!(
     offset_of!(Stats, received) < offset_of!(Stats, verdicts),
     "received is read before verdicts"
 );
-// The lists of spec/counters.toml have the lengths of the enums that they are indexed by.
+// The lists of spec/counters.toml must have the lengths of the enums by which they are indexed.
 const _: fn(&Stats) = |stats| {
     let _: &[u64; verdict::COUNT] = &stats.verdicts;
     let _: &[u64; packet::STATUS_COUNT] = &stats.malformed;
@@ -57,13 +56,13 @@ pub fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// Adds to one of the calling thread's own counters.
+/// Adds an amount to a counter that only the calling thread writes.
 pub fn add(counter: &AtomicU64, amount: u64) {
     counter.store(get(counter).wrapping_add(amount), Ordering::Relaxed);
 }
 
-/// Returns the number of packets received so far, with or without an id: the number that the
-/// kernel's count is compared with.
+/// Returns the number of packets received so far, with or without a readable id. The kernel's count of packets is
+/// compared with it.
 pub fn received(live: &LiveStats) -> u64 {
     get(&live.received) + get(&live.without_id)
 }
@@ -73,7 +72,7 @@ pub fn decided(live: &LiveStats) -> u64 {
     live.verdicts.iter().map(get).sum()
 }
 
-/// Copies the counters of a running worker.
+/// Returns a copy of the counters of a running worker.
 pub fn snapshot(live: &LiveStats) -> Stats {
     let mut snapshot = Stats::default();
     for (to, from) in snapshot.words_mut().zip(live.words()) {
@@ -82,10 +81,11 @@ pub fn snapshot(live: &LiveStats) -> Stats {
     snapshot
 }
 
-/// One reading of a queue's counters and the kernel's figures, in the order of the fields.
+/// One reading of a worker's counters and the kernel's figures of its queue. The values are read in the order of the
+/// fields.
 #[derive(Clone, Debug, Default)]
 pub struct StatsReading {
-    /// Result of `received` before the kernel's figures were read.
+    /// Result of `received` from before the kernel's figures were read.
     pub received_before: u64,
     /// The kernel's figures of the queue.
     pub figures: QueueFigures,
@@ -93,45 +93,45 @@ pub struct StatsReading {
     pub known: bool,
     /// Counters of the worker after the kernel's figures were read.
     pub after: Stats,
-    /// Number of packets that the guard answered.
+    /// Number of packets that the guard answered (stalled packets).
     pub stalled: u64,
     /// True if some of the stalled packets may still be in the socket.
     pub unreceived: bool,
 }
 
-/// Loss ledger of a queue, or the sum of several: received packets, verdicts and losses, which must
-/// add up. It covers packets from the point where the kernel assigns their id; packets dropped
-/// before that are not in it.
+/// Loss ledger of a queue, or the sum of several ledgers: received packets, verdicts and losses, which must add up. It
+/// includes all packets to which the kernel has assigned an id. Packets that were dropped earlier are not included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Number of the queue; meaningless in a sum.
     pub number: u16,
     pub stats: Stats,
-    /// True if the kernel's figures are known; otherwise the fields after it are 0, except stalled.
+    /// True if the kernel's figures are known. Otherwise the fields after this one are 0, except stalled and
+    /// difference.
     pub known: bool,
-    /// Packets that the kernel offered: its id_sequence, extended to 64 bits.
+    /// Number of packets that the kernel offered: its id_sequence, extended to 64 bits.
     pub offered: u64,
-    /// Packets in the kernel's queue: not yet received, or without a verdict.
+    /// Number of packets in the kernel's queue: not yet received, or without a verdict.
     pub waiting: u64,
-    /// Packets that the kernel dropped because the queue was full.
+    /// Number of packets that the kernel dropped because the queue was full.
     pub queue_full: u64,
-    /// Packets that the kernel dropped because the socket's buffer was full.
+    /// Number of packets that the kernel dropped because the socket's buffer was full.
     pub user_drop: u64,
-    /// Packets offered, but neither received, dropped, stalled nor waiting.
+    /// Number of packets that were offered, but neither received, dropped, stalled nor waiting.
     pub unseen: u64,
-    /// Packets answered by the guard, whether or not the worker received them later.
+    /// Number of packets answered by the guard, whether or not the worker received them later.
     pub stalled: u64,
-    /// Packets lost for a known reason, so no difference: queue_full + user_drop.
+    /// Number of packets lost for a known reason: queue_full + user_drop. They don't count as difference.
     pub lost: u64,
-    /// Packets that the ledger does not account for.
+    /// Number of packets for which the ledger does not account.
     pub difference: u64,
     /// True if the kernel's figures are known and difference is 0.
     pub reconciled: bool,
 }
 
-/// Returns the distance from a 64-bit count to a 32-bit count that is near to it. Negative: the
-/// 32-bit count is behind, by at most BEHIND_MAX. Any other distance counts as ahead, because
-/// fail-open may leave most of 2^32 packets unseen.
+/// Returns the difference from a 64-bit count to a 32-bit count near it. A negative value means that the 32-bit count
+/// is lower, by at most BEHIND_MAX. Any other difference counts as positive, because fail-open may leave most of 2^32
+/// packets unseen.
 fn ahead_of(count: u32, near: u64) -> i64 {
     i64::from(count.wrapping_sub(near as u32).wrapping_add(BEHIND_MAX)) - i64::from(BEHIND_MAX)
 }
@@ -146,7 +146,8 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
     if stats.received > verdicts + in_flight {
         return stats.received - verdicts - in_flight;
     }
-    // A running worker may have answered more since received was read, an ended one can't.
+    // A running worker may have answered more packets since received was read. A worker that has ended can't have done
+    // so.
     if verdicts > stats.received && in_flight == 0 {
         verdicts - stats.received
     } else {
@@ -158,22 +159,22 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
 fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     let kernel = &reading.figures;
     let received = reading.after.received + reading.after.without_id;
-    // Packets that the kernel sent to the socket.
+    // Number of packets that the kernel sent to the socket.
     let meant = kernel.offered.wrapping_sub(kernel.user_drop);
     let ahead = ahead_of(meant, received);
     let ahead_before = ahead_of(meant, reading.received_before);
     let known = received + u64::from(kernel.user_drop);
     let missed = u64::try_from(ahead - i64::from(kernel.waiting)).unwrap_or(0);
-    // A kernel whose packet table is full (hash insert failed, Linux 6.18.x) drops packets that
-    // already have an id. It counts them as queue_full, like those dropped without an id, so they
-    // can't be told apart.
+    // A kernel whose packet table is full (hash insert failed, Linux 6.18.x) drops packets that already have an id. It
+    // counts them as queue_full, like packets that it drops without an id. Therefore the two kinds can't be
+    // distinguished.
     let excused = u64::from(kernel.queue_full)
         + match reading.unreceived {
             true => reading.stalled,
             false => 0,
         };
 
-    // A count further behind than all known packets is a defect, not a wrap: shown unchanged.
+    // A count that is lower by more than all known packets is a defect, not a wrap. It is shown unchanged.
     ledger.offered = known
         .checked_add_signed(ahead)
         .unwrap_or(u64::from(kernel.offered));
@@ -193,9 +194,9 @@ fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
 /// Computes the ledger of one queue.
 /// - in_flight: maximum number of received packets without a verdict: the batch of a running
 ///   worker, 0 at exit.
-/// - fail_open: unseen packets passed uninspected as configured, and are no difference.
-/// - reading.unreceived: up to reading.stalled packets may be missing because they are still in the
-///   socket; their number is unknown.
+/// - fail_open: true if the kernel accepts packets when the queue is full. Unseen packets then don't count as
+///   difference.
+/// - reading.unreceived: true if up to reading.stalled packets may be missing because they are still in the socket.
 pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_open: bool) -> Ledger {
     let mut ledger = Ledger {
         number,
@@ -212,7 +213,7 @@ pub fn ledger_make(reading: &StatsReading, number: u16, in_flight: u64, fail_ope
     ledger
 }
 
-/// Adds a queue's ledger to a sum, which starts as `Ledger { known: true, reconciled: true, .. }`.
+/// Adds a queue's ledger to a sum. The sum's initial value is `Ledger { known: true, reconciled: true, .. }`.
 pub fn ledger_add(sum: &mut Ledger, ledger: &Ledger) {
     for (to, from) in sum.stats.words_mut().zip(ledger.stats.words()) {
         *to += from;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Check that packets have a connection state (conntrack) if the policy reads it. The kernel tracks
-//! connections only if a rule of the kernel requires it. Without tracking, a policy with `ct state
-//! established accept` drops every reply to this host.
+//! Check that packets have a connection state (conntrack) if the policy reads the state. The kernel tracks connections
+//! only if a rule of the kernel requires tracking. Without tracking, a policy with `ct state established accept` drops
+//! every reply to this host.
 
-/// Number of packets without a state, and none with one, after which the state counts as missing.
+/// Number of packets without a state after which the state counts as missing, if no packet had a state.
 pub const PACKETS_LEAST: u64 = 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,22 +18,22 @@ pub enum Tracked {
     Missing,
 }
 
-/// Observations so far. The default value begins with the first call of `look`.
+/// State of the check. The default value is the state before the first call of `look`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrackedWatch {
     /// Generation of the policy; 0 means none.
     pub generation: u32,
-    /// Answered packets of all queues at the first look at this policy.
+    /// Number of answered packets of all queues when the check of this policy began.
     decided: u64,
     without: u64,
-    /// Result of the last look.
+    /// Result of the last call of `look`.
     tracked: Tracked,
 }
 
-/// Updates the check with the current counters of all queues. Returns its result.
+/// Updates the check with the current counters of all queues. Returns the check's result.
 /// - generation: generation of the policy; a new generation restarts the check.
 /// - asks: true if the policy reads the connection state.
-/// - decided, without: packets answered, and packets without a state, read in this order.
+/// - decided, without: numbers of answered packets and of packets without a state; the caller reads them in this order.
 pub fn look(
     watch: &mut TrackedWatch,
     generation: u32,

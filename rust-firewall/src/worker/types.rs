@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Types of a worker: one queue and the thread that answers its packets.
+//! Types of a worker: a queue, and the thread that answers the queue's packets.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -21,14 +21,14 @@ use crate::worker::wait::Wait;
 pub struct Shared {
     /// Counters of the worker.
     pub stats: LiveStats,
-    /// Settings of the queue that are in effect: receive_buffer is the size that the kernel
-    /// granted; gso is off if the kernel does not support it.
+    /// Settings of the queue that are in effect. receive_buffer is the size that the kernel granted; gso is false if
+    /// the kernel does not support it.
     pub settings: QueueSettings,
-    /// Id of the packet received last.
+    /// Packet id of the last received packet.
     pub(super) last_id: AtomicU32,
-    /// Id of the last packet that the guard answered.
+    /// Packet id of the last packet that the guard answered.
     pub(super) stalled_to: AtomicU32,
-    /// Packets that the guard answered.
+    /// Number of packets that the guard answered.
     pub stalled: AtomicU64,
     /// Number of followed connections after the last batch.
     pub followed: AtomicU32,
@@ -36,25 +36,21 @@ pub struct Shared {
     pub(super) wake_event: EventFd,
     /// Request to end the loop, set by `stop`.
     pub(super) stop: AtomicBool,
-    /// Valid with stop: the thread leaves the queue bound and open when it ends.
+    /// Valid with stop: true if the thread must leave the queue bound and open when it ends.
     pub(super) keep_open: AtomicBool,
-    /// Request to adopt the policy in `next`: set by `swap`, cleared when the thread has adopted
-    /// it.
+    /// Request to decide by the policy in `next`: set by `swap`, cleared when the thread uses that policy.
     pub(super) swap: AtomicBool,
-    /// Policy to adopt, valid with swap. Its lock is free whenever the worker acquires it.
+    /// New policy, valid with swap. The lock is free whenever the worker acquires it.
     pub(super) next: Mutex<Option<Arc<EvaluationSource>>>,
-    /// Request to fill in `page` with connections: set by `list`, cleared when the page is filled
-    /// in.
+    /// Request to fill in `page` with connections: set by `list`, cleared when the thread has filled in the page.
     pub(super) lists: AtomicBool,
-    /// Page of the connection listing, valid with lists. Its lock is free whenever the worker
-    /// acquires it.
+    /// Page of the connection listing, valid with lists. The lock is free whenever the worker acquires it.
     pub(super) page: Mutex<Page>,
-    /// Request for a sign of life: set by `ask_turn`, cleared by the next turn of the thread's
-    /// loop.
+    /// Request for a sign of life: set by `ask_turn`, cleared in the next turn of the thread's loop.
     pub(super) asked: AtomicBool,
-    /// True if the thread follows connections.
+    /// True if the thread has a table of connections, because the policy reads names.
     pub(super) follows: bool,
-    /// How the thread ended; None while it runs.
+    /// Result of the ended thread; None while the thread runs.
     pub(super) ended: Mutex<Option<Ended>>,
 }
 
@@ -65,21 +61,20 @@ pub(super) struct Own {
     pub(super) evaluation: Evaluation,
     pub(super) wait: Wait,
     pub(super) batch: VerdictBatch,
-    /// Number of each verdict in the batch; added to the counters once the kernel has accepted the
+    /// Number of packets in the batch for each verdict. It is added to the counters after the kernel has accepted the
     /// batch.
     pub(super) verdicts: [u64; verdict::COUNT],
-    /// Number of failed attempts to send the batch.
+    /// Number of failed attempts to send the current batch.
     pub(super) tries: u32,
     /// Verdict for packet ids without a readable message (--fail malformed).
     pub(super) gaps: Verdict,
     /// True for --profile paper: a busy loop that accepts every packet without parsing it.
     pub(super) paper: bool,
-    /// --spin, in microseconds.
+    /// Value of --spin in microseconds.
     pub(super) spin_us: u32,
-    /// --coalesce, in microseconds.
+    /// Value of --coalesce in microseconds.
     pub(super) coalesce_us: u32,
-    /// CPU of the thread, as an index into the allowed CPUs, modulo their number (--pin); None: any
-    /// CPU.
+    /// CPU of the thread (--pin), as an index into the list of allowed CPUs, modulo the list's length; None = any CPU.
     pub(super) cpu: Option<usize>,
 }
 
@@ -95,21 +90,21 @@ pub struct WorkerError {
 pub(super) struct Ended {
     /// Error that ended the loop; None if the thread was stopped.
     pub(super) error: Option<WorkerError>,
-    /// Last ledger of the worker, read before the queue was unbound.
+    /// Last ledger of the worker. It was read before the queue was unbound.
     pub(super) ledger: Ledger,
 }
 
 /// Handle of a worker for other threads: its queue and its thread.
 pub struct Worker {
     pub shared: Arc<Shared>,
-    /// State that another process needs to adopt the queue, besides the queue's socket.
+    /// Kernel configuration of the queue, which another process needs to adopt the queue.
     pub handover: QueueHandover,
     /// Duplicate of the queue's socket; the thread uses the original.
     pub(super) socket: OwnedFd,
-    /// Policy that the worker decides by, as far as the main thread knows.
+    /// Policy that the main thread last gave to the worker.
     pub source: Option<Arc<EvaluationSource>>,
-    /// State of the thread; None while the thread runs and owns it.
+    /// State that the thread uses; None while the thread runs and owns it.
     pub(super) own: Option<Box<Own>>,
-    /// Handle of the thread; None if there is none to join.
+    /// Handle of the thread; None if there is no thread to join.
     pub(super) thread: Option<JoinHandle<Box<Own>>>,
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_gettime
-//! Decision how to wait for packets when the queue's socket is empty. Pure: computed from a clock
-//! and the number of messages; the worker executes it.
+//! Choice of how to wait for packets when the queue's socket is empty. It has no side effects, and depends only on a
+//! clock and the number of messages. The worker executes the result.
 //!
-//! Theory of operation: a receiver that sleeps costs the sender a wake-up for every packet or two.
-//! During a flood a short timed sleep lets packets gather instead, as the interrupt moderation of a
-//! network card does. Without a flood the next packet often follows within microseconds, so the
-//! worker polls the socket (spins) for up to a budget of time. The budget shrinks when spinning
-//! found nothing, and is restored when sleeps turn out short, as in KVM's halt polling.
+//! Theory of operation: if the receiver sleeps in poll, the sender must wake it for every packet or two. During a flood
+//! the worker instead sleeps for a short fixed time while packets gather, like the interrupt moderation of a network
+//! card. Without a flood the next packet often follows within microseconds. Therefore the worker first polls the socket
+//! repeatedly (spins), at most for the spin budget. The budget is halved after a long sleep, and restored after a short
+//! sleep, as in KVM's halt polling.
 
 use nix::time::{clock_gettime, ClockId};
 
-/// Rate of packets per second above which traffic is a flood.
+/// Rate in packets per second above which traffic counts as a flood.
 pub const FLOOD_PPS: u64 = 100_000;
-/// Number of messages after which the rate is computed.
+/// Number of messages in a rate window, after which the rate is computed.
 pub const WINDOW_MESSAGES: u64 = 64;
-/// Smallest spin budget, in nanoseconds: a smaller one becomes 0.
+/// Minimum spin budget in nanoseconds; a smaller budget becomes 0.
 pub const SPIN_LEAST_NS: u64 = 1000;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -23,9 +23,9 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 /// Action of a worker before its next receive call.
 pub enum WaitAction {
-    /// Receive again at once.
+    /// Receive again immediately.
     Again,
-    /// Call sched_yield, then receive again: the receiver of the traffic may need this CPU.
+    /// Call sched_yield, then receive again: the program for which the packets are may need this CPU.
     Yield,
     /// Sleep for `coalesce_ns`, then receive again.
     Sleep,
@@ -33,12 +33,12 @@ pub enum WaitAction {
     Poll,
 }
 
-/// State of one worker's waiting. All times are in nanoseconds of CLOCK_MONOTONIC.
+/// State of a worker for choosing how to wait. All times are in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Maximum number of messages of a receive call.
     pub batch: u32,
-    /// Maximum spin budget (--spin).
+    /// Maximum spin budget (--spin), in nanoseconds.
     pub spin_ns: u64,
     /// Duration of the timed sleep during a flood (--coalesce).
     pub coalesce_ns: u64,
@@ -54,9 +54,9 @@ pub struct Wait {
     pub poll_ns: u64,
     /// True if the rate of the last complete window was above FLOOD_PPS.
     pub flood: bool,
-    /// True if `Sleep` was returned and no message has come since.
+    /// True if `Sleep` was returned and no message has arrived since then.
     pub slept: bool,
-    /// True if `Yield` was returned and no message has come since.
+    /// True if `Yield` was returned and no message has arrived since then.
     pub spinning: bool,
 }
 
@@ -65,7 +65,8 @@ fn us_to_ns(us: u32) -> u64 {
 }
 
 /// Returns the state at the start of the loop.
-/// - spin_us, coalesce_us: 0: never spin, never use the timed sleep.
+/// - spin_us: maximum spin budget; 0 = never spin.
+/// - coalesce_us: duration of the timed sleep; 0 = never use it.
 pub fn init(batch: u32, spin_us: u32, coalesce_us: u32, now_ns: u64) -> Wait {
     Wait {
         batch,
@@ -100,9 +101,9 @@ fn note_messages(wait: &mut Wait, now_ns: u64, messages: u32) {
     }
 }
 
-/// Returns the next step after a receive call that yielded `messages` (0..batch). Called once those
-/// messages are answered. `Again` if they filled the batch; otherwise the socket was empty, and the
-/// step is
+/// Returns the next action after a receive call that returned `messages` messages (0..batch). Must be called after
+/// these messages are answered. Returns `Again` if they filled the batch. Otherwise the socket is empty, and the action
+/// is
 /// 1. `Sleep` during a flood; but a sleep that brought no message ends the flood;
 /// 2. `Yield` while fewer than `budget_ns` have passed since the last message;
 /// 3. `Poll`.
@@ -132,8 +133,8 @@ pub fn next(wait: &mut Wait, now_ns: u64, messages: u32) -> WaitAction {
     WaitAction::Poll
 }
 
-/// Adjusts the spin budget, as soon as poll returns: restores it to spin_ns if the sleep was
-/// shorter than spin_ns, halves it if the sleep was longer.
+/// Adjusts the spin budget. Must be called when poll returns. Restores the budget to spin_ns if the sleep was shorter
+/// than spin_ns, and halves it if the sleep was longer.
 pub fn woken(wait: &mut Wait, now_ns: u64) {
     let slept_ns = now_ns.wrapping_sub(wait.poll_ns);
     if slept_ns < wait.spin_ns {
@@ -146,7 +147,7 @@ pub fn woken(wait: &mut Wait, now_ns: u64) {
     }
 }
 
-/// Returns the time of CLOCK_MONOTONIC in nanoseconds (from the vDSO, without a system call).
+/// Returns the time of CLOCK_MONOTONIC in nanoseconds, without a system call (vDSO).
 pub fn clock() -> u64 {
     // It can't fail: this clock is in every kernel, and the memory is ours.
     let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {

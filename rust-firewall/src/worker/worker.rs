@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: write close
-//! Control of a worker (one queue and its thread) by other threads.
+//! Control of a worker (a queue and the thread that answers its packets) by other threads.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -28,8 +28,9 @@ use crate::worker::types::{Own, Shared, Worker, WorkerError};
 use crate::worker::wait::Wait;
 use crate::worker::{elements, reading, run};
 
-/// Counts packets that the guard answered instead of the worker.
-/// - id: packet id of the last of them.
+/// Adds packets that the guard answered instead of the worker to the worker's counter.
+/// - packets: number of these packets.
+/// - id: packet id of the last of these packets.
 pub fn stalled(shared: &Shared, packets: u32, id: u32) {
     shared.stalled_to.store(id, Ordering::Relaxed);
     shared.stalled.fetch_add(packets.into(), Ordering::Relaxed);
@@ -39,11 +40,10 @@ fn has_ended(shared: &Shared) -> bool {
     lock::lock(&shared.ended).is_some()
 }
 
-/// Returns the ledger of a worker.
-/// - Thread ended: the ledger that the thread read last.
-/// - Thread running: of up to stats::READINGS_MAX readings the one with the fewest unexplained
-///   packets; a batch may be in flight. Warns if /proc can't be read.
-/// - Any thread may call it.
+/// Returns the ledger of a worker. Any thread may call it.
+/// - If the worker's thread has ended: the ledger that the thread read last.
+/// - If the thread runs: the best of up to stats::READINGS_MAX readings, which has the fewest unexplained packets. A
+///   batch may be in flight. Warns if /proc can't be read.
 pub fn ledger(worker: &Worker) -> Ledger {
     match lock::lock(&worker.shared.ended).clone() {
         Some(ended) => ended.ledger,
@@ -51,13 +51,13 @@ pub fn ledger(worker: &Worker) -> Ledger {
     }
 }
 
-/// Queue that one process hands over to another, with its worker's counters.
+/// Queue that is handed over to another process, with the counters of the queue's worker.
 #[derive(Debug, Default)]
 pub struct WorkerHandover {
     /// Number of the queue.
     pub number: u16,
     pub handover: QueueHandover,
-    /// Netlink socket that is bound to the queue; None after it was adopted.
+    /// Netlink socket that is bound to the queue; None after a worker has adopted the queue.
     pub fd: Option<OwnedFd>,
     /// Counters of the queue's worker.
     pub stats: Stats,
@@ -68,18 +68,18 @@ pub struct WorkerHandover {
 /// Parameters for opening workers.
 pub struct WorkerSetup<'a> {
     pub options: &'a Options,
-    /// Policy to decide by, if there is one.
+    /// Policy of the workers; None if there is no policy.
     pub loaded: Option<&'a Arc<Loaded>>,
     /// Sockets for the replies of `reject`, if the policy can reject.
     pub reject: Option<&'a Arc<Reject>>,
-    /// Creates the ring of events for the worker with this index.
+    /// Creates the event ring of the worker with an index.
     pub ring: &'a dyn Fn(u16) -> EventRing,
 }
 
-/// Creates a worker without its thread: opens or adopts its queue, and opens the eventfd that wakes
-/// it.
-/// - taken: queue to adopt; None: the queue is opened.
-/// - index: index of the worker; the number of its queue is the first queue's number plus index.
+/// Creates a worker without starting its thread. Opens or adopts the worker's queue, and opens the eventfd that wakes
+/// the thread.
+/// - taken: queue to adopt; None = the queue is opened.
+/// - index: index of the worker. The number of the worker's queue is the first queue's number plus index.
 /// - On failure everything is closed.
 pub fn open(
     setup: &WorkerSetup,
@@ -110,7 +110,7 @@ pub fn open(
     };
     let elements = match options.stage {
         0 => None,
-        // A later policy may learn.
+        // The socket is opened even if this policy doesn't learn addresses: a later policy may learn.
         _ => Some(elements::open()?),
     };
     let evaluation = evaluate::init(options, source.as_ref(), setup.reject, elements, ring);
@@ -161,8 +161,7 @@ pub fn open(
     })
 }
 
-/// Sets the counters to the values that another process counted for the queue; called before the
-/// thread starts.
+/// Sets the counters to the final values of another process for the queue. Called before the thread starts.
 pub fn go_on(shared: &Shared, counted: &Stats, stalled: u64) {
     for (counter, counted) in shared.stats.words().zip(counted.words()) {
         counter.store(*counted, Ordering::Relaxed);
@@ -170,8 +169,7 @@ pub fn go_on(shared: &Shared, counted: &Stats, stalled: u64) {
     shared.stalled.store(stalled, Ordering::Relaxed);
 }
 
-/// Starts the worker's thread. If its loop ends with an error, the thread sends SIGTERM to the
-/// process.
+/// Starts the worker's thread. If the thread's loop ends with an error, the thread sends SIGTERM to the process.
 pub fn start(worker: &mut Worker) -> Result<(), Failure> {
     let Some(own) = worker.own.take() else {
         return Ok(());
@@ -192,22 +190,23 @@ fn wake(shared: &Shared) {
     let _ = shared.wake_event.write(1); // it can't fail: it never comes near its limit
 }
 
-/// Requests that the thread decide by the policy `next` from its next batch on.
+/// Requests the thread to switch to another policy before its next batch.
+/// - next: the new policy.
 pub fn swap(worker: &Worker, next: &Arc<EvaluationSource>) {
     *lock::lock(&worker.shared.next) = Some(Arc::clone(next));
     worker.shared.swap.store(true, Ordering::Release);
     wake(&worker.shared);
 }
 
-/// Returns true if the thread has adopted the policy of the last swap, or has ended.
+/// Returns true if the thread uses the policy of the last swap, or has ended.
 pub fn has_swapped(worker: &Worker) -> bool {
     !worker.shared.swap.load(Ordering::Acquire) || has_ended(&worker.shared)
 }
 
-/// Requests a page of connections from the thread, which fills it in after its next batch. Fails
-/// with EAGAIN if the last request is still open, or if the thread has ended.
-/// - from: slot of the first connection.
-/// - undecided: only connections whose names are undecided.
+/// Requests a page of connections from the thread, which fills in the page between two batches. Fails with EAGAIN if
+/// the last request is still open or the thread has ended.
+/// - from: slot in the connection table at which the page begins.
+/// - undecided: true to list only connections whose names are undecided.
 pub fn list(worker: &Worker, from: u32, undecided: bool) -> Result<(), Errno> {
     let shared = &worker.shared;
     if shared.lists.load(Ordering::Acquire) || has_ended(shared) {
@@ -232,28 +231,28 @@ pub fn listed(worker: &Worker) -> Option<MutexGuard<'_, Page>> {
     (!lists).then(|| lock::lock(&worker.shared.page))
 }
 
-/// Requests a sign of life from the thread's loop; `has_turned` checks for it. Any thread may call
-/// it.
+/// Requests a sign of life from the thread's loop; `has_turned` checks for it. Any thread may call this function.
 pub fn ask_turn(shared: &Shared) {
     shared.asked.store(true, Ordering::Release);
     wake(shared);
 }
 
-/// Returns true if the thread's loop has turned since the last `ask_turn`, or has ended.
+/// Returns true if the thread's loop has begun a turn since the last `ask_turn`, or has ended.
 pub fn has_turned(shared: &Shared) -> bool {
     !shared.asked.load(Ordering::Acquire) || has_ended(shared)
 }
 
-/// Requests the thread's end. The thread first answers the packets that it has received, then
-/// unbinds and closes its queue.
-/// - keep_open: the queue stays bound and open, and the thread can be started again.
+/// Requests the thread to end. The thread first answers the packets that it has received, and then unbinds and closes
+/// its queue.
+/// - keep_open: true if the queue must stay bound and open. The thread can then be started again.
 pub fn stop(worker: &Worker, keep_open: bool) {
     worker.shared.keep_open.store(keep_open, Ordering::Relaxed);
     worker.shared.stop.store(true, Ordering::Release);
     wake(&worker.shared);
 }
 
-/// Waits until the thread has ended, if it was started. Returns the error that ended it, if any.
+/// Waits until the thread has ended, if it was started. Returns the error that ended the loop; None if the thread was
+/// stopped.
 pub fn join(worker: &mut Worker) -> Option<WorkerError> {
     if let Some(Ok(own)) = worker.thread.take().map(JoinHandle::join) {
         worker.own = Some(own);
@@ -261,16 +260,14 @@ pub fn join(worker: &mut Worker) -> Option<WorkerError> {
     lock::lock(&worker.shared.ended).as_ref()?.error
 }
 
-/// Prepares the queue for adoption by another process. The thread must have ended with the queue
-/// kept open.
+/// Prepares the queue for its adoption by another process. The thread must have ended after a stop with keep_open.
 pub fn give(worker: &mut Worker) {
     if let Some(own) = &mut worker.own {
         queue::adopt::give(&mut own.queue);
     }
 }
 
-/// Returns the connections of the queue; None while the thread runs, or if the policy reads no
-/// names.
+/// Returns the connections of the queue. Returns None while the thread runs, or if the policy reads no names.
 pub fn connections(worker: &mut Worker) -> Option<&mut Connections> {
     let source = worker.source.as_ref();
     source.filter(|source| load::requirement(&source.loaded).names)?;
@@ -282,7 +279,7 @@ pub fn queue_fd(worker: &Worker) -> BorrowedFd<'_> {
     worker.socket.as_fd()
 }
 
-/// Frees the queue once another process has adopted it.
+/// Frees this process's copy of the queue after another process has adopted the queue. The queue stays bound there.
 pub fn release(worker: &mut Worker) {
     if let Some(own) = worker.own.take() {
         queue::adopt::release(own.queue);

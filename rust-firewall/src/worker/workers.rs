@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_nanosleep
-//! All workers of the process, one for each queue.
+//! All workers of the process. Each queue has one worker.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,23 +15,23 @@ use crate::worker::evaluate::EvaluationSource;
 use crate::worker::stats::Ledger;
 use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 
-/// Pause between checks whether a worker has adopted a new policy or filled in a page.
+/// Pause between two checks whether a worker uses a new policy or has filled in a page.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
 
-/// Number of checks for a worker's page of connections before the listing fails: at least half a
-/// second in total.
+/// Maximum number of checks for a worker's page of connections before the listing fails: at least half a second in
+/// total.
 const LIST_TURNS: u32 = 25_000;
 /// Number of low bits of a listing position that hold the slot; the bits above hold the worker's
 /// index.
 const SLOT_BITS: u32 = 32;
 
-/// One page of the connection listing, from one worker.
+/// Page of the connection listing, from one worker.
 #[derive(Debug)]
 pub struct Listing {
     /// Number of the worker's queue.
     pub number: u16,
     pub page: Page,
-    /// Position of the next page; None: this is the last page.
+    /// Position of the next page; None = this is the last page.
     pub next: Option<u64>,
 }
 
@@ -41,8 +41,8 @@ pub struct Workers {
     pub all: Vec<Worker>,
 }
 
-/// Opens or adopts all queues in order. On failure all are closed.
-/// - taken: queues to adopt, one for each worker; None: the queues are opened.
+/// Opens or adopts all queues, in the order of their numbers. On failure all queues are closed.
+/// - taken: queues to adopt, one per worker; None = the queues are opened.
 pub fn open(setup: &WorkerSetup, taken: Option<&mut [WorkerHandover]>) -> Result<Workers, Failure> {
     let mut workers = Workers::default();
     let mut taken = taken.map(|taken| taken.iter_mut());
@@ -53,7 +53,7 @@ pub fn open(setup: &WorkerSetup, taken: Option<&mut [WorkerHandover]>) -> Result
     Ok(workers)
 }
 
-/// Starts the threads of all workers. On failure all are stopped.
+/// Starts the threads of all workers. On failure all threads are stopped.
 pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     let started = workers.all.iter_mut().try_for_each(worker::start);
     if started.is_err() {
@@ -62,8 +62,8 @@ pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     started
 }
 
-/// Makes all workers adopt another policy, and waits until they have. Returns the old sources.
-/// - sources: the policy, once for each worker.
+/// Makes all workers switch to another policy, and waits until they use it. Returns the old sources.
+/// - sources: sources of the new policy, one per worker.
 pub fn swap(
     workers: &mut Workers,
     sources: Vec<Arc<EvaluationSource>>,
@@ -85,9 +85,9 @@ pub fn swap(
         .collect()
 }
 
-/// Returns the position of the next page, if there is one.
+/// Returns the position of the next page; None after the last page.
 /// - from: position of this page.
-/// - next: slot after this page in the same worker, or SLOT_NONE.
+/// - next: slot after this page in the same worker; SLOT_NONE if this page is the worker's last page.
 fn next_of(workers: &Workers, from: u64, next: u32) -> Option<u64> {
     let worker = from >> SLOT_BITS;
     if next != SLOT_NONE {
@@ -96,10 +96,11 @@ fn next_of(workers: &Workers, from: u64, next: u32) -> Option<u64> {
     ((worker + 1) < workers.all.len() as u64).then_some((worker + 1) << SLOT_BITS)
 }
 
-/// Returns the page of connections at a position. Fails with EAGAIN if there is no such worker, or
-/// if the worker does not answer in time.
-/// - from: 0, or `next` of the last page: the worker's index above SLOT_BITS, the slot below.
-/// - undecided: only connections whose names are undecided.
+/// Returns the page of connections at a position. Fails with EAGAIN if the position's worker does not exist or does not
+/// answer in time.
+/// - from: position: 0, or `next` of the previous page. The low SLOT_BITS bits are the slot, the bits above are the
+///   worker's index.
+/// - undecided: true to list only connections whose names are undecided.
 pub fn list(workers: &Workers, from: u64, undecided: bool) -> Result<Listing, Errno> {
     let worker = workers.all.get((from >> SLOT_BITS) as usize);
     let worker = worker.ok_or(Errno::EAGAIN)?;
@@ -119,8 +120,8 @@ pub fn list(workers: &Workers, from: u64, undecided: bool) -> Result<Listing, Er
     Err(Errno::EAGAIN)
 }
 
-/// Stops all threads and waits for their end. Returns the error of the first worker whose loop
-/// ended with one.
+/// Stops all threads, and waits until they have ended. Returns the error of the first worker whose loop ended with an
+/// error.
 pub fn stop(workers: &mut Workers) -> Option<WorkerError> {
     for worker in &workers.all {
         worker::stop(worker, false);

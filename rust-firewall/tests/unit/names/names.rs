@@ -32,7 +32,7 @@ fn every_vector_gives_what_it_expects() {
     }
 }
 
-/// The protocol of a stream's first bytes never changes when more arrive.
+/// A result for a stream's first bytes that is not undecided never changes when more bytes arrive.
 #[test]
 fn what_is_decided_stays_decided() {
     let mut cuts = 0;
@@ -56,7 +56,7 @@ fn what_is_decided_stays_decided() {
     assert!(cuts > 1000);
 }
 
-/// Reads a stream as one byte after the other comes, without reading again what waits. Returns how often that was so.
+/// Parses a stream after each byte, except while `client::waits` is true. Returns the number of times that it was true.
 fn read_slowly(bytes: &[u8]) -> usize {
     let mut scratch = Box::new([0; hello::BYTES_MAX]);
     let mut progress = NamesProgress::default();
@@ -96,11 +96,11 @@ fn what_waits_is_undecided() {
     assert!(waited > 1000);
 }
 
-/// Longer vectors are cut into segments of up to so many bytes only.
+/// Maximum size of the segments for vectors that are longer than SHORT, in bytes.
 const SEGMENT_MAX: usize = 16;
 const SHORT: usize = 600;
 
-/// Every cut in two, and segments of every size, give the same names as one segment.
+/// A stream in segments of every size gives the same names as in one segment.
 #[test]
 fn segments_change_no_result() {
     let mut cuts = 0;
@@ -121,13 +121,16 @@ fn segments_change_no_result() {
     assert!(cuts > 1000);
 }
 
-/// Returns bytes in records of so many bytes.
+/// Returns bytes in TLS records with up to `size` bytes each.
 fn records(kind: u8, bytes: &[u8], size: usize) -> Vec<u8> {
     let record = |part: &[u8]| [&[kind, 3, 3, 0, part.len() as u8], part].concat();
     bytes.chunks(size).flat_map(record).collect()
 }
 
-/// Reads what comes behind a first hello in segments of so many bytes, and anew with each. Returns the last result.
+/// Reads the second ClientHello of a stream in segments. Compares each result with one without progress. Returns the
+/// last result.
+/// - begin: length of the records with the first ClientHello.
+/// - segment: size of the segments in bytes.
 fn read_second(bytes: &[u8], begin: usize, segment: usize) -> NamesState {
     let mut scratch = Box::new([0; hello::BYTES_MAX]);
     let mut progress = NamesProgress::default();
@@ -145,8 +148,8 @@ fn read_second(bytes: &[u8], begin: usize, segment: usize) -> NamesState {
     state
 }
 
-/// A second hello is the same in records and segments of every size, behind other records, and with another message's
-/// end in its first record.
+/// A second ClientHello is read in records and segments of every size, after other records, and also if its first
+/// record contains the end of the first ClientHello.
 #[test]
 fn segments_change_no_second_hello() {
     let blocks = vectors::read("names-hello.txt");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The packet parser against the vectors that both twins share.
+//! Tests of the packet parser with the vectors that both twins share.
 
 use crate::support::vectors;
 use crate::support::vectors::{number, Block};
 use rust_firewall::packet::{self, Packet};
 
-/// Result of the parser for a block, in the words of its `expect` line.
+/// Returns the parser's result for a block, in the format of the block's `expect` line.
 fn parse(block: &Block) -> String {
     let bytes = block.bytes();
     let original = block.value("original").map_or(bytes.len() as u32, number);
@@ -57,7 +57,7 @@ fn every_vector_gives_what_it_expects() {
     }
 }
 
-/// Fields of a block's packet as nf_tables sees them, in the words of its `expect` line.
+/// Returns the transport header that nf_tables sees in a block's packet, in the format of the block's `expect` line.
 fn transport(block: &Block) -> String {
     let bytes = block.bytes();
     let original = block.value("original").map_or(bytes.len() as u32, number);
@@ -106,7 +106,7 @@ fn every_status_is_met_by_a_vector() {
     }
 }
 
-/// Cutting a packet shorter than it is may hide a header, but never makes it malformed in a new way.
+/// With fewer captured bytes the parser returns the packet's status or BeyondCopy, never another status.
 #[test]
 fn fewer_captured_bytes_only_cut() {
     for block in &vectors::read("packets.txt") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Captures: times, lengths, link types, and what is no capture.
+//! Tests of the reader of captures: times, lengths, link types, and damaged captures.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use rust_firewall::packet::pcap_link::{
     find_ip, Found, LINK_ETHERNET, LINK_IPV4, LINK_IPV6, LINK_NULL, LINK_RAW,
 };
 
-/// A file that goes away with the value.
+/// Path of a file that is removed when the value is dropped.
 struct Capture(PathBuf);
 
 impl Capture {
@@ -35,10 +35,10 @@ impl Drop for Capture {
     }
 }
 
-/// Number, time, bytes and original length.
+/// Packet that was read: number, time in nanoseconds, bytes and original length.
 type Read = (u64, u64, Vec<u8>, u32);
 
-/// Every packet; or what is wrong.
+/// Returns all packets of a capture, or the text of the failure.
 fn read_all(bytes: &[u8]) -> Result<Vec<Read>, String> {
     let capture = Capture::new(bytes);
     let failed = |failure: rust_firewall::base::log::Failure| {
@@ -54,14 +54,14 @@ fn read_all(bytes: &[u8]) -> Result<Vec<Read>, String> {
     Ok(packets)
 }
 
-/// Big-endian, nanoseconds, raw IP; a packet of 4 bytes of 60 at 2.000000007.
+/// Big-endian pcap file with nanoseconds and raw IP. It has one packet: 4 captured bytes of 60, at 2.000000007 s.
 const CLASSIC: [u8; 44] = [
     0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 101, 0,
     0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0, 60, 0x45, 1, 2, 3,
 ];
 
-/// A section with an interface of microseconds and an offset of 5 s, an enhanced packet of 4 bytes at
-/// 1.000001, and a simple one.
+/// Section with an interface (microseconds, offset 5 s, snap length 2), an enhanced packet of 4 bytes at 1.000001 s,
+/// and a simple packet of 9 bytes.
 const NG: [u8; 120] = [
     0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 0xff, 0xff, 0xff,
     0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0, 0, // section
@@ -72,8 +72,8 @@ const NG: [u8; 120] = [
     3, 0, 0, 0, 20, 0, 0, 0, 9, 0, 0, 0, 0x60, 9, 0, 0, 20, 0, 0, 0, // simple packet
 ];
 
-/// A section with an interface, and an enhanced packet of 2 bytes with the comments "no", "twinwall: a" and
-/// "twinwall: b".
+/// Section with an interface, and an enhanced packet of 2 bytes with the comments "no", "twinwall: a" and "twinwall:
+/// b".
 const COMMENTED: [u8; 124] = *b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\
     \xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0\
     \x01\0\0\0\x14\0\0\0\x65\0\0\0\0\0\0\0\x14\0\0\0\
@@ -87,7 +87,7 @@ fn a_record_has_its_time_and_lengths() {
     assert_eq!(read_all(&CLASSIC), Ok(expected));
 }
 
-/// A simple packet is cut at the interface's snap length and has the time of the one before.
+/// A simple packet is cut at the interface's snap length, and has the time of the packet before it.
 #[test]
 fn blocks_have_theirs() {
     let expected = vec![
@@ -97,7 +97,7 @@ fn blocks_have_theirs() {
     assert_eq!(read_all(&NG), Ok(expected));
 }
 
-/// The first that begins as ours is the packet's; options that reach beyond their block are damage.
+/// The packet's comment is the first comment that begins with "twinwall:". An option that exceeds its block is damage.
 #[test]
 fn a_packet_has_its_comment() {
     let capture = Capture::new(&COMMENTED);
@@ -129,7 +129,7 @@ fn no_prefix_of_a_capture_is_taken_for_a_whole_one() {
     }
 }
 
-/// Whatever a byte is changed to, it is read or refused.
+/// A capture with a changed bit is read or refused, without a panic.
 #[test]
 fn no_byte_leads_astray() {
     for at in 0..NG.len() {
@@ -152,7 +152,7 @@ fn link_types_have_their_headers() {
         version: 4,
     };
     assert_eq!(find_ip(LINK_ETHERNET, &ethernet, 60), Some(without_padding));
-    // Without a version in front, and bytes behind the length that the header says.
+    // Raw IP: the frame states no version, and has bytes after the length in the IP header.
     let raw = Found {
         offset: 0,
         captured: 21,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names and kernel values of verdicts, and the runs of a batch.
+//! Tests of verdicts: their names and kernel values, and the runs of a batch.
 
 use nix::errno::Errno;
 use rust_firewall::packet::verdict::{
@@ -22,7 +22,7 @@ fn accept(batch: &mut VerdictBatch, id: u32) {
     batch_add(batch, id, Verdict::Accept, 0).unwrap();
 }
 
-/// The runs of verdicts whose first id is the next one.
+/// Returns the runs of some verdicts (ID, verdict, argument). The batch expects the first ID next.
 fn batch_of(verdicts: &[(u32, Verdict, u32)]) -> Vec<VerdictRun> {
     let mut batch = new_batch();
     batch.last_id = verdicts[0].0.wrapping_sub(1);
@@ -125,8 +125,7 @@ fn a_mark_is_part_of_the_run() {
     );
 }
 
-/// A batch verdict covers every id up to its own, so an earlier id can't be covered by a later
-/// message.
+/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID before the last ID begins a run.
 #[test]
 fn an_earlier_id_begins_a_run() {
     let accept = |id| (id, Verdict::Accept, 0);
@@ -141,7 +140,8 @@ fn an_earlier_id_begins_a_run() {
     );
 }
 
-/// Ids that the next verdict would cover are answered before it, and no run goes beyond it.
+/// The IDs of a gap get their verdict in a run before the next ID's run, because that batch verdict would apply to
+/// them.
 #[test]
 fn a_gap_gets_a_verdict_of_its_own() {
     let mut batch = new_batch();
@@ -200,7 +200,7 @@ fn gaps_are_explained_by_messages_and_overruns() {
     assert_eq!((batch.gap_ids, batch.count), (2, 8));
 }
 
-/// The last message of all would wait for the next one.
+/// Messages without an ID at the end of a batch get a verdict: otherwise they would wait for the next message.
 #[test]
 fn what_has_no_id_is_answered_at_the_end() {
     let mut batch = new_batch();
@@ -216,7 +216,7 @@ fn what_has_no_id_is_answered_at_the_end() {
     assert_eq!((batch.count, batch.gap_ids), (1, 0));
 }
 
-/// In a queue that was taken over, all packets before the first id are answered with it.
+/// In a queue that was taken over, all packets before the first received ID are answered as a gap.
 #[test]
 fn an_unknown_beginning_is_a_gap() {
     let mut batch = new_batch();

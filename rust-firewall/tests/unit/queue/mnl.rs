@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The mnl backend against the shared vectors, and against the raw backend.
+//! Tests of the mnl backend with the shared vectors, and in comparison with the raw backend.
 
 use crate::support::messages;
 use crate::support::messages::{packet_message, Random, PACKET_HDR, PAYLOAD};
@@ -8,7 +8,7 @@ use rust_firewall::packet::verdict::{batch_add, Verdict, VerdictBatch, PACKETS_M
 use rust_firewall::queue;
 use rust_firewall::queue::{QueuePacket, QueueParsed, VERDICT_BYTES};
 
-/// Result of a parser for a message; the packet only counts if there is one.
+/// Returns a parser's result for a message, and its packet if the result is `Packet`.
 fn parsed(parse: messages::Parse, bytes: &[u8]) -> (QueueParsed, Option<QueuePacket>) {
     let mut packet = QueuePacket::default();
     let parsed = parse(bytes, &mut packet);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of /proc, as texts that kernels wrote.
+//! Tests of the parsers for files of /proc, with texts that kernels wrote.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;

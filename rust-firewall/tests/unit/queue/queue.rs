@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The frame of a message and its attributes, looked at before any library sees them.
+//! Tests of the checks of a message's length, type and attributes, which precede any library.
 
 use crate::support::messages;
 #[allow(dead_code)]
@@ -20,7 +20,7 @@ fn framed(bytes: &[u8]) -> QueueParsed {
     )
 }
 
-/// A netlink message of this type with this behind its header, as long as it says.
+/// Returns a netlink message with a type and a body after its header; its length field is right.
 fn message(nlmsg_type: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 16];
     bytes[..4].copy_from_slice(&(16 + body.len() as u32).to_ne_bytes());
@@ -213,7 +213,7 @@ fn attributes_are_checked_to_the_last_one() {
     assert_eq!(check(&[(PAYLOAD, &[1, 2, 3])]), Err(Errno::EBADMSG));
     assert_eq!(check(&[PACKET_HDR, (3, &[0; 3])]), Err(Errno::EBADMSG));
     assert_eq!(check(&[PACKET_HDR, (0x3fff, &[0; 5])]), Ok(None));
-    // The flags of a type (nested, network order) are no part of it.
+    // The flag bits of a type (nested, network order) don't count.
     assert_eq!(check(&[(0x8001, PACKET_HDR.1)]), Ok(None));
     assert_eq!(check(&[PACKET_HDR, (0x4003, &[0; 3])]), Err(Errno::EBADMSG));
 }
@@ -245,7 +245,8 @@ fn an_attribute_that_leaves_the_message_is_malformed() {
     for nla_len in 0..=8_u16 {
         let mut bytes = bytes.clone();
         bytes[32..34].copy_from_slice(&nla_len.to_ne_bytes());
-        // Shorter ones leave bytes behind, which are an attribute of length 0 or no attribute.
+        // Lengths below 4 are too small for the attribute's header. After length 4 the value is read as a header that
+        // exceeds the message. With padding, lengths from 5 on end at the message's end.
         let expected = if nla_len > 4 {
             Ok(None)
         } else {
@@ -263,7 +264,7 @@ fn an_attribute_that_leaves_the_message_is_malformed() {
             "length {nla_len}"
         );
     }
-    // Bytes that were received but don't belong to the message don't count either.
+    // Received bytes after the message's end don't count either.
     let mut shorter = bytes.clone();
     let nlmsg_len = bytes.len() as u32 - 1;
     shorter[..4].copy_from_slice(&nlmsg_len.to_ne_bytes());

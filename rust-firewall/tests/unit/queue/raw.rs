@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The raw backend's parser against the shared vectors, and the messages that it writes.
+//! Tests of the raw backend: its parser with the shared vectors, and the messages that it writes.
 
 use crate::support::messages;
 use crate::support::messages::{packet_message, Random, PACKET_HDR, PAYLOAD};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The arena, and receiving from a socket that is no netlink socket.
+//! Tests of the arena and of receiving, with datagram sockets in place of a netlink socket.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
@@ -59,7 +59,7 @@ fn without_a_file_descriptor_nothing_is_received() {
     }
 }
 
-/// A socket that receives what is sent to the first of these.
+/// Returns a sender, the receiver connected to it, and a queue socket that uses the receiver.
 fn connected(batch: u32, slot_bytes: u64) -> (UnixDatagram, UnixDatagram, QueueSocket) {
     let (sender, receiver) = UnixDatagram::pair().unwrap();
     let mut socket = init(batch, slot_bytes).unwrap();
@@ -147,7 +147,7 @@ fn an_arena_of_4_gib_costs_nothing_until_it_is_touched() {
     assert!(resident_kib() < before + 1024);
 }
 
-/// Resident memory of this process.
+/// Returns the resident memory of this process in KiB.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Netlink messages: the shared vectors, messages made up here, and what a parser says of them.
+//! Netlink messages for tests: from the shared vectors or composed here, and a parser's result as text.
 
 use rust_firewall::queue::{QueuePacket, QueueParsed, UNKNOWN};
 
 use crate::support::vectors::{number, Block};
 
-/// A parser as the backends have it.
+/// Function type of a backend's parser.
 pub type Parse = fn(&[u8], &mut QueuePacket) -> QueueParsed;
 
-/// The bytes of a vector that were received.
+/// Returns the received bytes of a vector, which may be fewer than its message has.
 pub fn received(block: &Block) -> Vec<u8> {
     let mut bytes = block.bytes();
     if let Some(received) = block.value("received") {
@@ -17,7 +17,7 @@ pub fn received(block: &Block) -> Vec<u8> {
     bytes
 }
 
-/// A number that may be missing.
+/// Returns a number as text; "-" if it is missing.
 fn known(is_known: bool, value: u32) -> String {
     match is_known {
         true => value.to_string(),
@@ -25,7 +25,7 @@ fn known(is_known: bool, value: u32) -> String {
     }
 }
 
-/// Result of a parser for a message, in the words of an `expect` line.
+/// Returns a parser's result for a message, in the format of an `expect` line.
 pub fn told(parse: Parse, bytes: &[u8]) -> String {
     let mut packet = QueuePacket::default();
     match parse(bytes, &mut packet) {
@@ -52,7 +52,8 @@ pub fn told(parse: Parse, bytes: &[u8]) -> String {
     }
 }
 
-/// A packet message with these attributes: type and value of each. All but the last are padded.
+/// Returns a packet message with attributes, each given by its type and value. All attributes except the last are
+/// padded.
 pub fn packet_message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; 20];
     for (kind, value) in attributes {
@@ -67,11 +68,11 @@ pub fn packet_message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// An NFQA_PACKET_HDR of packet 7: IPv4 at NF_INET_LOCAL_OUT.
+/// Attribute NFQA_PACKET_HDR: packet ID 7, IPv4, hook NF_INET_LOCAL_OUT.
 pub const PACKET_HDR: (u16, &[u8]) = (1, &[0, 0, 0, 7, 8, 0, 3]);
 pub const PAYLOAD: u16 = 10;
 
-/// A generator of numbers that look random and are the same in each run (xorshift64).
+/// Generator of pseudorandom numbers that are the same in each run (xorshift64).
 pub struct Random(pub u64);
 
 impl Random {

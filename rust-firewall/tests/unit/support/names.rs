@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the parsers of names read out of bytes, as a line of JSON. The C twin's tests/names.c prints the same.
+//! Results of the parsers of names for some bytes, as a line of JSON. The C twin's tests/names.c prints the same lines.
 
 use rust_firewall::names::answer::{self, Answer};
 use rust_firewall::names::body::{self, NamesBody, NamesChunk};
@@ -8,7 +8,7 @@ use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use rust_firewall::names::{client, dns, hello, host, http, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 
-/// Queries on bytes.
+/// Kinds of queries (line "ask" of a vector): each selects a parser.
 pub const ASKS: [&str; 11] = [
     "fold",
     "hello",
@@ -23,7 +23,8 @@ pub const ASKS: [&str; 11] = [
     "chunk",
 ];
 
-/// Bytes as a string of JSON; what is no printable ASCII stands as the character of its number.
+/// Returns bytes as a JSON string. A byte that is no printable ASCII character is written as an escape with its
+/// hexadecimal number.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::from("\"");
     for byte in bytes {
@@ -84,13 +85,13 @@ fn line(names: &Names) -> String {
     )
 }
 
-/// A hello that is put together of CRYPTO frames. What is not there yet is 0.
+/// ClientHello that is joined from CRYPTO frames. Missing bytes are 0.
 struct Crypto {
     bytes: Vec<u8>,
     end: usize,
 }
 
-/// The frames of a plaintext; the bytes of CRYPTO go to where they belong.
+/// Returns the frames of a plaintext as JSON. Copies the data of CRYPTO frames to their offsets in `crypto`.
 fn frames(plain: &[u8], crypto: &mut Crypto) -> String {
     let mut frames = Vec::new();
     let mut at = 0;
@@ -120,7 +121,7 @@ fn frames(plain: &[u8], crypto: &mut Crypto) -> String {
     frames.join(",")
 }
 
-/// An Initial packet's plaintext, with the keys of those before it or its own.
+/// Returns the plaintext of an Initial packet. Uses the keys of earlier packets, or else derives keys from this packet.
 fn open(datagram: &[u8], header: &QuicHeader, keys: &mut QuicKeys) -> Vec<u8> {
     let opener = quic::make();
     let mut plain = [0; hello::BYTES_MAX];
@@ -169,7 +170,7 @@ fn packet(
     )
 }
 
-/// The packets of a datagram, and the hello in them.
+/// Returns the packets of a datagram as JSON, and the names of the ClientHello in them.
 fn datagram(bytes: &[u8]) -> String {
     let mut keys = QuicKeys::default();
     let mut crypto = Crypto {
@@ -194,10 +195,10 @@ fn datagram(bytes: &[u8]) -> String {
     )
 }
 
-/// Addresses of an answer that are told.
+/// Maximum number of an answer's addresses in a result.
 const SHOWN: usize = 8;
 
-/// The question of a message of DNS, and the addresses that an answer has for it.
+/// Returns the question of a DNS message as JSON, and the addresses that an answer has for the question.
 fn message(bytes: &[u8]) -> String {
     let mut read = Answer::default();
     let Some(offset) = answer::question(bytes, &mut read) else {
@@ -224,7 +225,7 @@ fn message(bytes: &[u8]) -> String {
     )
 }
 
-/// A request of HTTP, and what follows its header.
+/// Returns the names of an HTTP request as JSON, and the kind of body after its header.
 fn request(bytes: &[u8], progress: &mut NamesProgress) -> String {
     let (mut body, mut names) = (NamesBody::default(), Names::default());
     names.state = http::begins(bytes, progress);
@@ -245,7 +246,7 @@ fn request(bytes: &[u8], progress: &mut NamesProgress) -> String {
     }
 }
 
-/// The head of a chunk of a body.
+/// Returns the parsed head of a body's chunk as JSON.
 fn chunk(bytes: &[u8]) -> String {
     let mut chunk = NamesChunk::default();
     let state = state_text(body::chunk(bytes, &mut chunk));
@@ -254,13 +255,15 @@ fn chunk(bytes: &[u8]) -> String {
     format!("{{\"state\":\"{state}\",\"head\":{head},\"bytes\":{behind}}}")
 }
 
-/// Results of the parsers for bytes. what: one of ASKS.
+/// Returns the parsers' result for some bytes.
+/// - what: one of ASKS.
 pub fn ask(what: &str, bytes: &[u8]) -> String {
     ask_from(what, bytes, &mut NamesProgress::default())
 }
 
-/// Returns true if a stream that arrives in segments of so many bytes has the same results, by what is known of the
-/// segments before, as when it is read from its start with each of them.
+/// Returns true if a stream in segments has the same results with the progress of earlier segments as without it.
+/// Without progress the stream is parsed from its start after each segment.
+/// - segment: size of the segments in bytes.
 /// - what: client or request.
 pub fn is_same_in_segments(what: &str, bytes: &[u8], segment: usize) -> bool {
     let mut progress = NamesProgress::default();
@@ -276,7 +279,7 @@ pub fn is_same_in_segments(what: &str, bytes: &[u8], segment: usize) -> bool {
     true
 }
 
-/// Results of the parsers for bytes, of which some were read before.
+/// Returns the parsers' result for some bytes. An earlier call has parsed a part of them (see `progress`).
 fn ask_from(what: &str, bytes: &[u8], progress: &mut NamesProgress) -> String {
     let mut names = Names::default();
     let mut scratch = [0; hello::BYTES_MAX];

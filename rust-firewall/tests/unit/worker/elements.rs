@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages that add elements to sets of the kernel: their bytes, and the kernel's results.
+//! Tests of the messages that add elements to the kernel's sets: their bytes, and the kernel's answers.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use rust_firewall::policy::Family;
 use rust_firewall::worker::elements::{self, BATCHES_MAX, BATCH_BYTES};
 
 const ADDRESS: [u8; 4] = [10, 0, 0, 1];
-/// A minute, in milliseconds.
+/// Timeout of 60000 milliseconds, in network order.
 const TIMEOUT: [u8; 8] = [0, 0, 0, 0, 0, 0, 0xea, 0x60];
 const NESTED: u16 = 0x8000;
 
@@ -29,7 +29,7 @@ fn build(set: &CompileKernelSet, addresses: &[u128]) -> Vec<u8> {
     bytes[..length].to_vec()
 }
 
-/// A message: type, flags, family, the last 2 bytes of its header, attributes.
+/// Returns a message with a type, flags, a family, res_id (the last 2 bytes of the headers) and attributes.
 fn message(kind: u16, flags: u16, family: u8, res_id: [u8; 2], attributes: &[u8]) -> Vec<u8> {
     let length = 20 + attributes.len() as u32;
     let numbers = [kind.to_ne_bytes(), flags.to_ne_bytes()].concat();
@@ -56,19 +56,19 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// An element.
+/// Returns an element: an address, and more attributes.
 fn element(address: &[u8], more: &[u8]) -> Vec<u8> {
     let key = attribute(1 | NESTED, &attribute(1, address));
     attribute(1 | NESTED, &[&key[..], more].concat())
 }
 
-/// Attributes of a message about elements.
+/// Returns the attributes of a message about elements: table "f", set "set", and the elements.
 fn elements_of(elements: &[u8]) -> Vec<u8> {
     let elements = attribute(3 | NESTED, elements);
     [attribute(1, b"f\0"), attribute(2, b"set\0"), elements].concat()
 }
 
-/// The batch for a table of a family.
+/// Returns the expected batch that adds addresses to a set of a family's table.
 fn batch(family: u8, addresses: &[&[u8]]) -> Vec<u8> {
     let all = |more: &[u8]| {
         let elements = addresses.iter().map(|address| element(address, more));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ring of events: what is wanted, what is copied, how it wraps and fills, both ends at once, and
-//! who is woken.
+//! Tests of the event ring: wanted events, their content, a wrapped and a full ring, both ends at the same time, and
+//! waking the consumer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use rust_firewall::worker::event::{
 
 const RACE_PACKETS: u32 = 200_000;
 
-/// Tests of one process share the counts.
+/// Lock for tests that check counts, because the tests of a process share the counts.
 static COUNTS: Mutex<()> = Mutex::new(());
 
 fn counts_alone() -> (MutexGuard<'static, ()>, u64) {
@@ -63,7 +63,7 @@ fn outcome(verdict: Verdict) -> DecideOutcome {
     }
 }
 
-/// Notes a packet that is told from others by its mark.
+/// Stores an event for a packet that its mark identifies.
 fn note(ring: &mut EventRing, mark: u32) {
     let packet = Packet::default();
     let mut input = engine::input(&packet, PacketStatus::Ok);
@@ -178,7 +178,7 @@ fn a_full_ring_keeps_what_it_has_and_counts() {
     let (_alone, lost) = counts_alone();
     let mut expected = 0;
     let records = RING_RECORDS as u32;
-    // Several times round, so that places are used again.
+    // The ring wraps several times, so that its slots are used again.
     for mark in 0..3 * records {
         note(&mut made.ring, mark);
         if mark < 2 * records {
@@ -200,7 +200,7 @@ fn a_full_ring_keeps_what_it_has_and_counts() {
     assert_eq!(made.records.pop().unwrap().mark, 1);
 }
 
-/// Events arrive whole and in order, and lost ones are counted.
+/// Events arrive complete and in order, and lost events are counted.
 #[test]
 fn both_ends_at_once() {
     let Made {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The replies of `reject`: their bytes, and the packets that get none.
+//! Tests of the replies of `reject`: their bytes, and the packets that get no reply.
 
 use rust_firewall::packet::{self, Packet};
 use rust_firewall::policy::{Reject, RejectKind};
@@ -30,13 +30,13 @@ fn whole(how: &Reject, bytes: &[u8]) -> Vec<u8> {
     reply(how, bytes, bytes.len())
 }
 
-/// A SYN from 10.0.0.1:1024 to 10.0.0.2:80, sequence 0x01020304, with 2 bytes of data.
+/// SYN from 10.0.0.1:1024 to 10.0.0.2:80, with sequence number 0x01020304 and 2 bytes of data.
 const SYN: [u8; 42] = [
     0x45, 0, 0, 42, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 4, 0, 0, 80, 1, 2, 3, 4, 9,
     9, 9, 9, 0x50, 2, 1, 0, 0, 0, 0, 0, b'h', b'i',
 ];
 
-/// A datagram from fd00::1 to fd00::2.
+/// UDP datagram from fd00::1 to fd00::2.
 fn datagram6() -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0, 0, 8, 17, 64];
     for last in [1, 2] {
@@ -48,7 +48,7 @@ fn datagram6() -> Vec<u8> {
     bytes
 }
 
-/// 1 for SYN, 2 of data.
+/// The acknowledgement number is higher by 3: 1 for SYN, and 2 bytes of data.
 #[test]
 fn a_reset_acknowledges_all_that_a_segment_takes_up() {
     let reply = whole(&RESET, &SYN);
@@ -71,7 +71,7 @@ fn a_reset_takes_its_sequence_from_an_acknowledgement() {
     assert!(whole(&RESET, &bytes).is_empty());
 }
 
-/// The RST to the receiver of a packet who expects 0x0a0b0c0d.
+/// Returns the RST to the destination of a packet, which expects sequence number 0x0a0b0c0d.
 fn onward(bytes: &[u8]) -> Vec<u8> {
     let mut packet = Packet::default();
     packet::parse(bytes, bytes.len() as u32, &mut packet);
@@ -99,7 +99,7 @@ fn a_reset_to_the_sender_of_one_is_sent_back() {
     assert_eq!(build_back(&packet, 0, &mut reset), 0);
 }
 
-/// A segment of TCP from fd00::1 to fd00::2, with an acknowledgement.
+/// Returns a TCP segment from fd00::1 to fd00::2 with ACK.
 fn segment6() -> Vec<u8> {
     let mut bytes = datagram6();
     bytes[5] = 20;
@@ -132,7 +132,7 @@ fn a_reset_to_the_receiver_takes_nothing_from_the_packet_but_its_ends() {
     assert!(onward(&datagram6()).is_empty());
 }
 
-/// Sums the 16-bit words of a message and its pseudo header, as a receiver does.
+/// Returns the checksum's sum of a message and its pseudo header; 0xffff if the checksum is right.
 fn sum(bytes: &[u8], pseudo: usize) -> usize {
     let words = bytes.chunks(2).map(|word| {
         let low = word.get(1).copied().unwrap_or(0);
@@ -184,7 +184,7 @@ fn icmpx_has_a_code_of_each_family() {
     assert_eq!(code(&HOST, 4), 1);
 }
 
-/// A packet that is replied is not any more with another byte.
+/// Checks that a packet gets a reply, and gets none after a byte has changed.
 fn assert_not_due(how: &Reject, bytes: &[u8], at: usize, byte: u8) {
     let mut bytes = bytes.to_vec();
     assert!(!whole(how, &bytes).is_empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counters, and the arithmetic of the ledger.
+//! Tests of a worker's counters, and of the ledger's arithmetic.
 
 use rust_firewall::packet::verdict::Verdict;
 use rust_firewall::queue::proc::QueueFigures;
@@ -8,7 +8,7 @@ use rust_firewall::worker::stats::{
     BEHIND_MAX,
 };
 
-/// A reading of a queue that received and accepted so many packets.
+/// Returns a reading of a worker that has received and accepted a number of packets.
 fn reading(packets: u64, figures: QueueFigures) -> StatsReading {
     let mut after = Stats {
         received: packets,
@@ -199,7 +199,7 @@ fn offered_goes_on_where_the_kernels_count_wraps() {
         (packets + 10, 0, 0)
     );
 
-    // The count wrapped already, what we received did not.
+    // The kernel's count has wrapped; the received packets are still less than 2^32.
     let packets = (1 << 32) - 3;
     let ledger = closed(&reading(
         packets,
@@ -239,7 +239,7 @@ fn what_the_guard_answered_is_not_missed() {
     reading.stalled = 5;
     let ledger = ledger_make(&reading, 0, 0, false);
     assert_eq!((ledger.unseen, ledger.difference), (2, 2));
-    // Once it was received nothing is excused.
+    // After the stalled packets were received, they no longer explain missing packets.
     reading.unreceived = false;
     let ledger = ledger_make(&reading, 0, 0, false);
     assert_eq!(
@@ -261,7 +261,8 @@ fn fail_open_may_leave_most_packets_unseen() {
     assert!(ledger.reconciled);
 }
 
-/// Zeros would be believed: with fail-open most of 2^32 packets would have passed unseen.
+/// A ledger without the kernel's figures does not reconcile. Zeros as figures would be plausible: with fail-open most
+/// of 2^32 packets would have passed unseen.
 #[test]
 fn figures_that_could_not_be_read_do_not_reconcile() {
     let mut reading = reading(20_000_000, offered(0));

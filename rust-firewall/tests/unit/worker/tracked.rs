@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! When it is said that packets have no connection state.
+//! Tests of the check that packets have a connection state.
 
 use rust_firewall::worker::tracked::{look, name, Tracked, TrackedWatch};
 
@@ -19,7 +19,7 @@ fn one_that_has_a_state_is_enough() {
     look(&mut watch, 1, true, 0, 0);
     assert_eq!(look(&mut watch, 1, true, 100, 100), Tracked::Missing);
     assert_eq!(look(&mut watch, 1, true, 101, 100), Tracked::Seen);
-    // Others may lack it, as those of no connection do.
+    // Later packets may lack a state, because packets without a connection have none.
     assert_eq!(look(&mut watch, 1, true, 200, 199), Tracked::Seen);
     assert_eq!(name(Tracked::Seen), Some("seen"));
 }

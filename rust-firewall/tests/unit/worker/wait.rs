@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! When to look again, yield, sleep or poll, told by made-up clocks.
+//! Tests of the choice how to wait (receive again, yield, sleep or poll), with invented clock times.
 
 use nix::time::{clock_gettime, ClockId};
 use rust_firewall::worker::wait::{clock, init, next, woken, Wait, WaitAction, WINDOW_MESSAGES};
@@ -13,7 +13,7 @@ fn fast() -> Wait {
     init(BATCH, 50, 60, START)
 }
 
-/// A wait in a flood: one message every 2 us until the window is full. Gives the time.
+/// Starts a flood: delivers one message every 2 us until the rate window is full. Returns the time after it.
 fn flood(wait: &mut Wait) -> u64 {
     let mut now = START;
     for _ in 0..WINDOW_MESSAGES {
