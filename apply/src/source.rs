@@ -48,7 +48,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Policy.
+/// Policy, read from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Absolute path.

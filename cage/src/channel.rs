@@ -29,7 +29,7 @@ pub enum Order {
     Run,
 }
 
-/// Parameters of the stage.
+/// Parameters of the stage, sent by fwctl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,

@@ -14,7 +14,7 @@ use crate::doctor::rights;
 
 /// Situation whose effect depends on the rules.
 const BY_RULES: &str = "crash";
-/// Returns true if the rules visible here are those that direct packets to the firewall.
+/// Returns true if this process and the firewall are in the same network namespace, and so see the same rules.
 fn has_same_rules(status: &Status) -> bool {
     let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
     match (of("self"), of(&status.pid.to_string())) {

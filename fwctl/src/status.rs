@@ -16,7 +16,7 @@ use crate::running;
 use crate::table::{self, Side};
 use crate::units::{count, span, thousands};
 
-/// Columns before the text of a line.
+/// Width of the column with the keys, before the text of a line.
 const KEY: usize = 11;
 
 /// Returns the row of the failure contract (the table of the effects of failures) that differs under the current rules.

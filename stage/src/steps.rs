@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Steps: the ways on from a rule for a packet whose names are unknown, without the rule's effects.
+//! Steps: for each rule, the ways on (matches and the target to which they lead) for a packet whose names are unknown.
+//! The rule's effects are left out.
 
 use std::collections::BTreeSet;
 use std::iter;

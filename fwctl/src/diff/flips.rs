@@ -55,7 +55,7 @@ impl FlowKey {
         self.src_port.is_some()
     }
 
-    /// Returns the other direction.
+    /// Returns the key of the opposite direction.
     pub fn reversed(&self) -> FlowKey {
         FlowKey {
             src_ip: self.dest_ip,

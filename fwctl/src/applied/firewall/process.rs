@@ -52,7 +52,7 @@ pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Fail
     let pid = std::process::id();
     let started = start_time(pid as i32).unwrap_or_default();
     trust::replace(pid_file, &format!("{pid} {started}\n"))?;
-    // Closes the lock.
+    // Closes the lock file, which is stdin.
     let nothing = File::open("/dev/null").map_err(failed)?;
     dup2_stdin(nothing).map_err(|error| failed(error.into()))?;
     let Some((program, arguments)) = command.split_first() else {
