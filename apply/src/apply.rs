@@ -19,7 +19,7 @@ pub struct Request {
     pub source: Source,
     /// Parameters of the firewall, if the policy has names.
     pub wanted: Wanted,
-    /// User who applies it, for the history.
+    /// User who applies the policy, for the history.
     pub by: String,
     /// Seconds until the revert; None confirms at once.
     pub confirm_seconds: Option<u32>,
@@ -43,7 +43,7 @@ fn refuse_foreign(tables: &[Table], ours: &[Table], present: &Present) -> Result
     }
 }
 
-/// Reverts a generation whose deadline has passed unnoticed. Fails if another one is pending.
+/// Reverts the pending generation if its deadline has passed. Fails if its deadline has not passed yet.
 fn clear_pending(store: &mut Store) -> Result<()> {
     match store.state.pending.clone() {
         Some(pending) if confirm::is_late(&pending) => {
@@ -57,7 +57,8 @@ fn clear_pending(store: &mut Store) -> Result<()> {
     }
 }
 
-/// Returns the tables of a policy and of the applied generation, and our own.
+/// Returns the tables of a policy and of the applied generation, and the table that identifies the generation in the
+/// kernel.
 fn affected(store: &Store, source: &Source) -> Vec<Table> {
     let before = store.state.applied().map(|one| one.tables.clone());
     let before = before.unwrap_or_default();
@@ -68,16 +69,17 @@ fn affected(store: &Store, source: &Source) -> Vec<Table> {
     affected
 }
 
-/// The transaction to a generation and the way back.
+/// nft transaction that loads a generation, and nft transaction that undoes it.
 struct Transactions {
     kernel: String,
     undo: String,
-    /// Addresses that the latter does not have.
+    /// Learned addresses, which `undo` does not contain.
     saved: Saved,
 }
 
-/// Makes both transactions, and checks that the kernel takes them.
-/// - learned: sets of the applied generation that learn.
+/// Makes both transactions, and checks that the kernel accepts them.
+/// - present: in/out: tables of the kernel; loses the addresses of the sets that learn.
+/// - learned: sets of the applied generation that learn addresses.
 fn transactions(
     affected: &[Table],
     parts: &Parts,
@@ -86,7 +88,7 @@ fn transactions(
 ) -> Result<Transactions> {
     let saved = Saved::take(present, learned);
     let present = &*present;
-    // On the policy's first line, so that nft's line numbers are the policy's.
+    // The removal is in the policy's first line, so that line numbers in nft's messages are those of the policy.
     let removal = undo::removal(affected).replace('\n', "; ");
     let kernel = removal + &parts.kernel + "\n" + &nft::marker(parts.number);
     swap::check(&kernel, present, &parts.name, "correct the policy")?;
@@ -104,7 +106,7 @@ fn transactions(
     })
 }
 
-/// Writes a generation and both transactions, and commits it as pending.
+/// Writes the files of a generation, and commits the generation as pending.
 fn prepare(
     store: &mut Store,
     request: &Request,
@@ -148,8 +150,8 @@ fn prepare(
     Ok(())
 }
 
-/// Loads a generation with names, the firewall first. The kernel does not use the firewall's new classes before it has
-/// its new rules.
+/// Loads a generation with names: first into the firewall, then into the kernel. The kernel does not use the firewall's
+/// new classes before it has its new rules.
 fn load_with_names(
     store: &mut Store,
     number: u64,
@@ -165,7 +167,7 @@ fn load_with_names(
         saved: &Saved::default(),
     };
     learned::load(store, number, KERNEL, &sets, present)?;
-    // The kernel's former rules set marks until now.
+    // Until now the kernel's former rules have set marks, so the marks are cleared again.
     cleared.map_or(Ok(()), conntrack::clear)
 }
 
@@ -189,7 +191,7 @@ fn load(
     }
 }
 
-/// Applies a policy, and reverts it after any failure.
+/// Applies a policy. Reverts it if it can't be loaded.
 pub fn run(host: Host, request: &Request) -> Result<Applied> {
     let mut store = Store::open(host)?;
     clear_pending(&mut store)?;

@@ -6,20 +6,20 @@ use crate::state::{Outcome, Pending};
 use crate::store::{Host, Store, NAMES};
 use crate::{clock, nft, timer, undo};
 
-/// Returns true if the deadline has passed. In another boot it has.
+/// Returns true if the deadline has passed. After a reboot it has always passed.
 pub fn is_late(pending: &Pending) -> bool {
     pending.boot_id != clock::boot_id() || clock::boot_ms() >= pending.deadline_ms
 }
 
-/// Removes the firewall and rules that the applied generation does not need, of any earlier one: a process that was
-/// killed behind its commit has left them.
+/// Removes the firewall and rules of earlier generations that the applied generation does not need. A process that was
+/// killed after its commit may have left them.
 fn tidy(store: &mut Store) -> Result<()> {
     let naming = store.state.applied().and_then(|one| one.naming.clone());
     undo::tidy(store, naming.as_ref())
 }
 
-/// Makes the pending generation the applied one, and removes the previous generation's firewall and rules if they are
-/// no longer needed.
+/// Makes the pending generation the applied generation, and removes the previous generation's firewall and rules if
+/// they are no longer needed.
 pub fn settle(store: &mut Store) -> Result<()> {
     let Some(pending) = store.state.pending.take() else {
         return Ok(());

@@ -20,18 +20,18 @@ const ZONE: u16 = 18;
 const MARK_MASK: u16 = 21;
 /// Mask of an attribute's type, without the flags for its encoding.
 const TYPE_MASK: u16 = 0x3fff;
-/// Bytes of struct nlmsghdr; then the same with struct nfgenmsg.
+/// Size in bytes of struct nlmsghdr; then of struct nlmsghdr and struct nfgenmsg.
 const HEADER: usize = 16;
 const HEAD: usize = HEADER + 4;
 const ATTRIBUTE: usize = 4;
 const ANSWER_BYTES: usize = 1 << 16;
-/// Maximum number of listings in which the table changes meanwhile.
+/// Maximum number of attempts to list the connections while the kernel's table changes.
 const LOOKS: usize = 5;
 
 /// Tracked connection: its key and its mark.
 struct Connection {
     family: u8,
-    /// Attributes that identify it (tuple, zone), with headers and padding.
+    /// Attributes that identify the connection (tuple, zone), with headers and padding.
     key: Vec<u8>,
     mark: u32,
 }
@@ -39,7 +39,7 @@ struct Connection {
 /// Result of a listing of the kernel's connections.
 struct Listing {
     connections: Vec<Connection>,
-    /// True if connections may be missing, since the table changed meanwhile.
+    /// True if connections may be missing, because the table changed during the listing.
     is_torn: bool,
 }
 
@@ -84,7 +84,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8], &[u8])> {
     })
 }
 
-/// Parses a message about a connection.
+/// Parses a message about a connection. Returns None if it is malformed.
 fn connection(message: &[u8]) -> Option<Connection> {
     let family = *message.get(HEADER)?;
     let (mut key, mut mark) = (Vec::new(), 0);
@@ -101,7 +101,7 @@ fn connection(message: &[u8]) -> Option<Connection> {
     Some(Connection { family, key, mark })
 }
 
-/// Returns the error code of a message; 0 is an acknowledgement.
+/// Returns the negative error code of an NLMSG_ERROR message; 0 is an acknowledgement. None: the message is too short.
 fn code(message: &[u8]) -> Option<i32> {
     let four = message.get(HEADER..HEADER + 4)?;
     Some(i32::from_ne_bytes([four[0], four[1], four[2], four[3]]))

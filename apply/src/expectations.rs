@@ -8,7 +8,7 @@ use crate::failure::{policy, Result};
 
 /// Evaluates the expectations. Returns the number that hold; fails with the first broken one and the number of other
 /// broken ones.
-/// - source: paths of lists are absolute.
+/// - source: policy in which the paths of lists are absolute.
 pub fn check(source: &Source, settings: &Settings) -> Result<usize> {
     let (count, broken) = expect::hold(source, settings);
     let Some(first) = broken.first() else {

@@ -19,7 +19,7 @@ pub struct Naming {
     pub settled: (u32, u32),
     /// iptables rules, without the command: "mangle FORWARD -m mark …". Empty if nft's `queue` is used.
     pub rules: Vec<String>,
-    /// Sets that learn.
+    /// Sets that learn addresses from DNS.
     #[serde(default)]
     pub learned: Vec<Learned>,
 }
@@ -41,10 +41,11 @@ pub enum Twin {
     C,
 }
 
-/// The only firewall that reads names for the kernel's policy.
+/// Firewall that reads names for the kernel's policy. There is only one.
 pub trait Firewall {
-    /// Starts or changes the firewall to these parameters and this policy, and returns when it uses them. Idempotent.
-    /// - lock: held by the started process until fwctl can find it again.
+    /// Starts the firewall with these parameters and this policy, or changes a running firewall to them. Returns when
+    /// the firewall uses them. Idempotent.
+    /// - lock: lock of the state folder, held by the started process until fwctl can find this process again.
     fn run(&self, orders: &Orders, names: &str, lock: File) -> Result<()>;
 
     /// Fails unless the firewall runs with these parameters and this policy.

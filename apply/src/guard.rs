@@ -18,7 +18,7 @@ pub const ARMED: &str = "armed";
 /// Pause between two reads of the state, in milliseconds.
 const LOOK_MS: u64 = 1000;
 
-/// Returns the deadline of a generation in ms of boot time; None if it is not pending any more.
+/// Returns the deadline of a generation in ms of boot time; None if the generation is no longer pending.
 fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
     let pending = store::read(folder).ok()??.pending?;
     (pending.number == number).then_some(pending.deadline_ms)
@@ -35,7 +35,7 @@ fn wait(folder: &Path) -> Result<bool> {
     let Some(pending) = store::read(folder)?.and_then(|state| state.pending) else {
         return Ok(false);
     };
-    // Only SIGKILL and the deadline end it.
+    // Only SIGKILL and the deadline end this process.
     let polite = SigSet::from_iter([
         Signal::SIGHUP,
         Signal::SIGINT,
@@ -70,7 +70,7 @@ fn wait(folder: &Path) -> Result<bool> {
     }
 }
 
-/// Runs the process from start to end.
+/// Waits for the deadline, and reverts the generation if it is still pending.
 pub fn run(host: Host) -> Result<()> {
     if wait(host.folder)? {
         let mut store = Store::seize(host)?;

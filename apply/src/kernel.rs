@@ -16,21 +16,20 @@ pub struct Wanted {
     pub twin: Twin,
     /// Options of the firewall, except policy, mask and control socket.
     pub options: Vec<String>,
-    /// Settings of the kernel's text, derived from these options, without queue type and generation, which are set
-    /// here.
+    /// Options of the split, derived from `options`. Queue type and generation are overwritten here.
     pub split: Options,
-    /// The same options for the evaluation of expectations.
+    /// The firewall's options for the evaluation of expectations.
     pub expect: expect::Settings,
 }
 
-/// Parts of a policy.
+/// Texts and data of one generation of a policy: for the kernel, and for the firewall.
 pub struct Parts {
     pub number: u64,
     /// Text for nft.
     pub kernel: String,
-    /// Name of that text in nft's messages.
+    /// Name of `kernel` in nft's messages.
     pub name: String,
-    /// The firewall's policy, and the other data for its names.
+    /// The firewall's policy and its other data, for a policy with names.
     pub naming: Option<(String, Naming)>,
     /// Warnings for the user: "FILE:LINE: …".
     pub warnings: Vec<String>,
@@ -61,7 +60,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     };
     let options = Options {
         queue,
-        // The remainder of the generation selects its mark bits.
+        // Truncated: only the remainder of this number selects the generation's mark bits.
         generation: (number % (1 << 31)) as u32,
         ..wanted.split
     };
@@ -86,7 +85,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     })
 }
 
-/// Splits a policy for the next generation. Skips a number if it would have the mark bits of the applied generation.
+/// Returns the parts of a policy for the next generation. Skips a number with the mark bits of the applied generation.
 pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
     let number = state.next_number();
     if !stage::asks_for_names(&source.text)? {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Addresses that sets have learned from DNS: a transaction that makes the same set again has them, too. The way back
-//! has them apart from its rules, since their time passes and other ones come: it must not fail because of addresses.
+//! Addresses that sets have learned from DNS. A transaction that creates the same set again also adds its addresses.
+//! For a revert, the addresses are stored apart from the rules: they expire and others are learned meanwhile, and a
+//! revert must not fail because of addresses.
 
 use std::net::IpAddr;
 
@@ -22,15 +23,15 @@ const UNITS_MS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 
-/// A set that learns. Addresses of one are another's only if all fields are the same.
+/// Set that learns addresses from DNS. A new set gets the addresses of a former set only if all fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     pub table: Table,
     pub set: String,
-    /// Type of its addresses; None in a state of a version that did not write it.
+    /// True if its addresses are IPv6 addresses. None: the state was written by a version without this field.
     #[serde(default)]
     pub is_ipv6: Option<bool>,
-    /// Its statement, with the names.
+    /// Learn statement of the set, with the names.
     pub learns: String,
 }
 
@@ -52,12 +53,12 @@ impl From<stage::LearnedSet> for Learned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Element {
     address: IpAddr,
-    /// Time for which it was added, and what is left of it, in milliseconds; None for an address that stays.
+    /// Lifetime of the address, and the time that is left, in milliseconds; None: the address does not expire.
     time_ms: Option<(u64, u64)>,
 }
 
 impl Element {
-    /// Parses an element of nft's list; None for another one, or one that has expired.
+    /// Parses an element of nft's list. Returns None if it is no address, or has expired.
     fn parse(text: &str) -> Option<Element> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let address = words.first()?.parse().ok()?;
@@ -75,7 +76,7 @@ impl Element {
         Some(Element { address, time_ms })
     }
 
-    /// Returns the element after some time; None if it has expired.
+    /// Returns the element as it is after some time; None if it has expired by then.
     fn later(&self, passed_ms: u64) -> Option<Element> {
         let mut later = self.clone();
         if let Some((_, left)) = &mut later.time_ms {
@@ -84,7 +85,7 @@ impl Element {
         Some(later)
     }
 
-    /// Returns the element as nft reads it.
+    /// Returns the element in nft's syntax.
     fn text(&self) -> String {
         let time = |ms: u64| format!("{}s{}ms", ms / 1000, ms % 1000);
         let address = self.address;
@@ -114,7 +115,7 @@ fn time_ms(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// The elements in nft's list of a set that have not expired.
+/// Returns the elements in nft's list of a set that have not expired.
 fn elements(listed: &str) -> Vec<Element> {
     let inner = listed
         .split_once("elements = {")
@@ -149,7 +150,7 @@ fn without_elements(listed: &str, sets: &[&str]) -> (String, Vec<String>) {
     (kept, removed)
 }
 
-/// Addresses of sets at a time, for the way back.
+/// Addresses of sets at a point in time, for a revert.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// Time in milliseconds since the boot.
@@ -158,7 +159,8 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Removes the addresses of sets from tables.
+    /// Removes the addresses of sets from the texts of tables, and returns the addresses.
+    /// - present: in/out: the tables.
     pub fn take(present: &mut Present, sets: &[Learned]) -> Saved {
         let mut saved = Saved {
             at_ms: clock::boot_ms(),
@@ -175,7 +177,8 @@ impl Saved {
         saved
     }
 
-    /// Returns the addresses of a set that have not expired at a time, those that stay longest first.
+    /// Returns the addresses of a set that have not expired at a time (ms since the boot). Addresses with the most time
+    /// left come first.
     fn of(&self, set: &Learned, now_ms: u64) -> Vec<Element> {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         let sets = self.sets.iter().filter(|(one, _)| one == set);
@@ -189,7 +192,7 @@ impl Saved {
     }
 }
 
-/// Joins the addresses of a set in the kernel with saved ones, as many as it holds.
+/// Merges the addresses of a set in the kernel with saved addresses, up to the size of the set.
 fn joined(mut present: Vec<Element>, saved: Vec<Element>) -> Vec<Element> {
     let known: std::collections::HashSet<IpAddr> =
         present.iter().map(|element| element.address).collect();
@@ -199,18 +202,18 @@ fn joined(mut present: Vec<Element>, saved: Vec<Element>) -> Vec<Element> {
     present
 }
 
-/// The sets of a transaction that learn.
+/// Sets that learn addresses, before and after a transaction.
 pub struct Sets<'a> {
-    /// Those of the generation in the kernel.
+    /// Sets of the generation in the kernel.
     pub before: &'a [Learned],
-    /// Those of the generation that is loaded.
+    /// Sets of the generation that is loaded.
     pub after: &'a [Learned],
-    /// Addresses of the latter from before.
+    /// Saved addresses of the sets in `after`.
     pub saved: &'a Saved,
 }
 
-/// The commands that add what the sets of a transaction hold: what is in the kernel if both generations have the set,
-/// and saved addresses.
+/// Returns the commands that add addresses to the sets in `after`: the addresses in the kernel if the set is also in
+/// `before`, and the saved addresses.
 fn kept(sets: &Sets) -> Result<String> {
     let (mut text, now_ms) = (String::new(), clock::boot_ms());
     for set in sets.after {
@@ -231,7 +234,8 @@ fn kept(sets: &Sets) -> Result<String> {
     Ok(text)
 }
 
-/// Loads a transaction of a generation with the addresses of its sets. Returns false if there are none.
+/// Loads a transaction of a generation with the addresses of its sets. If there are no addresses, loads nothing and
+/// returns false.
 fn load_kept(
     store: &Store,
     number: u64,
@@ -249,7 +253,7 @@ fn load_kept(
     Ok(true)
 }
 
-/// Loads a transaction of a generation, with the addresses that its sets have learned; without any if that fails.
+/// Loads a transaction of a generation with the addresses that its sets have learned; without addresses if that fails.
 /// - present: the tables that the transaction removes, as for [`swap::load`].
 pub fn load(store: &Store, number: u64, name: &str, sets: &Sets, present: &Present) -> Result<()> {
     match load_kept(store, number, name, sets, present) {

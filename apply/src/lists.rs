@@ -15,7 +15,7 @@ pub const FOLDER: &str = "lists";
 
 /// List of names, as read.
 pub struct List {
-    /// File name in the folder.
+    /// File name in the folder: the digest of the content.
     pub name: String,
     /// File that was read.
     pub path: PathBuf,
@@ -31,7 +31,7 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
         path.display()
     );
     let parsed = parse::text("", text.as_bytes()).map_err(|failure| {
-        // The cause follows the place, which is in this text.
+        // The message begins with a place in this generated text, and the cause follows.
         let cause = failure.text.split_once(": ").map(|(_, cause)| cause);
         policy(cause.unwrap_or(&failure.text))
     })?;

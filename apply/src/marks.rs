@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Classes that the marks of connections may have: a class of one policy must never be interpreted as another policy's.
+//! Classes in the marks of connections. A class of one policy must never be interpreted as a class of another policy.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::firewall::Naming;
 use crate::store::Store;
 
-/// Mark bits in which connections may have classes, since a generation.
+/// Mark bits in which connections may have classes of a generation, from `since` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     pub mask: u32,
@@ -19,7 +19,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Returns marks of several layouts; they are cleared before any other generation.
+    /// Returns marks that may have several layouts. They are cleared before the next generation.
     fn mixed(mask: u32) -> Marks {
         Marks {
             mask,
@@ -29,8 +29,8 @@ impl Marks {
     }
 }
 
-/// Returns the bits to clear before a generation: before the first one, if the bits change, and if the bits of an
-/// earlier generation are used again. None if nothing must be cleared.
+/// Returns the mark bits to clear before a generation is loaded, or None if no bits must be cleared. Bits must be
+/// cleared before the first generation, after a change of the layout, and before bits are used again.
 fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
     let mask = naming.orders.mask;
     match known {
@@ -43,7 +43,7 @@ fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
     }
 }
 
-/// Returns true if two generations use the same bits.
+/// Returns true if two generations have the same mark bits.
 pub fn are_alike(one: (u64, &Naming), other: (u64, &Naming)) -> bool {
     let layout = |naming: &Naming| (naming.orders.mask, naming.generations);
     let bits = |(number, naming): (u64, &Naming)| number % u64::from(naming.generations.max(1));
@@ -66,7 +66,8 @@ pub fn begin(store: &mut Store, naming: &Naming, number: u64) -> Result<Option<u
     Ok(stale)
 }
 
-/// Clears the classes of a reverted generation that could be interpreted as the previous generation's.
+/// Clears the classes of a reverted generation that could be interpreted as classes of the previous generation.
+/// - before: previous generation; None: it has no names, and all classes are cleared.
 pub fn go_back(store: &mut Store, undone: &Naming, before: Option<(u64, &Naming)>) -> Result<()> {
     let Some((number, naming)) = before else {
         return end(store);

@@ -8,7 +8,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Time limit for an answer.
+/// Time limit for an answer, in seconds.
 const PATIENCE_S: i64 = 5;
 
 /// Opens a netlink socket to netfilter, whose reads fail with EAGAIN after five seconds.

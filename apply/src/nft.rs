@@ -12,12 +12,13 @@ const PROGRAM: &str = "nft";
 const PACKAGE: &str = "nftables";
 /// Name of standard input in nft's messages.
 const STDIN: &str = "/dev/stdin";
-/// The table whose comment has the number of the generation in the kernel.
+/// Family and name of the table that identifies the generation in the kernel, and the beginning of its comment, which
+/// the generation's number follows.
 const OWN_FAMILY: &str = "inet";
 const OWN_NAME: &str = "twinwall";
 const MARKER: &str = "generation ";
 
-/// Returns that table.
+/// Returns the table that identifies the generation in the kernel.
 pub fn own_table() -> Table {
     Table {
         family: OWN_FAMILY.to_owned(),
@@ -25,7 +26,7 @@ pub fn own_table() -> Table {
     }
 }
 
-/// Returns nft's text of that table with the number of its generation.
+/// Returns the nft text that creates this table for a generation.
 pub fn marker(number: u64) -> String {
     format!("table {OWN_FAMILY} {OWN_NAME} {{\n\tcomment \"{MARKER}{number}\"\n}}\n")
 }
@@ -49,7 +50,8 @@ fn refused(output: &Output, file: &str, cure: &str) -> Failure {
     policy(format_args!("{}: {cure}", cause(output, file)))
 }
 
-/// Checks with nft and the kernel that a text can be loaded. file: its name in messages.
+/// Checks with nft and the kernel that a text can be loaded.
+/// - file: name of the text in messages.
 pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     let output = run(&["-c", "-f", "-"], text)?;
     match output.status.success() {
@@ -58,7 +60,7 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     }
 }
 
-/// Checks in a new network namespace without interfaces that the kernel accepts a text.
+/// Returns true if the kernel accepts a text in a new network namespace without interfaces.
 pub fn is_taken_elsewhere(text: &str) -> Result<bool> {
     let nft = program::path(PROGRAM, PACKAGE)?;
     let arguments = ["-n", &nft.to_string_lossy(), "-c", "-f", "-"];
@@ -90,12 +92,12 @@ pub fn list(table: &Table) -> Result<Option<String>> {
     listed(&["list", "table", &table.family, &table.name])
 }
 
-/// Returns the same text without the elements of sets.
+/// Returns the text of a table in the kernel, without the elements of sets. None if it does not exist.
 pub fn outline(table: &Table) -> Result<Option<String>> {
     listed(&["-t", "list", "table", &table.family, &table.name])
 }
 
-/// The text of a set with its elements. None if there is none.
+/// Returns the text of a set in the kernel, with its elements. None if it does not exist.
 pub fn set(table: &Table, name: &str) -> Result<Option<String>> {
     listed(&["list", "set", &table.family, &table.name, name])
 }
@@ -131,7 +133,7 @@ pub fn tables() -> Result<Vec<Table>> {
     Ok(text.lines().filter_map(table_of).collect())
 }
 
-/// Returns the number of the generation in the kernel. None if it holds none.
+/// Returns the number of the generation in the kernel. None if the kernel holds no generation.
 pub fn loaded() -> Result<Option<u64>> {
     let text = list(&own_table())?.unwrap_or_default();
     let mut lines = text.lines().filter_map(|line| {

@@ -21,7 +21,7 @@ pub struct Chain {
     pub name: String,
     /// Hook of a base chain.
     pub hook: Option<String>,
-    /// Policy of a base chain: a word, or a definition.
+    /// Policy of a base chain: `accept`, `drop`, or a definition (`$NAME`).
     pub policy: Option<String>,
     /// True if it has a comment, flags or devices, which don't change when the chain is declared again.
     pub is_fixed: bool,
@@ -97,7 +97,7 @@ fn inner<'a>(text: &'a str, command: &Command) -> &'a str {
     range.map_or("", |range| &text[range])
 }
 
-/// Returns the tables that a text declares, in its order.
+/// Returns the tables that a text declares, in the order of the text.
 pub fn outlines(text: &str) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
     for command in commands(text) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tables as the kernel holds them, read once: each run of nft takes some milliseconds of CPU, which a fleet on one machine counts.
+//! Tables of the kernel, read once: each run of nft takes some milliseconds of CPU time, which add up if many hosts of
+//! a fleet run on one machine.
 
 use crate::failure::Result;
 use crate::nft;
 use crate::outline::{outlines, Outline};
 use crate::source::Table;
 
-/// Tables of the kernel with their text, in the order in which they were made.
+/// Tables of the kernel with their texts, in the order of their creation.
 #[derive(Default)]
 pub struct Present(Vec<(Table, String)>);
 
@@ -17,7 +18,7 @@ impl Present {
             let text = list(table)?;
             present.extend(text.map(|text| (table.clone(), text)));
         }
-        // The order of two does not matter: one is ours, which has no chain.
+        // The order of two tables does not matter: one of them identifies the generation, and has no chain.
         if present.len() > 2 {
             let all = nft::tables()?;
             present.sort_by_key(|(table, _)| all.iter().position(|one| one == table));
@@ -25,12 +26,13 @@ impl Present {
         Ok(Present(present))
     }
 
-    /// Reads those of some tables that are there, our own among them, with counters and elements.
+    /// Reads those of some tables that exist, with counters and elements.
+    /// - tables: also include the table that identifies the generation.
     pub fn read(tables: &[Table]) -> Result<Present> {
         Present::listed(tables, nft::list)
     }
 
-    /// Reads the same without the elements of sets.
+    /// Reads those of some tables that exist, without the elements of sets.
     pub fn outline(tables: &[Table]) -> Result<Present> {
         Present::listed(tables, nft::outline)
     }
@@ -39,17 +41,17 @@ impl Present {
         self.0.iter().any(|(one, _)| one == table)
     }
 
-    /// The tables with their texts.
+    /// Returns the tables with their texts.
     pub fn texts(&mut self) -> impl Iterator<Item = (&Table, &mut String)> {
         self.0.iter_mut().map(|(table, text)| (&*table, text))
     }
 
-    /// The text that makes the tables again.
+    /// Returns the text that creates the tables again.
     pub fn text(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// The chains and objects of those among some tables that were read.
+    /// Returns the chains and objects of those of some tables that were read.
     pub fn outlines(&self, tables: &[Table]) -> Vec<Outline> {
         let texts = self.0.iter().filter(|one| tables.contains(&one.0));
         texts.flat_map(|(_, text)| outlines(text)).collect()

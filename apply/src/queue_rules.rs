@@ -18,15 +18,15 @@ const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 /// Rules, tables and chains that were created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
-    /// Rule such as "mangle FORWARD -m mark …", once for both tools.
+    /// Rules such as "mangle FORWARD -m mark …", each for both tools.
     pub rules: Vec<String>,
     /// Tables that did not exist before.
     pub tables: Vec<Table>,
-    /// Tables and chains that did not exist before.
+    /// Chains that did not exist before, with their tables.
     pub chains: Vec<(Table, String)>,
 }
 
-/// The table of a rule, and the words behind it.
+/// Returns the table of a rule, and the words after it.
 fn parts(rule: &str) -> (&str, &str) {
     rule.split_once(' ').unwrap_or((rule, ""))
 }

@@ -48,19 +48,19 @@ impl fmt::Display for Table {
     }
 }
 
-/// Policy.
+/// Policy, read from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Absolute path.
     pub file: PathBuf,
     /// Text with its includes inserted.
     pub text: stage::Source,
-    /// Sorted tables, each once.
+    /// Tables that the text names, sorted, without duplicates.
     pub tables: Vec<Table>,
 }
 
 impl Source {
-    /// SHA-256 of the text, in hexadecimal.
+    /// Returns the SHA-256 of the text, in hexadecimal.
     pub fn digest(&self) -> String {
         digest(self.text.text.as_bytes())
     }
@@ -196,7 +196,8 @@ fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     })
 }
 
-/// Parses a policy's text. file: its source.
+/// Parses a policy's text.
+/// - file: absolute path of the policy.
 pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
     let mut tables = Vec::new();
     for command in commands(&text.text) {
@@ -213,7 +214,7 @@ pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
     Ok(Source { file, text, tables })
 }
 
-/// Reads a policy.
+/// Reads a policy with its included files.
 pub fn read(path: &Path) -> Result<Source> {
     let file = fs::canonicalize(path).map_err(at(path))?;
     let text = stage::file(&file.to_string_lossy());

@@ -23,14 +23,14 @@ pub enum Outcome {
     Unapplied,
 }
 
-/// Application of a policy.
+/// Generation: one application of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
     pub number: u64,
     pub outcome: Outcome,
-    /// User who applied it, e.g. "anna (sudo)".
+    /// User who applied the policy, e.g. "anna (sudo)".
     pub by: String,
-    /// Time of its application (ms since 1970).
+    /// Time of the application (ms since 1970).
     pub applied_ms: u64,
     /// Time at which the outcome was set (ms since 1970).
     pub settled_ms: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Generation {
     pub digest: String,
     /// Tables of the policy.
     pub tables: Vec<Table>,
-    /// Data for its names.
+    /// Data of the firewall, if the policy has names.
     #[serde(default)]
     pub naming: Option<Naming>,
     /// Reason of the revert.
@@ -81,13 +81,13 @@ impl State {
         self.generation(self.applied?)
     }
 
-    /// Returns the applied generation's sets that learn.
+    /// Returns the applied generation's sets that learn addresses.
     pub fn learned(&self) -> Vec<Learned> {
         let naming = self.applied().and_then(|one| one.naming.as_ref());
         naming.map_or_else(Vec::new, |naming| naming.learned.clone())
     }
 
-    /// Returns the tables that generations have in the kernel.
+    /// Returns the tables of the applied and of the pending generation, and the table that identifies the generation.
     pub fn tables(&self) -> Vec<Table> {
         let applied = self.applied().map(|one| one.tables.clone());
         let mut tables = applied.unwrap_or_default();
@@ -126,7 +126,8 @@ impl State {
         }
     }
 
-    /// Adds a generation. Returns the numbers removed from the history: the oldest ones, never the applied one.
+    /// Adds a generation. Returns the numbers of the generations that were removed from the history: the oldest ones,
+    /// but never the applied one.
     pub fn add(&mut self, generation: Generation) -> Vec<u64> {
         self.generations.push(generation);
         let mut gone = Vec::new();

@@ -29,7 +29,7 @@ pub const REMOVAL: &str = "removal.nft";
 pub const SWAP: &str = "swap.nft";
 /// Latest transaction with addresses that sets had learned.
 pub const KEPT: &str = "kept.nft";
-/// Addresses that sets had learned before it.
+/// Addresses that sets had learned before the generation was loaded.
 pub const LEARNED: &str = "learned.json";
 /// The firewall's policy, in a generation with names.
 pub const NAMES: &str = "names.nft";
@@ -45,7 +45,7 @@ const READABLE: u32 = 0o644;
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     pub folder: &'a Path,
-    /// Options by which another fwctl finds both.
+    /// Options of fwctl by which another fwctl finds the folder and the firewall.
     pub places: &'a [&'a OsStr],
     pub firewall: &'a dyn Firewall,
 }
@@ -171,7 +171,7 @@ impl<'a> Store<'a> {
         self.folder().join(number.to_string())
     }
 
-    /// Writes a text of a generation.
+    /// Writes a file of a generation.
     pub fn write(&self, number: u64, name: &str, text: &str) -> Result<()> {
         let place = self.place(number);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&place);
@@ -195,13 +195,14 @@ impl<'a> Store<'a> {
             .try_for_each(|list| replace(&place.join(&list.name), &list.content, READABLE))
     }
 
-    /// Reads a text of a generation.
+    /// Reads a file of a generation.
     pub fn text(&self, number: u64, name: &str) -> Result<String> {
         let path = self.place(number).join(name);
         fs::read_to_string(&path).map_err(at(&path))
     }
 
-    /// Loads a text into the kernel. The lock is held until nft has ended, even if this process is killed.
+    /// Loads a file of a generation into the kernel. The lock is held until nft has ended, even if this process is
+    /// killed.
     pub fn load(&self, number: u64, name: &str) -> Result<()> {
         self.lock.set_inherited(true)?;
         let loaded = nft::load(&self.place(number).join(name));
@@ -209,7 +210,7 @@ impl<'a> Store<'a> {
         loaded
     }
 
-    /// Removes the texts of generations that are no longer in the history, and lists that no generation reads.
+    /// Removes the files of generations that are no longer in the history, and lists that no generation reads.
     pub fn remove(&self, numbers: &[u64]) {
         for number in numbers {
             let _ = fs::remove_dir_all(self.place(*number));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Transactions that replace tables and keep their base chains. When a base chain is removed, the kernel drops all
-//! packets that wait in queues of the namespace (nf_queue_nf_hook_drop). So a chain of both rule sets is emptied and
-//! filled again. The kernel refuses a changed type, hook or priority; in that case, and if a chain must be removed, the
-//! tables are removed whole.
+//! packets that wait in queues of the namespace (nf_queue_nf_hook_drop). So a chain that is in both rule sets is
+//! emptied and filled again. The kernel refuses a changed type, hook or priority; in that case, and if a chain must be
+//! removed, the tables are removed whole.
 
 use std::collections::HashMap;
 
@@ -23,13 +23,13 @@ struct Swap {
 /// Commands of a text that remove whole tables.
 #[derive(Default)]
 struct Removals {
-    /// Byte offsets of these commands: `add table X` before `delete table X`, and the latter.
+    /// Byte offsets of these commands: `delete table X`, and `add table X` before it.
     places: Vec<usize>,
     /// The removed tables, each once.
     tables: Vec<Table>,
 }
 
-/// Finds the commands that remove tables. None if one removes a table that the text has filled before.
+/// Finds the commands that remove tables. Returns None if a command removes a table that the text has filled before.
 fn removals(text: &str) -> Option<Removals> {
     let mut found = Removals::default();
     let (mut empty, mut filled): (Vec<(Table, usize)>, Vec<Table>) = (Vec::new(), Vec::new());
@@ -62,8 +62,8 @@ fn removals(text: &str) -> Option<Removals> {
     Some(found)
 }
 
-/// Returns true if the base chains of a rule set keep their order within each hook when the present chains already
-/// exist.
+/// Returns true if the wanted base chains of each hook begin with its present base chains, so that their order is right
+/// although the present chains stay.
 fn keeps_order(present: &[Outline], wanted: &[Outline]) -> bool {
     let by_hook = |all: &[Outline]| {
         let mut hooks: HashMap<String, Vec<(Table, String)>> = HashMap::new();
@@ -91,7 +91,7 @@ fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
         return None;
     }
     let mut lines = vec![format!("flush table {table}")];
-    // Elements of maps refer to chains.
+    // Maps are removed before chains, because their elements refer to chains.
     let objects = present.objects.iter();
     lines.extend(objects.filter_map(|object| {
         let (kind, name) = object.rsplit_once(' ')?;
@@ -114,7 +114,8 @@ fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Changes a transaction that first removes tables to one that keeps their base chains. None if that is impossible.
+/// Changes a transaction that first removes tables into a transaction that keeps their base chains. Returns None if
+/// that is impossible.
 /// - present: the tables in the kernel.
 fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap> {
     let wanted = outlines(text);
@@ -144,7 +145,7 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     };
     let mut places = removals.places.clone();
     places.sort_unstable();
-    // In one line, so that line numbers in nft's messages don't change.
+    // The new commands are in the same line, so that line numbers in nft's messages don't change.
     let mut rest = text.to_owned();
     for at in places.iter().rev() {
         let end = rest[*at..]
@@ -158,16 +159,16 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     })
 }
 
-/// Makes a transaction that keeps base chains. None if that is impossible.
-/// - present: the tables that the transaction removes, if they are there.
+/// Returns a transaction that keeps base chains. None if that is impossible.
+/// - present: the tables that the transaction removes, if they exist.
 fn plan(text: &str, present: &Present) -> Option<Swap> {
     let removals = removals(text)?;
     keeping(text, &removals, &present.outlines(&removals.tables))
 }
 
 /// Checks with nft and the kernel that a transaction can be loaded. For this check the kernel creates and removes base
-/// chains, so a transaction with new ones is first checked in a new network namespace.
-/// - file: its name in messages.
+/// chains, so a transaction with new base chains is first checked in a new network namespace.
+/// - file: name of the transaction in messages.
 pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()> {
     let swap = plan(text, present).filter(|swap| !swap.adds);
     let is_taken = swap.is_some_and(|swap| nft::check(&swap.text, file, cure).is_ok());
@@ -178,7 +179,8 @@ pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()
 }
 
 /// Loads a transaction of a generation.
-/// - present: as for [`check`]. If another program has changed one of these tables since, the transaction is loaded as it is.
+/// - present: as for [`check`]. If another program has changed one of these tables since, the transaction is loaded
+///   unchanged.
 pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result<()> {
     if let Some(swap) = plan(&store.text(number, name)?, present) {
         store.write(number, SWAP, &swap.text)?;
@@ -189,7 +191,7 @@ pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result
     store.load(number, name)
 }
 
-/// Reads the kernel's tables that a transaction of a generation removes.
+/// Reads those of the kernel's tables that a transaction of a generation removes.
 pub fn present(store: &Store, number: u64, name: &str) -> Result<Present> {
     let removed = removals(&store.text(number, name)?);
     let tables = removed.map_or(Vec::new(), |removed| removed.tables);

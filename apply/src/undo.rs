@@ -25,7 +25,8 @@ pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
         .run(&naming.orders, &names, store.share_lock()?)
 }
 
-/// Removes the firewall and iptables rules that a generation doesn't need; None needs neither.
+/// Removes the firewall and iptables rules that a generation doesn't need.
+/// - kept: data of the generation; None: neither is needed.
 pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
     if kept.is_none() {
         store.firewall().stop()?;
@@ -34,7 +35,8 @@ pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
     queue_rules::keep(store, &rules.unwrap_or_default())
 }
 
-/// Starts the firewall and iptables rules of the applied generation, before the kernel sends packets to it.
+/// Starts the firewall of the applied generation and creates its iptables rules, before the kernel sends packets to the
+/// firewall.
 fn firewall_of_applied(store: &mut Store) -> Result<()> {
     let Some(applied) = store.state.applied().cloned() else {
         return Ok(());
@@ -54,13 +56,14 @@ fn restore(store: &Store, number: u64, undone: Option<&Naming>) -> Result<()> {
         after: &store.state.learned(),
         saved: &serde_json::from_str(&saved).unwrap_or_default(),
     };
-    // Without them the tables are removed whole.
+    // If the tables can't be read, they are removed whole.
     let present = swap::present(store, number, UNDO).unwrap_or_default();
     learned::load(store, number, UNDO, &sets, &present)
 }
 
 /// Reverts the pending generation: restores the kernel's previous rules and the firewall, and writes the reason to the
-/// state. Changes no rule if the kernel does not hold the generation. Returns its number; None if none is pending.
+/// state. Changes no rule if the kernel does not hold the generation. Returns the generation's number; None if no
+/// generation is pending.
 pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     let (Some(pending), undone) = (store.state.pending.clone(), store.state.waiting().cloned())
     else {
@@ -99,7 +102,7 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     Ok(Some(pending.number))
 }
 
-/// Removes all applied rules. Returns the number of the generation that was applied or pending.
+/// Removes all applied rules, and stops the firewall. Returns the number of the generation that was applied or pending.
 pub fn all(host: Host) -> Result<u64> {
     let mut store = Store::open(host)?;
     let reverted = pending(&mut store, "fwctl unapply")?;

@@ -17,8 +17,8 @@ pub enum Host {
     Net(IpAddr, u8),
 }
 
-/// Allowed destination. Without a port: a name over TLS, QUIC and HTTP at their ports, an address over all of TCP and
-/// UDP.
+/// Allowed destination. Without a port, a name is allowed over TLS, QUIC and HTTP at their usual ports, and an address
+/// at all ports of TCP and UDP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allowed {
     pub host: Host,

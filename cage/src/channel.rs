@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages between fwctl and the stage inside, over a socket that preserves message boundaries: JSON, with an optional
-//! descriptor. The stage's end is its stdin, so no descriptor number must be passed.
+//! Messages between fwctl and the stage `inside` (see stage.rs), over a socket that preserves message boundaries: JSON,
+//! with an optional descriptor. The stage's end of the socket is its stdin, so no descriptor number must be passed.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ const MESSAGE_MAX: usize = 1 << 20;
 /// Message from fwctl to the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first message, with the command's stdin.
+    /// The first message. The descriptor is the command's stdin.
     Begin(Box<Inside>),
     /// The users of the inner user namespace are mapped.
     Mapped,
@@ -29,7 +29,7 @@ pub enum Order {
     Run,
 }
 
-/// Parameters of the stage.
+/// Parameters of the stage, sent by fwctl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,
@@ -37,9 +37,9 @@ pub struct Inside {
     pub place: PathBuf,
     /// Content of resolv.conf in the cage.
     pub resolv_conf: String,
-    /// Sockets of the host to cover.
+    /// Unix sockets of the host that are covered for the command.
     pub covered: Vec<PathBuf>,
-    /// Folders of sockets to cover.
+    /// Folders of Unix sockets that are covered whole.
     pub emptied: Vec<PathBuf>,
     pub is_root: bool,
 }
@@ -47,9 +47,9 @@ pub struct Inside {
 /// Message from the stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// It is in its user namespace; the socket reports its process id.
+    /// The stage has entered its user namespace. The socket reports the stage's process id.
     Unmapped,
-    /// The command was started; with its pidfd.
+    /// The command was started. The descriptor is its pidfd.
     Started,
     /// The command was not started: exit code, text.
     Failed(u8, String),
@@ -67,7 +67,7 @@ pub struct Received<T> {
     pub process: Option<i32>,
 }
 
-/// Returns fwctl's end, which receives the sender's process id, and the stage's.
+/// Returns both ends of a socket: fwctl's end, which receives the sender's process id, and the stage's end.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (own, other) = socketpair(
         AddressFamily::UNIX,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Signals for the command. It receives the terminal's signals directly, since it is in the same foreground process
-//! group as fwctl; signals of other processes to fwctl are forwarded.
+//! Signals for the command. The command receives the terminal's signals directly, since it is in the same foreground
+//! process group as fwctl. Signals of other processes to fwctl are forwarded.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
@@ -21,7 +21,7 @@ const SIGNALS: [i32; 9] = [
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 ];
 
-/// Reports signals that other processes sent to this one.
+/// Reports signals that other processes sent to this process.
 pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     let mut signals = SignalsInfo::<WithOrigin>::new(SIGNALS).map_err(Failure::at("signals"))?;
     thread::spawn(move || {
@@ -39,7 +39,7 @@ pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the command a signal; it may have ended.
+/// Sends a signal to the command. Does nothing if the command has ended.
 pub fn signal(command: &OwnedFd, number: i32) {
     if let Some(signal) = Signal::from_named_raw(number) {
         let _ = pidfd_send_signal(command, signal);

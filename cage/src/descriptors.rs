@@ -45,7 +45,7 @@ pub fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true for a namespace that is bound to a file, as by `ip netns`.
+/// Returns true if a path is a network namespace that is bound to a file, as by `ip netns`.
 fn is_below_ns(target: &Path) -> bool {
     target.starts_with("/run/netns") || target.starts_with("/var/run/netns")
 }

@@ -38,7 +38,7 @@ struct Line {
     twinwall: Own,
 }
 
-/// Peer, with the evidence for its name.
+/// Peer of a connection, with the protocol that shows its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer {
     /// "tls sni", "quic sni", "http host", "dns name", or the protocol without a name.
@@ -63,7 +63,7 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// Verdict of a packet.
+/// Event: a denied packet, or a DNS query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Denied {
@@ -115,7 +115,7 @@ fn peer(line: &Line) -> Peer {
     }
 }
 
-/// Returns the reason of a denial: the rule's comment, which tells users more than its place, otherwise the place.
+/// Returns the reason of a denial: the rule's comment, otherwise the rule's file and line, otherwise what has decided.
 fn why(own: &Own) -> String {
     let place = own
         .rule
@@ -134,7 +134,7 @@ fn why(own: &Own) -> String {
 }
 
 impl Event {
-    /// Parses a line. None for other events.
+    /// Parses a line. Returns None for other events.
     pub fn read(line: &str) -> Option<Event> {
         let line: Line = serde_json::from_str(line).ok()?;
         let is_denied = matches!(line.twinwall.verdict.as_deref(), Some("drop" | "reject"));

@@ -15,16 +15,17 @@ use serde_json::{json, Value};
 use crate::failure::Failure;
 use crate::queue_rules::{QUEUE, SETTLED};
 
-/// Limit of events per second, beyond what a command can cause.
+/// Limit of events per second, higher than a command can cause.
 const EVENTS_RATE: &str = "1000000";
 /// Time limit for the listing of connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Values of --fail for packets that a policy can't decide: only an observing cage accepts them.
+/// Values of --fail, for packets that a policy can't decide: only an observing cage (--learn) accepts them.
 const CLOSED: &str = "closed";
 const LOOKING_ON: &str = "unknown=open,malformed=open,truncated=open";
 
-/// Returns the firewall's arguments. looks_on: for an observing cage.
+/// Returns the firewall's arguments.
+/// - looks_on: true for an observing cage (--learn).
 pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
     let (queue, settled) = (QUEUE.to_string(), format!("{SETTLED:#x}"));
     let words = [
@@ -47,14 +48,14 @@ pub fn arguments(policy: &Path, control: &Path, looks_on: bool) -> Vec<String> {
     arguments
 }
 
-/// Started firewall. Its lines arrive on stdout.
+/// Started firewall, and its stdout with a line for each event.
 pub struct Firewall {
     pub process: Child,
     pub lines: BufReader<ChildStdout>,
 }
 
-/// Starts it in the caller's network namespace. In the outer user namespace it is root, with only the capabilities that
-/// it keeps in its sandbox.
+/// Starts the firewall in the network namespace of the calling thread. In the outer user namespace it is root, with
+/// only the capabilities that it keeps in its sandbox.
 pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> {
     let mut command = Command::new(program);
     command
@@ -74,7 +75,7 @@ pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> 
 }
 
 impl Firewall {
-    /// Waits for its ready line, which it prints once its queue is bound and its sandbox is active.
+    /// Waits for the firewall's ready line, which it prints once its queue is bound and its sandbox is active.
     pub fn wait(&mut self) -> Result<(), Failure> {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line);
@@ -85,7 +86,7 @@ impl Firewall {
         }
     }
 
-    /// Returns the reason why it ended: its own error line, if it printed one.
+    /// Returns the reason why the firewall ended: its own error line, if it printed one.
     fn why(&mut self) -> Failure {
         let mut said = String::new();
         if let Some(stderr) = &mut self.process.stderr {
@@ -102,7 +103,7 @@ impl Firewall {
         }
     }
 
-    /// Forwards its stderr from now on.
+    /// Forwards the firewall's stderr from now on.
     pub fn pass_on(&mut self) {
         if let Some(mut stderr) = self.process.stderr.take() {
             thread::spawn(move || io::copy(&mut stderr, &mut io::stderr()));
@@ -130,7 +131,7 @@ struct Page {
 }
 
 /// Returns the connections that the firewall follows, and those that ended in the last two minutes. A firewall whose
-/// policy reads no names has none.
+/// policy reads no names follows no connections.
 pub fn connections(control: &Path) -> io::Result<Vec<Connection>> {
     let mut stream = UnixStream::connect(control)?;
     stream.set_read_timeout(Some(PATIENCE))?;

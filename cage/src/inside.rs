@@ -31,8 +31,8 @@ fn channel() -> Result<OwnedFd, Failure> {
         .map_err(Failure::at("the channel of a stage"))
 }
 
-/// Runs the init of the outer pid namespace, which ends with fwctl, at the other end of the channel. Then all processes
-/// of the cage end, even if fwctl was killed.
+/// Runs the init of the outer pid namespace. It ends when fwctl, at the other end of the channel, ends. Then the kernel
+/// ends all processes of the cage, even if fwctl was killed.
 pub fn hold(command: Vec<OsString>) -> Result<Infallible, Failure> {
     let channel = channel()?;
     let other_end = channel.try_clone().map_err(Failure::at("a stage"))?;
@@ -54,7 +54,7 @@ pub fn hold(command: Vec<OsString>) -> Result<Infallible, Failure> {
     }
 }
 
-/// Covers a path by a mount. The path may no longer exist.
+/// Covers a path by a mount. Does nothing if the path no longer exists.
 fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
     match mount(
         Some(source),
@@ -68,7 +68,7 @@ fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Replaces the host's resolver by the cage's. The file is in a tmpfs that is unmounted afterwards.
+/// Replaces the host's resolver by the cage's. The new file is in a tmpfs that is unmounted afterwards.
 fn give_resolver(inside: &Inside) -> Result<(), Failure> {
     let target = fs::canonicalize(RESOLV_CONF).map_err(|error| {
         Failure::new(format_args!(
@@ -86,7 +86,7 @@ fn give_resolver(inside: &Inside) -> Result<(), Failure> {
 }
 
 /// Mounts a /proc of the inner pid namespace. If the kernel refuses it (in a container whose own /proc is partly
-/// covered), the old one remains; the command can neither signal nor inspect its processes.
+/// covered), the old /proc remains; the command can neither signal nor inspect the processes in it.
 fn give_proc() {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let _ = mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>);
@@ -103,7 +103,7 @@ fn mounts_below(folder: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(points.filter(|point| point.starts_with(folder)).collect())
 }
 
-/// Returns true if a folder on the way denies access, to this process and so to the command, which has fewer rights.
+/// Returns true if a folder of the path denies access, to this process and so to the command, which has fewer rights.
 fn is_out_of_reach(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
@@ -182,7 +182,7 @@ fn tell(channel: &OwnedFd, report: &Report) -> Result<(), Failure> {
     send(channel, report, None).map_err(Failure::at("the channel of a stage"))
 }
 
-/// Enters new inner namespaces, which own nothing of the outer ones.
+/// Enters the inner namespaces, which own none of the outer namespaces. Returns the command's stdin.
 fn go_inside(channel: &OwnedFd) -> Result<OwnedFd, Failure> {
     let begin = next(channel)?;
     let (Order::Begin(inside), Some(stdin)) = (begin.message, begin.descriptor) else {
@@ -241,7 +241,8 @@ fn reap(command: Pid) -> Report {
     }
 }
 
-/// Runs the init of the inner pid namespace: processes that the command leaves end with it.
+/// Runs the init of the inner pid namespace until the command ends. Processes that the command leaves end at the same
+/// time.
 pub fn inside(command: &[OsString]) -> Result<(), Failure> {
     let channel = channel()?;
     let report = match start(&channel, command) {

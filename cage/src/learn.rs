@@ -22,7 +22,7 @@ const NAMES_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub struct Names(BTreeMap<IpAddr, String>);
 
-/// Resolves names while the command runs, on a thread that waits for the resolver.
+/// Resolver of names: a thread that waits for the host's resolver while the command runs.
 pub struct Lookup {
     asked: BTreeSet<String>,
     to: Sender<String>,
@@ -45,7 +45,7 @@ impl Lookup {
         Lookup { asked, to, names }
     }
 
-    /// Records a query. The host resolves the name again, since the firewall does not report answers.
+    /// Records the name of a DNS query. The host resolves it again, because the firewall does not report answers.
     pub fn ask(&mut self, name: String) {
         if self.asked.len() < NAMES_MAX && self.asked.insert(name.clone()) {
             let _ = self.to.send(name); // without the thread no name is found
@@ -71,7 +71,7 @@ fn host(name: &str) -> Option<Host> {
     }
 }
 
-/// Returns the rule that would allow a connection to this peer. None if it needs no rule, like a DNS query.
+/// Returns the rule that would allow a connection to this peer. None if no rule is needed (DNS) or possible.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
     if port == DNS {

@@ -14,12 +14,12 @@ use nix::unistd::{getegid, geteuid};
 use crate::failure::Failure;
 use crate::{refused, stage};
 
-/// Identity of the caller inside and outside.
+/// User and group of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub uid: u32,
     pub gid: u32,
-    /// True for root, for whom all users are mapped; other callers have only themselves.
+    /// True if the caller is root. Then all users are mapped, otherwise only the caller.
     pub is_root: bool,
 }
 
@@ -56,7 +56,8 @@ fn same(map: &str) -> String {
     lines
 }
 
-/// Writes the user and group maps of a process's user namespace. `pid`: as in /proc, or "self".
+/// Writes the user and group maps of a process's user namespace.
+/// - pid: process id as in /proc, or "self".
 pub fn write_maps(pid: &str, is_root: bool, uid_map: &str, gid_map: &str) -> io::Result<()> {
     let folder = Path::new("/proc").join(pid);
     if !is_root {
@@ -76,13 +77,14 @@ pub fn same_maps() -> io::Result<(String, String)> {
     Ok((same(&users), same(&groups)))
 }
 
-/// Starts the process that writes root's maps from outside.
+/// Starts the stage `map`, which writes root's maps from outside of the new user namespace.
 fn start_mapper() -> io::Result<Child> {
     let mut command = stage::command(stage::MAP, [std::process::id().to_string()])?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// Runs the mapper, which writes when its stdin has a byte.
+/// Runs the stage `map`: writes the maps of a process when a byte arrives on stdin.
+/// - pid: process id as in /proc.
 pub fn map(pid: &str) -> Result<(), Failure> {
     let told = io::stdin().read(&mut [0]).map_err(Failure::at("mapping"))?;
     if told == 0 {
@@ -120,7 +122,7 @@ pub fn enter(caller: &Caller) -> Result<(), Failure> {
     };
     mapped.map_err(refused::maps)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(refused::namespaces)?;
-    // Later mounts are private.
+    // Later mounts are invisible in the caller's mount namespace.
     mount(
         None::<&str>,
         "/",
@@ -157,7 +159,7 @@ pub fn place(paths: &[&Path]) -> Result<&'static Path, Failure> {
     })
 }
 
-/// Returns the command line of a program that runs in namespaces of the cage.
+/// Returns a description of the cage's namespaces, in lines.
 pub fn describe(caller: &Caller) -> Vec<String> {
     let who = if caller.is_root {
         "all users"

@@ -40,7 +40,8 @@ fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     quoted.join(", ")
 }
 
-/// Returns statements that accept a packet, and its connection once its names are final.
+/// Returns statements that accept a packet and set the SETTLED bits of its mark. The firewall applies these bits after
+/// the names of the connection are final. The kernel then accepts the connection.
 fn accept() -> String {
     format!("meta mark set {SETTLED:#x} accept")
 }
@@ -150,7 +151,8 @@ fn write_questions(text: &mut String, groups: &Groups) {
     *text += "\t\treject comment \"question not allowed\"\n\t}\n";
 }
 
-/// Writes a rule for servers of DNS other than the resolver: an answer of theirs to an allowed name would add an address.
+/// Writes a rule that rejects queries for allowed names to DNS servers other than the resolver. Such a server's answer
+/// would add an address to the allowed ones.
 fn write_other_servers(text: &mut String, groups: &Groups) {
     let names: BTreeSet<&String> = groups.values().flatten().collect();
     if !names.is_empty() {
@@ -162,7 +164,9 @@ fn write_other_servers(text: &mut String, groups: &Groups) {
     }
 }
 
-/// Returns the policy for `--allow`. `resolver` is the only DNS server that the command may query.
+/// Returns the policy for `--allow`.
+/// - resolver: the only DNS server that the command may query.
+/// - ech: true to allow an encrypted ClientHello.
 pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     let mut groups = Groups::new();
     let mut nets = Vec::new();

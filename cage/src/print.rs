@@ -18,7 +18,7 @@ fn block(text: &mut String, head: &str, body: &str) {
     text.push('\n');
 }
 
-/// Starts nothing.
+/// Returns the plan of a cage as text. Starts no process.
 pub fn print(settings: &Settings) -> Result<String, Failure> {
     let plan = Plan::new(settings)?;
     let mut text = String::new();

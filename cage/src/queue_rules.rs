@@ -19,7 +19,8 @@ use crate::failure::Failure;
 use crate::programs;
 
 pub const QUEUE: u16 = 0;
-/// Bits of marks: the command's packets, and the peer's, need no firewall any more on this connection.
+/// Bits of marks: the command's packets (OUT), and the packets of its peer (IN), need no firewall any more on this
+/// connection.
 pub const SETTLED_OUT: u32 = 0x8000_0000;
 pub const SETTLED_IN: u32 = 0x2000_0000;
 pub const SETTLED: u32 = SETTLED_OUT | SETTLED_IN;
@@ -141,7 +142,8 @@ fn load_iptables(suffix: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads the rules into the caller's network namespace: by nft if its kernel supports `queue`, otherwise by iptables.
+/// Loads the rules into the caller's network namespace: by nft if the kernel supports its `queue`, otherwise by
+/// iptables.
 pub fn load() -> Result<(), Failure> {
     let ways = [
         || load_with("nft", &["-f", "-"], &for_nft()),

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::firewall::Connection;
 use crate::safe;
 
-/// Maximum rows of the table on stderr; then of peers, and of distinct flows.
+/// Maximum numbers of rows in the table on stderr, of peers, and of distinct flows.
 const ROWS_MAX: usize = 20;
 const PEERS_MAX: usize = 100_000;
 const FLOWS_MAX: usize = 1_000_000;
@@ -71,7 +71,7 @@ impl Report {
         }
     }
 
-    /// Adds connections that the firewall follows; those listed before count once.
+    /// Adds connections that the firewall follows and that are neither undecided nor denied. A connection counts once.
     pub fn follow(&mut self, connections: Vec<Connection>) {
         let known = connections
             .into_iter()
@@ -80,7 +80,7 @@ impl Report {
             .extend(known.take(PEERS_MAX.saturating_sub(self.connections.len())));
     }
 
-    /// Returns the reached peers, with their numbers of connections.
+    /// Returns the reached peers without denied ones, with their numbers of connections.
     pub fn allowed(&self) -> BTreeMap<Peer, u64> {
         let mut allowed = BTreeMap::new();
         for connection in &self.connections {

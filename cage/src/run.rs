@@ -137,8 +137,8 @@ impl Running<'_> {
         }
     }
 
-    /// Handles the end of the firewall or uplink, without which a cage has no network. It kills the uplink, which
-    /// removes the interface, so that the command's connections fail at once.
+    /// Handles the end of the firewall or uplink, without which a cage has no network. Kills the uplink, which removes
+    /// the interface, so that the command's connections fail at once.
     fn cut_off(&mut self, who: &str, status: Option<ExitStatus>) {
         if self.is_cut_off {
             return;

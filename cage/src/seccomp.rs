@@ -24,7 +24,8 @@ const TYPING: [u64; 2] = [0x5412, 0x541c];
 const LOAD: u16 = 0x20;
 const JUMP_NOT_LESS: u16 = 0x35;
 const RETURN: u16 = 0x06;
-/// Calls of x32 have this bit (arch/x86/include/uapi/asm/unistd.h); the filters have none of their numbers.
+/// Number bit of x32 system calls (arch/x86/include/uapi/asm/unistd.h). The other filters contain none of these
+/// numbers.
 const X32_BIT: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;
@@ -37,7 +38,8 @@ fn argument(
     SeccompCondition::new(number, SeccompCmpArgLen::Dword, op, value)
 }
 
-/// Returns a filter that answers these calls with an error and allows all others.
+/// Returns a filter that answers a call with an error if a rule matches its arguments, or if there are no rules. It
+/// allows all other calls.
 fn filter(
     call: i64,
     rules: Vec<SeccompRule>,
@@ -82,7 +84,7 @@ fn filters() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     Ok(filters)
 }
 
-/// Returns a filter against x32 calls. The call's number is the first field of struct seccomp_data.
+/// Returns a filter that answers x32 calls with ENOSYS. The call's number is the first field of struct seccomp_data.
 fn without_x32() -> BpfProgram {
     let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
     vec![
@@ -93,7 +95,8 @@ fn without_x32() -> BpfProgram {
     ]
 }
 
-/// Applies the filters to this process and its children, permanently; no program file grants them rights.
+/// Applies the filters to this process and its children, permanently. They can't gain privileges by executing a file
+/// (no_new_privs).
 pub fn apply() -> Result<(), Failure> {
     let filters = filters()
         .map_err(|error| Failure::new(format_args!("the filter of system calls: {error}")))?;

@@ -25,15 +25,15 @@ pub struct Settings {
     pub firewall: PathBuf,
     /// Uplink; None: pasta if it is installed, otherwise slirp4netns.
     pub uplink: Option<UplinkKind>,
-    /// Print a line for each denied connection.
+    /// True to print a line for each denied connection.
     pub verbose: bool,
     /// Destination of the report, as JSON.
     pub report: Option<PathBuf>,
-    /// The command may connect to the host's loopback addresses.
+    /// True if the command may connect to the host's loopback addresses.
     pub host_loopback: bool,
     /// Unix sockets of the host that stay reachable.
     pub host_sockets: Vec<PathBuf>,
-    /// With `Source::Allow`: allow an encrypted ClientHello.
+    /// True to allow an encrypted ClientHello; only with `Source::Allow`.
     pub ech: bool,
     /// The program and its arguments.
     pub command: Vec<OsString>,

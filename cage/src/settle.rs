@@ -99,7 +99,7 @@ impl Walk<'_> {
             .try_for_each(|target| self.follow(target))
     }
 
-    /// Checks a rule; returns true if packets of a settled connection can reach the next one.
+    /// Checks a rule. Returns true if packets of a settled connection can reach the next rule.
     fn rule(&mut self, statements: &[policy::Statement]) -> Result<bool, Unsteady> {
         let mut is_certain = true;
         for statement in statements {
@@ -187,8 +187,9 @@ fn check(policy: &Policy) -> Result<(), Unsteady> {
     Ok(())
 }
 
-/// Returns a text that includes a policy and replaces it. Fails with place and reason if all packets must be queued,
-/// and if the policy can't be parsed; then the firewall prints the error.
+/// Returns the text of a policy that includes the caller's policy and adds the table that settles connections. Fails
+/// with place and reason if all packets must be queued. Also fails if the policy can't be parsed; then the firewall
+/// prints the error.
 pub fn wrap(file: &Path) -> Result<String, Unsteady> {
     let name = file.to_string_lossy();
     if name.contains(['"', '\\']) || name.chars().any(char::is_control) {

@@ -9,14 +9,15 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Sockets bound by processes of this network namespace; the file system is searched for others.
+/// List of the sockets that are bound by processes of this network namespace. Other sockets are searched in the file
+/// system.
 const BOUND: &str = "/proc/net/unix";
 /// Folders in which services create sockets, and the depth of the search.
 const FOLDERS: [(&str, usize); 4] = [("/run", 4), ("/var/run", 4), ("/tmp", 2), ("/var/lib", 2)];
-/// Maximum number of visited entries.
+/// Maximum number of entries of folders that are visited.
 const ENTRIES_MAX: usize = 20_000;
 
-/// Returns the path of a line: the rest from the eighth word on.
+/// Returns the path in a line of BOUND: the rest from the eighth word on. None if it is no absolute path.
 fn path_of(line: &[u8]) -> Option<PathBuf> {
     let mut rest = line;
     for _ in 0..7 {
@@ -50,12 +51,13 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
 }
 
-/// Returns true if a path is one of these, or is below one.
+/// Returns true if a path is one of these paths, or is below one of them.
 fn is_left(path: &Path, left: &[PathBuf]) -> bool {
     left.iter().any(|one| path.starts_with(one))
 }
 
-/// Returns all sockets to cover, except those left open.
+/// Returns all sockets to cover.
+/// - left_open: sockets that stay open, and folders whose sockets stay open.
 pub fn covered(left_open: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let bound = fs::read(BOUND).unwrap_or_default();

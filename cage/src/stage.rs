@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The cage's processes that run this program's own code: each executes this program again, with its stage as the first
-//! arguments. So no forked process continues in Rust, and each stage begins with one thread.
+//! Stages: the processes of the cage that run this program's own code. Each executes this program again, with its stage
+//! as the first arguments. So no forked process continues in Rust, and each stage begins with one thread.
 
 use std::ffi::OsStr;
 use std::io;

@@ -110,7 +110,7 @@ struct Networked {
     firewall: Firewall,
 }
 
-/// Namespaces of the uplink: the network namespace, and the pid namespace with which it ends.
+/// Namespaces for the uplink: the cage's network namespace, and the pid namespace whose end also ends the uplink.
 struct Made {
     network: File,
     processes: File,

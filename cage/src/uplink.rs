@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The uplink of the cage: a process outside its network namespace that turns the packets at a tap interface inside
-//! into connections of the host. It is in none of the command's namespaces, and accepts no requests while it runs.
+//! The uplink of the cage: a process outside the cage's network namespace that turns the packets at a tap interface
+//! inside into connections of the host. It is in none of the command's namespaces, and accepts no requests while it
+//! runs.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use crate::failure::Failure;
 use crate::programs;
 
-/// Name of the interface inside.
+/// Name of the tap interface in the cage.
 pub const INTERFACE: &str = "uplink";
 /// Address at which pasta answers DNS queries. Link-local, so that no other host has it.
 const PASTA_RESOLVER: &str = "169.254.53.53";
@@ -42,7 +43,7 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Returns the wanted uplink, otherwise pasta, otherwise slirp4netns. Fails if it is not installed.
+    /// Returns the wanted uplink, otherwise pasta, otherwise slirp4netns. Fails if no such program is installed.
     pub fn find(wanted: Option<UplinkKind>) -> Result<Uplink, Failure> {
         let kinds = match wanted {
             Some(kind) => vec![kind],
@@ -72,8 +73,8 @@ impl Uplink {
         text.parse().expect("a constant is an address")
     }
 
-    /// Returns the arguments. The network namespace is the program's stdin; it writes to stdout when the interface is
-    /// ready.
+    /// Returns the arguments of the uplink's program. Its stdin is the network namespace; it writes to stdout when the
+    /// interface is ready.
     pub fn arguments(&self, host_loopback: bool) -> Vec<String> {
         let words = match (self.kind, host_loopback) {
             (UplinkKind::Pasta, false) => "--no-map-gw --tcp-ns none --udp-ns none",
@@ -95,7 +96,8 @@ impl Uplink {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Starts the uplink. `network` is the cage's network namespace.
+    /// Starts the uplink.
+    /// - network: network namespace of the cage.
     pub fn start(&self, network: File, host_loopback: bool) -> Result<Running, Failure> {
         let mut command = Command::new(&self.program);
         command.args(self.arguments(host_loopback));

@@ -51,7 +51,7 @@ impl From<&Options> for Settings {
 }
 
 impl Settings {
-    /// Returns settings for a policy that the kernel applies: packets without a chain pass, for any --default.
+    /// Returns settings for a policy in the kernel: packets in hooks without a chain pass, whatever --default says.
     pub fn of_kernel(options: &Options) -> Settings {
         let mut settings = Settings::from(options);
         settings.decide.default_verdict = Verdict::Accept;
@@ -70,7 +70,7 @@ pub struct Judge<'a> {
     policy: Policy,
     compiled: Compiled,
     settings: DecideSettings,
-    /// Numbers of interfaces, from 1, independent of the host's.
+    /// Numbers of interfaces by name, from 1. They are independent of the host's interfaces.
     interfaces: RefCell<HashMap<String, u32>>,
 }
 
@@ -131,8 +131,8 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Returns the packet's way: the expectation's, otherwise that of its interfaces, otherwise that of the first
-    /// chain.
+    /// Returns the packet's way through the host (in, forward, out): that of the expectation, otherwise that of its
+    /// interfaces, otherwise that of the first chain's hook.
     fn way(&self, expected: &Expected) -> Way {
         let chains = self.policy.tables.iter().flat_map(|table| &table.chains);
         let first = chains
@@ -177,8 +177,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns an outcome that names a rule if the cause of the given one is only an undecided name: that of a
-    /// connection without names, if its verdict is the same.
+    /// Returns an outcome that names a rule, if an undecided name is the only reason of the given outcome: the outcome
+    /// for a connection without names, if it has the same verdict. Otherwise returns the given outcome.
     fn reason(
         &self,
         expected: &Expected,
@@ -251,7 +251,7 @@ impl<'a> Judge<'a> {
         decide::packet(&self.settings, Some(&policy), &input)
     }
 
-    /// Sends a packet through the hooks of its way, up to the first that does not accept it.
+    /// Sends a packet through the hooks of its way, up to the first hook that does not accept it.
     fn walk(&self, expected: &Expected, packet: &Packet, way: Way) -> Decision {
         let (mut mark, mut accepted) = (expected.mark, None);
         for &hook in hooks(way) {

@@ -27,7 +27,7 @@ impl fmt::Display for Broken {
 }
 
 /// Decides all expectations of a policy. Returns their number, and the broken ones in the order of the text.
-/// - source: paths of lists are absolute.
+/// - source: policy in which the paths of lists are absolute.
 pub fn hold(source: &Source, settings: &Settings) -> (usize, Vec<Broken>) {
     let found = comment::find(&source.text);
     if found.is_empty() {

@@ -8,7 +8,7 @@ use rust_firewall::packet::verdict::Verdict;
 use rust_firewall::policy::hostname;
 use rust_firewall::policy::symbol::{self, CT_STATES, ICMPV6_TYPES, ICMP_TYPES};
 
-/// Packet's way through the host.
+/// Way of a packet through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     In,
@@ -39,12 +39,12 @@ pub struct Shown {
     pub host: Vec<u8>,
 }
 
-/// Expectation.
+/// Parsed expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub way: Option<Way>,
     pub protocol: Protocol,
-    /// Type of icmp and icmpv6.
+    /// Type of the ICMP or ICMPv6 message.
     pub kind: u8,
     pub source: End,
     pub destination: End,
@@ -194,7 +194,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the protocol, and the destination's port if the name implies it.
+    /// Returns the protocol. Sets the destination's port if the name implies it and the line has none.
     fn whole(&mut self) -> Result<Protocol, String> {
         let (usual, port) = match self.shown.as_ref().map(|shown| shown.protocol) {
             Some(NamesProtocol::Tls) => (Protocol::Tcp, 443),
@@ -226,7 +226,7 @@ impl Reader {
     }
 }
 
-/// Returns the address of an end without one in the line: in a network for benchmarks (RFC 2544, RFC 5180).
+/// Returns an address for an end that has none in the line: in a network for benchmarks (RFC 2544, RFC 5180).
 fn address(is_ipv6: bool, last: u8) -> IpAddr {
     match is_ipv6 {
         true => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last.into())),

@@ -86,7 +86,7 @@ fn in_state(state: NamesState) -> Names {
     }
 }
 
-/// Returns the number of a connection's state.
+/// Returns the value of `Type::CtState` for a state's name.
 fn state(name: &str) -> u32 {
     symbol::find(CT_STATES, name).unwrap_or_default()
 }
@@ -103,7 +103,8 @@ fn names(expected: &Expected, at: u32) -> Names {
     }
 }
 
-/// Returns the packets of an expectation in order: one in the given state, or all up to the one that shows the name.
+/// Returns the packets of an expectation in order: one packet in the given state; without a state, all packets up to
+/// the one that shows the name.
 pub fn packets(expected: &Expected) -> Vec<Packet> {
     let is_tcp = expected.protocol == Protocol::Tcp;
     let states = match expected.state {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Largest line in bytes: more than the rules of the largest policy.
+/// Maximum size of a line in bytes: more than the rules of the largest policy.
 const LINE_MAX: u64 = 64 << 20;
-/// Attempts to get status and rules of one policy, which a reload may come between.
+/// Maximum number of attempts to get status and rules of the same policy: it may be reloaded between both answers.
 const TRIES: u32 = 3;
 
 /// State of a firewall at one moment.
@@ -43,12 +43,12 @@ pub struct Rule {
 pub struct Statement {
     pub statement: u32,
     pub packets: u64,
-    /// 0 of a log statement.
+    /// Counted bytes; 0 for a log statement.
     #[serde(default)]
     pub bytes: u64,
 }
 
-/// Reads one answer. Fails with the firewall's own words if it refuses.
+/// Reads the line of one answer.
 async fn read(stream: &mut BufReader<UnixStream>) -> Result<Vec<u8>, String> {
     let mut line = Vec::new();
     let mut stream = stream.take(LINE_MAX);
@@ -60,7 +60,7 @@ async fn read(stream: &mut BufReader<UnixStream>) -> Result<Vec<u8>, String> {
     Ok(line)
 }
 
-/// Parses an answer.
+/// Parses an answer. Fails with the firewall's error text if the firewall refuses.
 fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     #[derive(Deserialize)]
     struct Refusal {
@@ -74,7 +74,7 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     })
 }
 
-/// Requests everything once. The generations of status and rules may differ.
+/// Requests all data once. The generations of status and rules may differ.
 async fn ask_once(path: &Path) -> Result<Answers, String> {
     let stream = UnixStream::connect(path).await;
     let mut stream = BufReader::new(stream.map_err(|error| error.to_string())?);
@@ -97,7 +97,7 @@ async fn ask_once(path: &Path) -> Result<Answers, String> {
     })
 }
 
-/// Requests all data for the metrics from a firewall. Fails with a sentence.
+/// Requests all data for the metrics from a firewall. Fails with the reason.
 pub async fn ask(path: &Path) -> Result<Answers, String> {
     let mut tries = 1;
     loop {

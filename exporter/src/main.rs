@@ -16,7 +16,7 @@ mod plain;
 mod serve;
 mod text;
 
-/// Connections that wait in the kernel.
+/// Maximum number of connections that wait in the kernel.
 const BACKLOG: u32 = 16;
 
 /// Serves the metrics of a firewall to Prometheus, at /metrics.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Negotiation of the metrics' format, and the older format: Prometheus' text format 0.0.4, converted from OpenMetrics.
-//! Pure.
+//! Has no side effects.
 
 use std::fmt::Write;
 
 pub const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Suffix of sample names by type, and the type's name in the older format.
+/// OpenMetrics type, suffix of its sample names, and its name in the older format.
 const TYPES: [(&str, &str, &str); 3] = [
     ("counter", "_total", "counter"),
     ("info", "_info", "gauge"),
@@ -19,8 +19,9 @@ pub fn is_wanted(accept: &str) -> bool {
     accept.contains("text/plain") && !accept.contains("application/openmetrics-text")
 }
 
-/// Writes a HELP line with the name of the samples, and a TYPE line. help: name and text of the HELP line. next: the
-/// TYPE line.
+/// Writes a HELP line with the name of the samples, and a TYPE line.
+/// - help: name and text of the HELP line.
+/// - next: the TYPE line.
 fn put_family(out: &mut String, help: &str, next: &str) {
     let (name, help) = help.split_once(' ').unwrap_or((help, ""));
     let found = next.rsplit(' ').next();
@@ -30,8 +31,8 @@ fn put_family(out: &mut String, help: &str, next: &str) {
     let _ = writeln!(out, "# TYPE {name}{suffix} {plain}");
 }
 
-/// Makes the older format of what `text` made: families have the names of their samples,
-/// and what it does not know is left out.
+/// Converts the output of `text` to the older format: families have the names of their samples, and other comments are
+/// left out.
 pub fn plain(openmetrics: &str) -> String {
     let mut out = String::new();
     let mut lines = openmetrics.lines().peekable();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An HTTP server for Prometheus.
 //!
-//! Theory of operation: a connection serves one request and is closed, at the latest after
-//! CONNECTION_MS, so a slow client holds one of CONNECTIONS_MAX places for that long and the others
-//! wait in the kernel's backlog.
+//! Theory of operation: a connection serves one request and is closed, at the latest after CONNECTION_MS. So a slow
+//! client holds one of CONNECTIONS_MAX places for that long, and the others wait in the kernel's backlog.
 //!
-//! An answer is a rendering of the firewall's answers, and clients share it: for SHARE times as long as
-//! it took to make, so that making takes a tenth of a processor at most, of this program's and of the
-//! firewall's, however many clients ask and counters there are. There are two renderings at most, the
-//! newest and one that slow clients still read; as long as both are being read, the newest is given. So
-//! memory has a bound whatever clients do, and no answer is older than CONNECTION_MS.
+//! A rendering is the text of the metrics, made from the firewall's answers. Clients share it for SHARE times as long
+//! as it took to make. So this program and the firewall each use at most a tenth of a processor for it, for any number
+//! of clients and counters. There are two renderings at most: the newest, and one that slow clients still read. As long
+//! as both are being read, new clients get the newest. So memory is bounded whatever clients do, and no answer is older
+//! than CONNECTION_MS.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -31,26 +30,26 @@ use tokio::sync::{Mutex, OnceCell, Semaphore};
 
 use crate::{control, plain, text};
 
-/// Connections at a time.
+/// Maximum number of simultaneous connections.
 const CONNECTIONS_MAX: usize = 16;
-/// Time from accept to close.
+/// Time limit from accept to close, in milliseconds.
 const CONNECTION_MS: u64 = 10 * 1000;
-/// Bytes of a request's head.
+/// Maximum size of a request's head in bytes.
 const REQUEST_BYTES: usize = 16 * 1024;
 /// A rendering is shared for SHARE times as long as it took to make.
 const SHARE: u32 = 9;
-/// Pause in accepting when the system can give no more descriptors.
+/// Pause in accepting when the system has no free descriptor, in milliseconds.
 const PAUSE_MS: u64 = 1000;
-/// Type of what is said to a client in words.
+/// Content type of messages to a client.
 const WORDS_TYPE: &str = "text/plain; charset=utf-8";
 
-/// Text of one snapshot. Readers hold a reference.
+/// Text of the metrics at one moment. Clients that read it hold a reference.
 struct Rendering {
     /// Text in OpenMetrics.
     text: Bytes,
     /// Text in the older format, if it was requested.
     plain: OnceLock<Bytes>,
-    /// Time until which it is recent enough.
+    /// Time until which new clients get this rendering.
     until: Instant,
 }
 
@@ -61,7 +60,7 @@ struct Renderings {
     older: Weak<Rendering>,
 }
 
-/// Counts of the exporter, in the order of the table.
+/// Counts of the exporter, in the order of `COUNTS`.
 #[derive(Default)]
 struct Counts {
     requests: AtomicU64,
@@ -69,7 +68,7 @@ struct Counts {
     refused: AtomicU64,
 }
 
-/// State for answering.
+/// State of the server.
 struct Source {
     /// Control socket of the firewall.
     control: PathBuf,
@@ -91,7 +90,7 @@ fn resident_bytes(pid: u64) -> Option<u64> {
     Some(kib.parse::<u64>().ok()? * 1024)
 }
 
-/// Makes the metrics of now, in OpenMetrics.
+/// Returns the present metrics, in OpenMetrics.
 async fn make_text(source: &Source) -> Result<String, String> {
     let answers = control::ask(&source.control).await?;
     let pid = answers.status.get("pid").and_then(Value::as_u64);
@@ -108,7 +107,7 @@ async fn make_text(source: &Source) -> Result<String, String> {
     ))
 }
 
-/// Makes a rendering. Says when a firewall no longer answers, and when it answers again.
+/// Makes a rendering. Prints a message when the firewall no longer answers, and when it answers again.
 async fn make_rendering(source: &Source) -> Result<Rendering, String> {
     let begin = Instant::now();
     let text = make_text(source).await;
@@ -131,7 +130,7 @@ async fn make_rendering(source: &Source) -> Result<Rendering, String> {
     })
 }
 
-/// Returns a rendering for a new client: the newest, or a newer one.
+/// Returns a rendering for a new client: the newest if it is recent enough, otherwise a new one.
 async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
     let mut renderings = source.renderings.lock().await;
     if let Some(newest) = renderings.newest.take() {
@@ -148,10 +147,10 @@ async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
     Ok(Arc::clone(renderings.newest.insert(made)))
 }
 
-/// The text of a rendering, in a format.
+/// Returns the text of a rendering in a format.
 fn text_of(rendering: &Rendering, is_plain: bool) -> Bytes {
     let make_plain = || {
-        // The text was made as a String.
+        // The bytes are UTF-8, because they come from a String.
         let text = String::from_utf8_lossy(&rendering.text);
         plain::plain(&text).into()
     };
@@ -177,8 +176,8 @@ fn answer(status: StatusCode, text: Bytes, kind: &'static str) -> Response<Full<
     response
 }
 
-/// Answers a request whose head has come.
-/// - reads: keeps the rendering that the connection is given.
+/// Answers a request whose head was received.
+/// - reads: holds the rendering for as long as the connection reads it.
 async fn on_request(
     source: &Source,
     reads: &OnceCell<Arc<Rendering>>,
@@ -211,7 +210,7 @@ async fn on_request(
     }
 }
 
-/// Serves one request and closes, or closes when the time is over.
+/// Serves one request and closes the connection, at the latest when its time is over.
 async fn serve_connection(stream: TcpStream, source: &Source) {
     let reads = OnceCell::new();
     let answered = AtomicBool::new(false);
@@ -225,7 +224,7 @@ async fn serve_connection(stream: TcpStream, source: &Source) {
         .max_buf_size(REQUEST_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let limit = Duration::from_millis(CONNECTION_MS);
-    // The reason for an end in time does not matter here.
+    // If the connection ends in time, the reason does not matter.
     if tokio::time::timeout(limit, &mut connection).await.is_err() {
         // Data on its way to the client is discarded.
         let _ = connection.into_parts().io.inner().set_zero_linger();
@@ -236,7 +235,7 @@ async fn serve_connection(stream: TcpStream, source: &Source) {
 }
 
 /// Serves connections for ever.
-/// - listener: where clients come.
+/// - listener: listening socket.
 /// - control: control socket of the firewall.
 pub async fn serve(listener: TcpListener, control: PathBuf) -> ExitCode {
     let source = Arc::new(Source {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The metrics as text, in the format OpenMetrics 1.0. Pure; the same bytes for both twins, but for the label `twin`.
+//! Text of the metrics, in the format OpenMetrics 1.0. Has no side effects. The bytes are the same for both twins,
+//! except for the label `twin`.
 
 use std::fmt;
 
@@ -46,7 +47,8 @@ fn put_value(metric: &mut MetricEncoder, kind: MetricType, value: u64) -> fmt::R
     }
 }
 
-/// Writes a sample. values: of the family's labels.
+/// Writes a sample.
+/// - values: values of the family's labels.
 fn put_sample(
     metric: &mut MetricEncoder,
     family: &Family,
@@ -58,14 +60,14 @@ fn put_sample(
     put_value(&mut metric.encode_family(&labels)?, family.kind, value)
 }
 
-/// Writes a family with one sample without labels, or nothing without a value.
+/// Writes a family with one sample without labels; writes nothing if there is no value.
 fn put_single(encoder: &mut Encoder, family: &Family, value: Option<u64>) -> fmt::Result {
     let Some(value) = value else { return Ok(()) };
     put_value(&mut put_family(encoder, family)?, family.kind, value)
 }
 
-/// Returns the number at a place such as "policy.loaded_ms"; None if it is null or missing. true is 1; ms are converted
-/// to seconds.
+/// Returns the number at a place such as "policy.loaded_ms"; None if it is null or missing. true counts as 1. If the
+/// place ends with "_ms", the number is converted to seconds.
 fn number(object: &Value, place: &str) -> Option<u64> {
     let value = object.pointer(&format!("/{}", place.replace('.', "/")))?;
     let number = value.as_bool().map(u64::from).or_else(|| value.as_u64())?;
@@ -75,7 +77,8 @@ fn number(object: &Value, place: &str) -> Option<u64> {
     })
 }
 
-/// Writes a family with samples of each queue. place: in the object of a queue.
+/// Writes a family with samples of each queue.
+/// - place: place of the value in the queue's object.
 fn put_queues(encoder: &mut Encoder, family: &Family, answer: &Value, place: &str) -> fmt::Result {
     let mut metric = put_family(encoder, family)?;
     for queue in answer["queues"].as_array().into_iter().flatten() {
@@ -202,8 +205,9 @@ impl Collector for Figures {
     }
 }
 
-/// Makes the text. own: counts of the exporter, in the order of `COUNTS`. resident_bytes: memory of the firewall, none if it
-/// is unknown.
+/// Returns the text of the metrics.
+/// - own: counts of the exporter, in the order of `COUNTS`.
+/// - resident_bytes: memory of the firewall; None if it is unknown.
 pub fn text(answers: Answers, own: Vec<u64>, resident_bytes: Option<u64>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Figures {
@@ -222,7 +226,7 @@ mod tests {
     use super::*;
     use crate::plain;
 
-    /// Reads a vector, with the placeholders of a twin replaced.
+    /// Reads a test vector, with the placeholders of a twin replaced.
     fn vector(name: &str) -> String {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/corpus/vectors/");
         let text = std::fs::read_to_string(format!("{folder}{name}")).expect("a vector");
@@ -230,7 +234,7 @@ mod tests {
         text.replace("VERSION", "0.1.0").replace("TWIN", "rust")
     }
 
-    /// Reads an answer that both twins give, by its name.
+    /// Reads an answer of both twins from the test vectors, by its name.
     fn answer<T: serde::de::DeserializeOwned>(name: &str) -> T {
         let answers = vector("control-answers.txt");
         let mut lines = answers.lines().filter_map(|line| line.split_once(' '));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The bucket of a host: which wave of a rollout reaches it.
+//! Bucket of a host: a number that determines the wave of a rollout that reaches the host.
 
 use sha2::{Digest, Sha256};
 
-/// Buckets, and so the finest share of a wave.
+/// Number of buckets. The share of a wave is a multiple of one bucket.
 pub const BUCKETS: u16 = 1000;
 
-/// The bucket of a host for a generation, 0 to 999. Each generation mixes the hosts anew, so that no host is always the canary.
+/// Returns the bucket of a host for a generation, 0 to 999. It differs for each generation, so that no host is always
+/// in the first wave.
 pub fn bucket(host: &str, channel: &str, generation: u64) -> u16 {
     let mut hash = Sha256::new();
     hash.update(b"twinwall-bucket\0");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A bundle: a policy with its includes in their places, and the lists that it reads. JSON with sorted names, so that the same
-//! policy has the same digest wherever it is packed.
+//! Bundle: a policy with its included files inserted, and the lists that it reads. It is JSON with sorted names, so
+//! that the same policy always has the same digest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,12 @@ use sha2::{Digest, Sha256};
 use crate::failure::{at, request, system, untrusted, Result};
 use crate::file;
 
-/// Bytes of a bundle.
+/// Maximum size of a bundle in bytes.
 pub const BUNDLE_MAX: usize = 16 << 20;
-/// Bytes of a bundle that etcd takes: its limit of a request is 1.5 MiB, and base64 makes four bytes of three.
+/// Maximum size of a bundle in etcd, in bytes. etcd's limit of a request is 1.5 MiB, and base64 makes four bytes of
+/// three.
 pub const ETCD_MAX: usize = 1 << 20;
-/// The policy's name in a bundle.
+/// Name of the policy in a bundle.
 pub const POLICY: &str = "policy.nft";
 const BUNDLE: &str = "twinwall-bundle";
 const FILES_MAX: usize = 1000;
@@ -26,29 +27,29 @@ const FILES_MAX: usize = 1000;
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
     kind: String,
-    /// Texts by their paths, relative to the policy's folder.
+    /// Texts of files, by paths relative to the policy's folder.
     pub files: BTreeMap<String, String>,
 }
 
-/// SHA-256 in hexadecimal.
+/// Returns the SHA-256 of bytes in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a path stays below the folder that it is joined to.
+/// Returns true if a path stays below the folder to which it is joined.
 fn is_inside(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 impl Bundle {
-    /// Packs a policy with what it includes and reads. Files outside of its folder are refused.
+    /// Packs a policy with its included files and its lists. Refuses lists outside of the policy's folder.
     pub fn pack(path: &Path) -> Result<Bundle> {
         let source = apply::source::read(path)?;
         let folder = source.file.parent().unwrap_or(Path::new("/"));
         let mut files = BTreeMap::new();
-        // A list is named from the policy's folder, wherever the text that names it lies.
+        // A list's path is relative to the policy's folder, even if an included file of another folder names the list.
         let text = source.text.map_lists(|path| {
             let name = path.strip_prefix(folder).ok().and_then(Path::to_str);
             let name = name.filter(|name| is_inside(name)).ok_or_else(|| {
@@ -81,7 +82,7 @@ impl Bundle {
         (bytes, digest)
     }
 
-    /// Reads a bundle that must have this digest.
+    /// Parses a bundle. Fails if it does not have this digest.
     pub fn parse(bytes: &[u8], expected: &str) -> Result<Bundle> {
         if bytes.len() > BUNDLE_MAX {
             return Err(untrusted(format_args!(
@@ -110,7 +111,7 @@ impl Bundle {
         }
     }
 
-    /// Writes the files into a folder that is made anew.
+    /// Writes the files into a folder. An existing folder is removed first.
     pub fn unpack(&self, folder: &Path) -> Result<()> {
         if let Err(error) = fs::remove_dir_all(folder) {
             if error.kind() != std::io::ErrorKind::NotFound {

@@ -11,14 +11,14 @@ use serde_json::{json, Value};
 use crate::failure::{at, refused, request, unreachable, Failure, Kind, Result};
 use crate::http::{Connection, Tls, Url};
 
-/// How long a step of a request may take.
+/// Time limit of a step of a request.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_MAX: usize = 4 << 20;
-/// Bytes of a list: the hosts' reports of a large fleet, which the operator reads.
+/// Maximum size in bytes of a list, such as the hosts' reports of a large fleet, which the operator reads.
 const LIST_MAX: usize = 256 << 20;
 
-/// A user of etcd.
+/// User of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     pub user: String,
@@ -26,8 +26,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// Reads USER:PASSWORD.
-    /// - source: for messages.
+    /// Parses USER:PASSWORD.
+    /// - source: name of the text in messages.
     pub fn parse(source: &str, text: &str) -> Result<Login> {
         let parts = text.trim().split_once(':');
         let (user, password) = parts.ok_or_else(|| {
@@ -39,14 +39,14 @@ impl Login {
         Ok(Login { user, password })
     }
 
-    /// Reads a file.
+    /// Reads USER:PASSWORD from a file.
     pub fn read(path: &Path) -> Result<Login> {
         let text = std::fs::read_to_string(path).map_err(at(path))?;
         Login::parse(&path.to_string_lossy(), &text)
     }
 }
 
-/// The servers, and how they are asked.
+/// Servers of etcd, and the settings of connections to them.
 #[derive(Clone)]
 pub struct Place {
     pub endpoints: Vec<Url>,
@@ -54,16 +54,16 @@ pub struct Place {
     pub login: Option<Login>,
 }
 
-/// A key with its value.
+/// Key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: String,
     pub value: Vec<u8>,
-    /// The revision in which it was written last.
+    /// Revision in which the key was last written.
     pub modified: u64,
 }
 
-/// Keys, and the revision of the store that they are of.
+/// Entries, and the revision of the store in which they were read.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub entries: Vec<Entry>,
@@ -72,17 +72,17 @@ pub struct Found {
 
 pub struct Etcd {
     place: Place,
-    /// The place in `endpoints` of the server that is asked.
+    /// Index in `endpoints` of the server in use.
     current: usize,
     connection: Option<Connection>,
     token: Option<String>,
-    /// How long a step of a request may take.
+    /// Time limit of a step of a request.
     patience: Duration,
-    /// Bytes that an answer may have.
+    /// Maximum size of an answer in bytes.
     most: usize,
 }
 
-/// Bytes as the gateway takes them.
+/// Encodes bytes for the gateway, in base64.
 fn encode(bytes: impl AsRef<[u8]>) -> String {
     BASE64_STANDARD.encode(bytes)
 }
@@ -92,13 +92,13 @@ fn decode(value: &Value) -> Vec<u8> {
     BASE64_STANDARD.decode(text).unwrap_or_default()
 }
 
-/// A number as the gateway gives it: 64 bits are a string.
+/// Parses a number of the gateway, which sends numbers of 64 bits as strings. Returns 0 if it is no number.
 fn number(value: &Value) -> u64 {
     let text = value.as_str().and_then(|text| text.parse().ok());
     text.or(value.as_u64()).unwrap_or(0)
 }
 
-/// The first key behind all that begin with a prefix.
+/// Returns the first key after all keys that begin with a prefix.
 pub fn prefix_end(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     while let Some(last) = end.pop() {
@@ -130,7 +130,7 @@ impl Etcd {
         }
     }
 
-    /// The server that is asked now.
+    /// Returns the server in use.
     fn endpoint(&self) -> Result<&Url> {
         let found = self.place.endpoints.get(self.current);
         found.ok_or_else(|| request("no endpoint of etcd: name one with --etcd"))
@@ -140,7 +140,7 @@ impl Etcd {
         Connection::open(self.endpoint()?, &self.place.tls, self.patience)
     }
 
-    /// Drops what is known of the present server, and goes to the next one.
+    /// Closes the connection to the server in use, and selects the next server.
     fn leave(&mut self) {
         self.connection = None;
         self.token = None;
@@ -156,12 +156,12 @@ impl Etcd {
         }
     }
 
-    /// One request to the present server, on the connection that there is or a new one.
+    /// Sends one request to the server in use, on the existing or a new connection. Returns the status and the body.
     fn send(&mut self, path: &str, body: &Value) -> Result<(u16, Vec<u8>)> {
         let (headers, body) = (self.headers(), body.to_string());
         let kept = self.connection.take();
         if let Some(mut connection) = kept {
-            // The server may have closed it meanwhile: all our requests may be repeated.
+            // The server may have closed the connection meanwhile. All our requests may be repeated.
             if let Ok(answer) = connection.ask("POST", path, &headers, body.as_bytes(), self.most) {
                 self.connection = Some(connection);
                 return Ok((answer.status, answer.body));
@@ -197,7 +197,7 @@ impl Etcd {
                 self.log_in()?;
             }
             let (status, bytes) = self.send(path, body)?;
-            // A stream's only answer stands in "result".
+            // The only answer of a stream is in "result".
             let answer: Value = serde_json::from_slice(&bytes).map_err(|error| {
                 unreachable(format_args!("etcd's answer: {error}: is it etcd?"))
             })?;
@@ -217,7 +217,7 @@ impl Etcd {
         ))
     }
 
-    /// Asks, if need be one server after the other.
+    /// Sends a request. If a server is unreachable, asks the next server.
     pub fn call(&mut self, path: &str, body: &Value) -> Result<Value> {
         let mut last = None;
         for _ in 0..self.place.endpoints.len().max(1) {
@@ -238,7 +238,7 @@ impl Etcd {
         })
     }
 
-    /// Keys as a majority of the servers has them, all of one revision and by one request.
+    /// Reads keys as a majority of the servers has them, all in the same revision and by one request.
     pub fn get_all(&mut self, keys: &[String]) -> Result<Found> {
         let one = |key: &String| json!({"request_range": {"key": encode(key)}});
         let request = json!({"success": keys.iter().map(one).collect::<Vec<Value>>()});
@@ -252,12 +252,12 @@ impl Etcd {
         })
     }
 
-    /// A key as a majority of the servers has it.
+    /// Reads a key as a majority of the servers has it.
     pub fn get(&mut self, key: &str) -> Result<Found> {
         self.range(json!({"key": encode(key)}))
     }
 
-    /// All keys that begin with a prefix.
+    /// Reads all keys that begin with a prefix.
     pub fn list(&mut self, prefix: &str) -> Result<Found> {
         self.most = LIST_MAX;
         let end = encode(prefix_end(prefix));
@@ -266,20 +266,20 @@ impl Etcd {
         found
     }
 
-    /// Whether the servers answer a new connection within a time.
+    /// Fails unless a server answers on a new connection within a time limit.
     pub fn reach(&mut self, key: &str, limit: Duration) -> Result<()> {
         self.connection = None;
         let servers = self.place.endpoints.len().max(1) as u32;
         self.patience = (limit / servers).clamp(Duration::from_millis(100), PATIENCE);
         let found = self.get(key);
-        // It has the short patience.
+        // The connection still has the short time limit.
         self.connection = None;
         self.patience = PATIENCE;
         found.map(|_| ())
     }
 
     /// Writes a key.
-    /// - lease: whose end removes the key.
+    /// - lease: the end of this lease removes the key.
     pub fn put(&mut self, key: &str, value: &[u8], lease: Option<&str>) -> Result<()> {
         self.call("/v3/kv/put", &put_request(key, value, lease))
             .map(|_| ())
@@ -290,7 +290,8 @@ impl Etcd {
             .map(|_| ())
     }
 
-    /// Writes keys if the first of them was last written in a revision, 0 = never. Returns whether it was.
+    /// Writes keys if the first of them was last written in revision `modified`; 0 = it was never written. Returns true
+    /// if the keys were written.
     pub fn put_if(&mut self, modified: u64, writes: &[(&str, &[u8])]) -> Result<bool> {
         let Some((first, _)) = writes.first() else {
             return Ok(true);
@@ -305,22 +306,23 @@ impl Etcd {
         Ok(answer["succeeded"] == true)
     }
 
-    /// Makes a lease. Returns its number.
+    /// Creates a lease. Returns its number.
     pub fn lease(&mut self, seconds: u64) -> Result<String> {
         let answer = self.call("/v3/lease/grant", &json!({"TTL": seconds}))?;
         let lease = answer["ID"].as_str().map(str::to_owned);
         lease.ok_or_else(|| unreachable("etcd gives no lease: is it etcd?"))
     }
 
-    /// Renews a lease. Returns whether it was still there.
+    /// Renews a lease. Returns false if it no longer exists.
     pub fn renew(&mut self, lease: &str) -> Result<bool> {
         let answer = self.call("/v3/lease/keepalive", &json!({"ID": lease}))?;
         Ok(number(&answer["TTL"]) > 0)
     }
 
-    /// Watches keys on a connection of its own.
-    /// - end: the first key behind them.
-    /// - revision: the first whose changes are told.
+    /// Watches keys on a separate connection.
+    /// - key: the first key.
+    /// - end: the first key after the watched keys.
+    /// - revision: the first revision whose changes are reported.
     pub fn watch(&mut self, key: &str, end: &str, revision: u64) -> Result<Watch> {
         if self.token.is_none() {
             self.log_in()?;
@@ -341,7 +343,7 @@ impl Etcd {
     }
 }
 
-/// The keys of an answer to a range.
+/// Returns the entries in an answer to a range request.
 fn entries(answer: &Value) -> Vec<Entry> {
     let entry = |entry: &Value| Entry {
         key: String::from_utf8_lossy(&decode(&entry["key"])).into_owned(),
@@ -360,7 +362,7 @@ fn message(answer: &Value) -> String {
         .to_owned()
 }
 
-/// The failure that an answer tells.
+/// Returns the failure that an answer reports.
 fn answered(answer: &Value) -> Failure {
     let message = message(answer);
     let may_pass = [
@@ -378,7 +380,7 @@ fn answered(answer: &Value) -> Failure {
     }
 }
 
-/// A watch. It only says that something may have changed: what there is, is read.
+/// Watch. It only reports that a key may have changed; the client then reads the key.
 pub struct Watch {
     connection: Connection,
     /// Bytes of an unfinished line.
@@ -386,7 +388,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits. Returns whether the key has changed; false when the time is over. Fails if the watch has ended, by a compaction too.
+    /// Waits at most for a time. Returns true if a watched key has changed. Fails if the watch has ended, for example
+    /// by a compaction.
     pub fn wait(&mut self, limit: Duration) -> Result<bool> {
         let Some(piece) = self.connection.wait(limit)? else {
             return Ok(false);
@@ -421,7 +424,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// A server that gives each connection the next answer. Returns its address.
+    /// Starts a server that sends the next answer on each connection. Returns its address.
     fn server(answers: Vec<String>) -> Url {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -448,7 +451,7 @@ mod tests {
         })
     }
 
-    /// A watch of a server that says these lines.
+    /// Returns a watch of a server that sends these lines.
     fn watch(lines: &[&str]) -> Watch {
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let url = server(vec![answer("200 OK", &body)]);

@@ -8,9 +8,9 @@ use std::path::Path;
 /// Kinds of errors, by what a caller does about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The request, a file of the user's or a policy can't be used.
+    /// The request, a file of the user or a policy can't be used.
     Request,
-    /// A signature, a digest or a number says that the content is not to be believed.
+    /// A signature, a digest or a number shows that the content can't be trusted.
     Untrusted,
     /// The store does not answer: the same call may work later.
     Unreachable,
@@ -56,7 +56,7 @@ pub fn system(text: impl Display) -> Failure {
     Failure::new(Kind::System, text)
 }
 
-/// Makes the failure of a file operation: "PATH: what the system says".
+/// Returns a function that makes the failure of a file operation: "PATH: the system's text".
 pub fn at(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| system(format_args!("{}: {error}", path.display()))
 }

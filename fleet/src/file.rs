@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that have their old content or their new one, whatever dies meanwhile.
+//! Files that have either their old or their new content after any failure.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
@@ -8,13 +8,13 @@ use std::path::Path;
 
 use crate::failure::{at, system, Result};
 
-/// Makes a folder and those above it, mode 700.
+/// Creates a folder and its missing parents, with mode 700.
 pub fn make_folder(folder: &Path) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(at(folder))
 }
 
-/// Writes a file, mode 600, so that after a power cut it has its old content or its new one.
+/// Writes a file with mode 600 atomically: after a power cut it has its old or its new content.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
@@ -35,7 +35,7 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     written.map_err(at(path))
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file. Fails if it has more than `most` bytes.
 pub fn read_at_most(path: &Path, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(at(path))?;

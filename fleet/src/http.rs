@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A small client of HTTP/1.1 over TCP or TLS. Libraries of HTTP hide the socket; here a read that times out loses nothing, so that
-//! one thread can wait for a watch of etcd until its next duty.
+//! A small client of HTTP/1.1 over TCP or TLS. HTTP libraries hide the socket. Here a read that times out loses no
+//! data, so that one thread can wait for a watch of etcd until its next task.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -14,26 +14,26 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::failure::{request, unreachable, Failure, Result};
 
-/// Bytes of an answer's head.
+/// Maximum size of an answer's head in bytes.
 const HEAD_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
-/// Bytes of a chunk.
+/// Maximum size of a chunk in bytes.
 const CHUNK_MAX: u64 = 32 << 20;
-/// The authorities that Debian's ca-certificates installs.
+/// Certificates of authorities that Debian's ca-certificates installs.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// An address of a server, and the path before all requests' paths.
+/// Address of a server, and the path that precedes the paths of all requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub is_tls: bool,
     pub host: String,
     pub port: u16,
-    /// Without a slash at its end.
+    /// Path without a slash at its end.
     pub path: String,
 }
 
 impl Url {
-    /// Reads http://HOST[:PORT][/PATH] or https://…
+    /// Parses http://HOST[:PORT][/PATH] or https://…
     pub fn parse(text: &str) -> Result<Url> {
         let refuse = || request(format_args!("{text}: no address: write https://HOST:PORT"));
         let (scheme, rest) = text.split_once("://").ok_or_else(refuse)?;
@@ -66,7 +66,7 @@ impl Url {
         })
     }
 
-    /// As the header Host has it.
+    /// Returns host and port for the header Host.
     fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -75,18 +75,18 @@ impl Url {
     }
 }
 
-/// Settings of TLS: authorities to believe.
+/// TLS settings: the certificates of trusted authorities.
 #[derive(Clone)]
 pub struct Tls(Option<Arc<ClientConfig>>);
 
 impl Tls {
-    /// None of the servers has TLS.
+    /// Returns settings for servers without TLS.
     pub fn without() -> Tls {
         Tls(None)
     }
 
     /// Reads the certificates of authorities.
-    /// - file: in PEM; None: those that Debian installs.
+    /// - file: in PEM; None: the certificates that Debian installs.
     pub fn read(file: Option<&Path>) -> Result<Tls> {
         let file = file.unwrap_or(Path::new(AUTHORITIES));
         let fail = |error: String| {
@@ -138,33 +138,33 @@ impl Stream {
     }
 }
 
-/// How the body of an answer ends.
+/// State of an answer's body, which determines its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
-    /// Bytes that are to come.
+    /// Number of bytes that are still to come.
     Length(u64),
     Chunked,
-    /// With the connection.
+    /// The body ends with the connection.
     Close,
     Done,
 }
 
-/// A connection to a server, for one request after the other.
+/// Connection to a server, for one request after the other.
 pub struct Connection {
     stream: Stream,
     url: Url,
-    /// Read, and not yet taken.
+    /// Bytes that were read, but not used yet.
     raw: Vec<u8>,
     body: Body,
 }
 
-/// An answer with its whole body.
+/// Answer with its whole body.
 pub struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
-/// Whether a read ended because its time was over.
+/// Returns true if a read ended because of its time limit.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
@@ -174,8 +174,8 @@ fn invalid(text: &'static str) -> io::Error {
 }
 
 impl Connection {
-    /// Connects.
-    /// - limit: for each step: an address, a read, a write.
+    /// Opens a connection.
+    /// - limit: time limit of each step: connecting to an address, a read, a write.
     pub fn open(url: &Url, tls: &Tls, limit: Duration) -> Result<Connection> {
         let name = format!("{}:{}", url.host, url.port);
         let fail = |error: String| unreachable(format_args!("{name}: {error}: does it run there?"));
@@ -227,7 +227,7 @@ impl Connection {
         ))
     }
 
-    /// Reads more into `raw`.
+    /// Reads more bytes into `raw`. Returns their number; 0 at the end of the connection.
     fn fill(&mut self) -> io::Result<usize> {
         let mut piece = [0; 16 << 10];
         let count = self.stream.read(&mut piece)?;
@@ -235,7 +235,7 @@ impl Connection {
         Ok(count)
     }
 
-    /// Reads the head of an answer. Returns its status.
+    /// Reads the head of an answer. Returns the status code.
     fn head(&mut self) -> io::Result<u16> {
         loop {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -272,7 +272,7 @@ impl Connection {
         }
     }
 
-    /// Removes the first complete chunk from `raw`; an empty chunk ends the body.
+    /// Removes the first chunk from `raw` and returns it; None if it is incomplete. An empty chunk ends the body.
     fn take_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let parsed = httparse::parse_chunk_size(&self.raw).map_err(|_| invalid("a bad chunk"))?;
         let httparse::Status::Complete((begin, size)) = parsed else {
@@ -290,7 +290,7 @@ impl Connection {
         Ok(Some(chunk))
     }
 
-    /// The next piece of the body; empty at its end. A read that times out loses nothing.
+    /// Returns the next piece of the body; empty at its end. A read that times out loses no data.
     fn piece(&mut self) -> io::Result<Vec<u8>> {
         loop {
             match self.body {
@@ -321,8 +321,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the head of its answer. Returns the status.
-    /// - headers: lines, each with its end.
+    /// Sends a request and reads the head of its answer. Returns the status code.
+    /// - headers: lines, each with its line end.
     pub fn begin(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Result<u16> {
         let length = body.len();
         let (before, host) = (&self.url.path, self.url.authority());
@@ -336,7 +336,7 @@ impl Connection {
     }
 
     /// Sends a request and reads its whole answer.
-    /// - most: bytes of the answer's body.
+    /// - most: maximum size of the answer's body in bytes.
     pub fn ask(
         &mut self,
         method: &str,
@@ -359,7 +359,8 @@ impl Connection {
         }
     }
 
-    /// The next piece of a body that goes on, or None if none came within the time. Fails when the body has ended.
+    /// Returns the next piece of a body without end, or None if no piece came within the time limit. Fails when the
+    /// body has ended.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<Vec<u8>>> {
         let limit = limit.max(Duration::from_millis(1));
         let set = self.stream.socket().set_read_timeout(Some(limit));
@@ -380,7 +381,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// A connection to a server that says these pieces, each when the one before was read.
+    /// Connects to a server that sends these pieces, with a pause after each.
     fn served(pieces: &[&[u8]]) -> Connection {
         let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

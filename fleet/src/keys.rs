@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The keys file: whose signatures a host believes. minisign's public keys, one a line; `need N` asks for N of them.
+//! Keys file: the public keys that a host trusts. These are minisign's public keys, one per line; `need N` requires
+//! signatures of N keys.
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 use minisign::{PublicKey, SecretKey, SecretKeyBox};
@@ -7,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{request, Result};
 
-/// Keys of a file.
+/// Maximum number of keys in a file.
 const KEYS_MAX: usize = 16;
 /// Value of `kind` in a rotation.
 pub const ROTATION: &str = "twinwall-keys";
 
-/// Keys, and how many of them must have signed.
+/// Keys, and the number of keys that must have signed.
 #[derive(Clone, Debug)]
 pub struct Keys {
     pub need: usize,
     pub keys: Vec<PublicKey>,
 }
 
-/// New keys, as the old ones sign them.
+/// Rotation: new keys, signed with the old keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// ROTATION.
+    /// Always ROTATION.
     pub kind: String,
     pub channel: String,
-    /// Larger than that of the rotation before.
+    /// Larger than the serial number of the previous rotation.
     pub serial: u64,
-    /// The new keys file.
+    /// Text of the new keys file.
     pub keys: String,
 }
 
 impl Keys {
-    /// Reads the text of a keys file. Fails with the line that is wrong.
-    /// - file: its name, for messages.
+    /// Parses the text of a keys file. Fails with the line that is wrong.
+    /// - file: name of the file, for messages.
     pub fn parse(file: &str, text: &str) -> Result<Keys> {
         let mut read = Keys {
             need: 1,
@@ -77,8 +78,9 @@ impl Keys {
     }
 }
 
-/// Reads a secret key of minisign.
-/// - password: of a key that has one.
+/// Parses a secret key of minisign.
+/// - file: name of the file, for messages.
+/// - password: password of the key, if it has one.
 pub fn secret(file: &str, text: &str, password: Option<String>) -> Result<SecretKey> {
     let fail = |error: minisign::PError| {
         request(format_args!(
@@ -89,7 +91,7 @@ pub fn secret(file: &str, text: &str, password: Option<String>) -> Result<Secret
         let sealed = SecretKeyBox::from_string(text).map_err(fail)?;
         return sealed.into_secret_key(Some(password)).map_err(fail);
     }
-    // minisign 0.11 writes no checksum into a key without a password, and `into_unencrypted_secret_key` asks for one.
+    // minisign 0.11 writes no checksum into a key without a password, but `into_unencrypted_secret_key` requires it.
     let line = text.lines().nth(1).unwrap_or_default().trim();
     let bytes = BASE64_STANDARD.decode(line).unwrap_or_default();
     let key = SecretKey::from_bytes(&bytes).map_err(fail)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Options that name the store, alike for the agent and for root's service, which read the same fleet.conf.
+//! Options that name the store. They are the same for the agent and for root's service, which read the same fleet.conf.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub struct StoreOptions {
     pub ca: Option<PathBuf>,
 }
 
-/// Settings of TLS for addresses: none if no address needs them.
+/// Returns the TLS settings for addresses; without TLS if no address needs it.
 /// - ca: certificates of authorities; None: the system's.
 pub fn tls<'a>(mut urls: impl Iterator<Item = &'a String>, ca: Option<&Path>) -> Result<Tls> {
     match urls.any(|url| url.starts_with("https:")) || ca.is_some() {
@@ -41,7 +41,7 @@ pub fn tls<'a>(mut urls: impl Iterator<Item = &'a String>, ca: Option<&Path>) ->
     }
 }
 
-/// A client of servers of etcd.
+/// Returns a client of etcd's servers.
 pub fn etcd(urls: &[String], tls: &Tls, login: Option<Login>) -> Result<Etcd> {
     let endpoints = urls.iter().map(|url| Url::parse(url));
     Ok(Etcd::new(Place {
@@ -56,7 +56,7 @@ impl StoreOptions {
         tls(self.etcd.iter().chain(&self.folder), self.ca.as_deref())
     }
 
-    /// The user of etcd, if there is one.
+    /// Reads the user of etcd, if a file is given.
     pub fn login(&self) -> Result<Option<Login>> {
         self.login.as_deref().map(Login::read).transpose()
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A pointer: the policy that a channel's hosts should have, and how they get there. `fwctl fleet` signs it.
+//! Pointer: the signed message that names the policy of a channel's hosts, and the rules of its rollout. `fwctl fleet`
+//! signs it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,61 +10,63 @@ use crate::question::TRY_SECONDS_MAX;
 
 /// Value of `kind` in a pointer.
 pub const POINTER: &str = "twinwall-pointer";
-/// The version that hosts compare with `least_version`.
+/// Version of this program, which hosts compare with `least_version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CONFIRM_SECONDS_MAX: u32 = 86400;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
-    /// POINTER.
+    /// Always POINTER.
     pub kind: String,
     pub channel: String,
-    /// Goes up with each push; a host never goes back.
+    /// Number that rises with each push. A host never accepts a smaller number.
     pub generation: u64,
     /// SHA-256 of the bundle, in hexadecimal.
     pub digest: String,
-    /// The place of a bundle that is too large for etcd: https://… or file:///…
+    /// Address of a bundle that is too large for etcd: https://… or file:///…
     pub url: Option<String>,
-    /// Seconds since 1970.
+    /// Begin and end of the time in which hosts may apply the policy, in seconds since 1970.
     pub not_before: u64,
     pub expires: Option<u64>,
-    /// The version that a host needs, "0.1.0".
+    /// Version that a host must have at least, e.g. "0.1.0".
     pub least_version: String,
-    /// Shares of hosts in thousandths, each larger than the one before; the last is 1000.
+    /// Shares of hosts in thousandths, in rising order; the last share is 1000.
     pub waves: Vec<u16>,
-    /// The place in `waves` up to which the rollout has come.
+    /// Index in `waves` of the present wave.
     pub wave: usize,
-    /// Seconds after which a host goes back unless it has confirmed itself.
+    /// Seconds after which a host reverts unless the policy is confirmed.
     pub confirm_seconds: u32,
-    /// Seconds that a host watches the policy before it confirms itself.
+    /// Seconds for which a host observes the policy before it may be confirmed.
     pub observe_seconds: u32,
-    /// Seconds of its traffic that a host decides by the policy before it applies it, 0 = none.
+    /// Seconds of traffic on which a host tries the policy before it applies it; 0 = none.
     pub try_seconds: u32,
-    /// Packets a second that any rule may drop meanwhile, and may newly drop in the trial. None: any number.
+    /// Packets per second that each rule may drop before the confirmation, and may newly drop in the trial. None: no
+    /// limit.
     pub drops_per_second: Option<u64>,
 }
 
-/// Numbers of a version, for a comparison. None if it is none.
+/// Returns the numbers of a version, for comparisons. None if it is no version.
 fn numbers(version: &str) -> Option<Vec<u64>> {
     let parts = version.split('.');
     parts.map(|part| part.parse().ok()).collect()
 }
 
-/// Whether a name may stand in keys and paths: 1 to 64 of a-z, A-Z, 0-9, `-`, `_` and `.`, the first no dot.
+/// Returns true if a name is allowed in keys and paths: 1 to 64 of a-z, A-Z, 0-9, `-`, `_` and `.`, not beginning with
+/// a dot.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain)
 }
 
-/// Whether a text is a SHA-256 in lower-case hexadecimal.
+/// Returns true if a text is a SHA-256 in lower-case hexadecimal.
 pub fn is_digest(text: &str) -> bool {
     let is_hex = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
     text.len() == 64 && text.bytes().all(is_hex)
 }
 
 impl Pointer {
-    /// Reads a text that was verified.
+    /// Parses a text whose signatures were verified.
     pub fn parse(text: &str) -> Result<Pointer> {
         let broken = |why: &str| untrusted(format_args!("the pointer: {why}: push again"));
         let read: Pointer = serde_json::from_str(text).map_err(|error| {
@@ -107,17 +110,17 @@ impl Pointer {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// The share of hosts that the rollout has reached, in thousandths.
+    /// Returns the share of hosts that the rollout has reached, in thousandths.
     pub fn share(&self) -> u16 {
         self.waves.get(self.wave).copied().unwrap_or(0)
     }
 
-    /// Whether the rollout has reached a host.
+    /// Returns true if the rollout has reached a host.
     pub fn reaches(&self, host: &str) -> bool {
         bucket(host, &self.channel, self.generation) < self.share()
     }
 
-    /// Why a host can't take it now, by its clock and version. None if it can.
+    /// Returns the reason why a host can't apply the policy now, by its clock and version. None if it can.
     pub fn obstacle(&self, now: u64) -> Option<String> {
         if numbers(VERSION) < numbers(&self.least_version) {
             let least = &self.least_version;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A question to all hosts of a channel: what would this policy drop? `fwctl fleet diff` signs it, since a host spends time on it.
+//! Question to all hosts of a channel: what would this policy drop? `fwctl fleet diff` signs it, because it makes hosts
+//! work.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,27 +9,27 @@ use crate::pointer::{is_digest, is_name};
 
 /// Value of `kind` in a question.
 pub const QUESTION: &str = "twinwall-question";
-/// Seconds of traffic that a policy is tried on.
+/// Maximum number of seconds of traffic on which a policy is tried.
 pub const TRY_SECONDS_MAX: u32 = 600;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// QUESTION.
+    /// Always QUESTION.
     pub kind: String,
     pub channel: String,
-    /// Larger than that of the question before; a host answers each once.
+    /// Larger than the number of the previous question. A host answers each question once.
     pub number: u64,
     /// SHA-256 of the bundle, in hexadecimal.
     pub digest: String,
-    /// Seconds of traffic.
+    /// Seconds of traffic on which the policy is tried.
     pub seconds: u32,
-    /// Seconds since 1970.
+    /// End of the time in which hosts may accept the question, in seconds since 1970.
     pub expires: u64,
 }
 
 impl Question {
-    /// Reads a text that was verified.
+    /// Parses a text whose signatures were verified.
     pub fn parse(text: &str) -> Result<Question> {
         let broken = |why: String| untrusted(format_args!("the question: {why}: ask again"));
         let read: Question =

@@ -3,19 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How far a host has come with a generation.
+/// Progress of a host with a generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It has no policy of the fleet.
+    /// The host has no policy of the fleet.
     #[default]
     None,
-    /// It has begun to apply it.
+    /// The host has begun to apply the policy.
     Started,
-    /// It is loaded, and waits for its confirmation.
+    /// The policy is loaded, and waits for its confirmation.
     Pending,
     Confirmed,
-    /// It went back.
+    /// The host has reverted to its previous policy.
     Reverted,
 }
 
@@ -31,14 +31,15 @@ impl Phase {
     }
 }
 
-/// Reasons of `fwctl apply` that say nothing against a policy: something died before the confirmation.
+/// Reasons of `fwctl apply` for a revert that the policy has not caused: a process or the machine ended before the
+/// confirmation.
 const INTERRUPTED: [&str; 2] = [
     "not confirmed in time",
     "the machine restarted before it was confirmed",
 ];
 
-/// Whether a generation was interrupted, so that it is tried again.
-/// - why: the reason for which it went back.
+/// Returns true if the confirmation of a generation was interrupted, so that the generation is applied again.
+/// - why: reason of the revert.
 pub fn was_interrupted(phase: Phase, why: Option<&str>) -> bool {
     match phase {
         Phase::Started => true,
@@ -47,7 +48,7 @@ pub fn was_interrupted(phase: Phase, why: Option<&str>) -> bool {
     }
 }
 
-/// The ledger of a host's firewall.
+/// State of the ledger of a host's firewall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ledger {
@@ -58,33 +59,34 @@ pub enum Ledger {
     Red,
 }
 
-/// Packets that another policy would decide differently by one rule.
+/// Packets that another policy would decide differently because of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Flip {
-    /// "chain input: udp dport 53 drop", "policy.nft:7: udp dport 53 drop"
+    /// Text of the rule with its place: "chain input: udp dport 53 drop", "policy.nft:7: udp dport 53 drop".
     pub rule: String,
     pub packets: u64,
     /// Flows of these packets (directions of connections), if they were counted.
     pub flows: Option<u64>,
 }
 
-/// The outcome of a trial: decisions of another policy on the host's traffic.
+/// Outcome of a trial: decisions of another policy on the host's traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trial {
-    /// Number of the question that it answers, 0 = a pointer's trial.
+    /// Number of the question that the trial answers; 0 = trial of a pointer.
     pub question: u64,
     /// Digest of the bundle.
     pub digest: String,
     pub seconds: u32,
-    /// Seconds before the trial whose packets the host had recorded. None: the kernel counted those of the seconds after it.
+    /// Seconds of recorded packets on which the policy was tried. None: the kernel counted packets for `seconds` after
+    /// the trial began.
     pub recorded: Option<u32>,
-    /// Rules that would newly drop, the most packets first.
+    /// Rules that would newly drop packets. Rules with the most packets come first.
     pub drops: Vec<Flip>,
-    /// Rules that drop now packets that would pass.
+    /// Rules that now drop packets which would pass.
     pub passes: Vec<Flip>,
-    /// Why the policy could not be tried.
+    /// Reason why the policy could not be tried.
     pub error: Option<String>,
 }
 
@@ -92,13 +94,13 @@ pub struct Trial {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Local {
-    /// The highest generation that the host has taken, and how far it has come.
+    /// Highest generation that the host has accepted, with its digest and its progress.
     pub generation: u64,
     pub digest: String,
     pub phase: Phase,
-    /// Why it went back.
+    /// Reason of the revert.
     pub why: Option<String>,
-    /// The generation that was confirmed last, 0 = none.
+    /// Generation that was confirmed last; 0 = none.
     pub confirmed: u64,
     pub ledger: Ledger,
     /// The firewall's program, e.g. "rust-firewall".
@@ -111,15 +113,15 @@ pub struct Local {
 #[serde(default)]
 pub struct Report {
     pub channel: String,
-    /// The generation of the pointer that the agent has seen.
+    /// Generation of the latest pointer that the host has accepted.
     pub wanted: u64,
     #[serde(flatten)]
     pub local: Local,
     pub version: String,
-    /// The last thing that went wrong.
+    /// Latest error; None after a success.
     pub error: Option<String>,
     /// Address of the firewall's metrics, for Prometheus: "192.0.2.1:9847".
     pub metrics: Option<String>,
-    /// Seconds since 1970, by the host's clock.
+    /// Time of the report in seconds since 1970, by the host's clock.
     pub time: u64,
 }

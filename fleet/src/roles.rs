@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Users and roles of etcd: each host reads policies and writes its own keys alone.
+//! Users and roles of etcd: each host reads policies, and writes only its own keys.
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 use serde_json::json;
@@ -10,16 +10,16 @@ use crate::store::key;
 
 /// The operator's user and role.
 pub const OPERATOR: &str = "twinwall-operator";
-/// A right to read, to write, or both, as etcd numbers them.
+/// Names of etcd's permissions to read, and to read and write.
 const READ: &str = "READ";
 const BOTH: &str = "READWRITE";
 
-/// The user and role of a host.
+/// Returns the name of a host's user and role.
 pub fn host_user(host: &str) -> String {
     format!("twinwall-host-{host}")
 }
 
-/// Does what may have been done before.
+/// Sends a request. An object that already exists is no error.
 fn once(etcd: &mut Etcd, path: &str, body: serde_json::Value) -> Result<()> {
     match etcd.call(path, &body) {
         Err(failure)
@@ -31,7 +31,7 @@ fn once(etcd: &mut Etcd, path: &str, body: serde_json::Value) -> Result<()> {
     }
 }
 
-/// A right to one key, or to all that begin with it.
+/// Grants a permission for one key, or for all keys that begin with it.
 fn grant(etcd: &mut Etcd, role: &str, right: &str, name: &str, is_prefix: bool) -> Result<()> {
     let mut range = json!({"permType": right, "key": BASE64_STANDARD.encode(name)});
     if is_prefix {
@@ -53,14 +53,14 @@ fn user(etcd: &mut Etcd, name: &str, password: &str, role: &str) -> Result<()> {
     etcd.call("/v3/auth/user/grant", &body).map(|_| ())
 }
 
-/// Makes the operator's user, who may change all of the fleet's keys.
+/// Creates the operator's user, who may change all keys of the fleet.
 pub fn add_operator(etcd: &mut Etcd, password: &str) -> Result<()> {
     once(etcd, "/v3/auth/role/add", json!({"name": OPERATOR}))?;
     grant(etcd, OPERATOR, BOTH, key::PREFIX, true)?;
     user(etcd, OPERATOR, password, OPERATOR)
 }
 
-/// Makes a host's user.
+/// Creates a host's user.
 pub fn add_host(etcd: &mut Etcd, host: &str, password: &str) -> Result<()> {
     let role = host_user(host);
     once(etcd, "/v3/auth/role/add", json!({"name": role}))?;
@@ -73,7 +73,7 @@ pub fn add_host(etcd: &mut Etcd, host: &str, password: &str) -> Result<()> {
     user(etcd, &role, password, &role)
 }
 
-/// Makes etcd's root user, and asks for passwords from now on.
+/// Creates etcd's root user, and enables authentication.
 pub fn enable(etcd: &mut Etcd, password: &str) -> Result<()> {
     once(etcd, "/v3/auth/role/add", json!({"name": "root"}))?;
     user(etcd, "root", password, "root")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The operator's side: pushes, waves, rollbacks and the state of hosts. It holds no state: all of it is in etcd, and each change is a
-//! compare-and-set, so that it may be killed and run again anywhere.
+//! Operator's side: pushes, waves, rollbacks and the state of hosts. All state is in etcd, and each change is a
+//! compare-and-set, so that an operation may be killed and run again on any machine.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,18 +20,19 @@ use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
 use crate::store::{self, key};
 
-/// Seconds in which hosts may take up a question.
+/// Seconds for which a question is valid, in addition to the seconds of its trial.
 pub const ANSWER_SECONDS: u64 = 120;
 
-/// The operator's keys.
+/// Keys of the operator.
 pub struct Signer {
     pub secret: Vec<SecretKey>,
-    /// Keys by which the store's content is verified before it is signed again.
+    /// Keys with which the store's content is verified before it is signed again.
     pub trusted: Keys,
 }
 
 impl Signer {
-    /// - trusted: None: the keys' own public halves.
+    /// Creates a signer.
+    /// - trusted: None: the public keys of `secret`.
     pub fn new(secret: Vec<SecretKey>, trusted: Option<Keys>) -> Result<Signer> {
         let public = |key: &SecretKey| {
             PublicKey::from_secret_key(key)
@@ -48,16 +49,16 @@ impl Signer {
     }
 }
 
-/// A pointer as it lies in etcd.
+/// Pointer in etcd, with the revision in which it was last written.
 pub struct Present {
     pub pointer: Pointer,
     modified: u64,
 }
 
-/// The wishes of a push.
+/// Parameters of a push.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Shares in thousandths, the last 1000.
+    /// Shares of hosts in thousandths; the last share is 1000.
     pub waves: Vec<u16>,
     pub not_before: u64,
     pub expires: Option<u64>,
@@ -66,31 +67,31 @@ pub struct Wishes {
     pub observe_seconds: u32,
     pub try_seconds: u32,
     pub drops_per_second: Option<u64>,
-    /// The place of a bundle that is too large for etcd.
+    /// Address of a bundle that is too large for etcd.
     pub url: Option<String>,
 }
 
-/// A host, as etcd tells.
+/// Host, as etcd describes it.
 #[derive(Clone, Debug)]
 pub struct Host {
     pub id: String,
     pub report: Report,
-    /// Whether its lease holds.
+    /// True if the host's lease is valid.
     pub is_alive: bool,
 }
 
-/// A host's state towards a generation, in a word.
+/// State of a host with respect to a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     Confirmed,
-    /// On its way.
+    /// The host has not confirmed the generation yet.
     Applying,
     Reverted,
-    /// It can't take it: its error says why.
+    /// The host can't apply the generation; its error is the reason.
     Behind,
-    /// Its wave has not come.
+    /// The host's wave has not begun.
     Waiting,
-    /// Its lease has ended.
+    /// The host's lease has ended.
     Silent,
 }
 
@@ -117,7 +118,7 @@ impl State {
 }
 
 impl Host {
-    /// Its state towards a pointer.
+    /// Returns the host's state with respect to a pointer.
     pub fn state(&self, pointer: &Pointer) -> State {
         let local = &self.report.local;
         let has_it = local.generation == pointer.generation;
@@ -131,7 +132,7 @@ impl Host {
         }
     }
 
-    /// Why it is not where it should be. Empty if it is.
+    /// Returns the reason of the host's revert, or its error; empty if there is none.
     pub fn why(&self) -> &str {
         let why = self.report.local.why.as_deref();
         why.or(self.report.error.as_deref()).unwrap_or_default()
@@ -142,8 +143,8 @@ impl Host {
     }
 }
 
-/// The pointer of a channel. None if nothing was pushed.
-/// - trusted: whose signatures must hold; None: to show it only.
+/// Reads the pointer of a channel. Returns None if no policy was pushed.
+/// - trusted: keys that must have signed the pointer; None: it is only shown, so it is not verified.
 pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result<Option<Present>> {
     let found = etcd.get(&key::in_etcd(&key::channel(channel)))?;
     let Some(entry) = found.entries.into_iter().next() else {
@@ -155,7 +156,7 @@ pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result
     }))
 }
 
-/// Reads a signed pointer of a channel.
+/// Parses a signed pointer of a channel.
 fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> {
     let signed = Signed::parse(value)?;
     if let Some(keys) = trusted {
@@ -171,7 +172,7 @@ fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> 
     }
 }
 
-/// All hosts of a channel, by name.
+/// Reads all hosts of a channel, ordered by name.
 pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
     let alive = etcd.list(key::ALIVE)?.entries;
     let alive: BTreeSet<String> = alive
@@ -180,7 +181,7 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
         .collect();
     let host = |entry: crate::etcd::Entry| {
         let id = entry.key.strip_prefix(key::HOSTS)?.to_owned();
-        // A host that writes nonsense is named all the same.
+        // A host whose report can't be parsed is listed anyway.
         let report = serde_json::from_slice(&entry.value).unwrap_or_else(|_| Report {
             channel: channel.to_owned(),
             error: Some("its report is not understood: are the versions the same?".to_owned()),
@@ -197,13 +198,13 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
     Ok(all.filter(|one| one.report.channel == channel).collect())
 }
 
-/// Signs a pointer that hosts will take.
+/// Signs a pointer. Fails if hosts would refuse it.
 fn signed(pointer: &Pointer, signer: &Signer) -> Result<Vec<u8>> {
     Pointer::parse(&pointer.text())?;
     Ok(Signed::sign(pointer.text(), &signer.secret)?.value())
 }
 
-/// Signs a pointer and puts it in place of the present one. Fails if the pointer has changed since it was read.
+/// Signs a pointer, and replaces the present pointer. Fails if the present pointer has changed since it was read.
 fn publish(etcd: &mut Etcd, pointer: &Pointer, modified: u64, signer: &Signer) -> Result<()> {
     let value = signed(pointer, signer)?;
     let channel = key::in_etcd(&key::channel(&pointer.channel));
@@ -236,7 +237,8 @@ fn pointer_of(channel: &str, generation: u64, digest: String, wishes: &Wishes) -
     }
 }
 
-/// The waves of a pointer, the first so large that it reaches a host that is there: a wave of nobody would prove nothing.
+/// Returns the waves of a pointer, with the first wave so large that it includes a host that is alive. A wave without
+/// hosts would prove nothing.
 fn with_a_canary(pointer: &Pointer, hosts: &[Host]) -> Vec<u16> {
     let alive = hosts.iter().filter(|host| host.is_alive);
     let buckets = alive.map(|host| bucket(&host.id, &pointer.channel, pointer.generation));
@@ -246,8 +248,8 @@ fn with_a_canary(pointer: &Pointer, hosts: &[Host]) -> Vec<u16> {
     [first].into_iter().chain(rest).collect()
 }
 
-/// Stores a bundle in etcd. Returns its digest.
-/// - url: its own place, if it is too large for etcd.
+/// Stores a bundle in etcd, unless it has an address of its own. Returns its digest.
+/// - url: address of the bundle, if it is too large for etcd.
 fn store_bundle(etcd: &mut Etcd, bundle: &Bundle, url: Option<&str>) -> Result<String> {
     let (bytes, digest) = bundle.packed();
     if url.is_none() {
@@ -257,13 +259,13 @@ fn store_bundle(etcd: &mut Etcd, bundle: &Bundle, url: Option<&str>) -> Result<S
                 bytes.len()
             )));
         }
-        // The key is the content's digest: to write it again changes nothing, or mends it.
+        // The key is the digest of the content, so writing it again changes nothing, or repairs it.
         etcd.put(&key::in_etcd(&key::policy(&digest)), &bytes, None)?;
     }
     Ok(digest)
 }
 
-/// Stores a bundle and makes it the wanted one, in its first wave.
+/// Stores a bundle, and publishes a pointer to it, with its first wave.
 pub fn push(
     etcd: &mut Etcd,
     channel: &str,
@@ -280,7 +282,7 @@ pub fn push(
     Ok(pointer)
 }
 
-/// Stores a bundle in a folder that agents read, and makes it the wanted one on all hosts.
+/// Stores a bundle in a folder that agents read, and publishes a pointer to it for all hosts.
 pub fn push_into(
     folder: &Path,
     channel: &str,
@@ -305,8 +307,8 @@ pub fn push_into(
     Ok(pointer)
 }
 
-/// Wants an earlier generation's policy again, as a new generation.
-/// - generation: None: the one before the present one.
+/// Publishes the policy of an earlier generation again, as a new generation.
+/// - generation: None: the generation before the present one.
 pub fn rollback(
     etcd: &mut Etcd,
     channel: &str,
@@ -336,8 +338,8 @@ pub fn rollback(
     Ok(pointer)
 }
 
-/// Asks all hosts of a channel what a policy would drop, for a number of seconds of their traffic. Returns the question's number,
-/// which stands in their answers.
+/// Asks all hosts of a channel what a policy would drop, for a number of seconds of their traffic. Returns the
+/// question's number, which is also in the answers.
 pub fn ask(
     etcd: &mut Etcd,
     channel: &str,
@@ -358,28 +360,29 @@ pub fn ask(
     Ok(question.number)
 }
 
-/// Rules by which a wave follows the one before.
+/// Conditions of the next wave.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Hosts of the waves so far that may have gone back.
+    /// Maximum number of hosts in the waves so far that have reverted.
     pub reverted: usize,
-    /// Share of the hosts of the waves so far that must have confirmed, in percent of those that are not silent.
+    /// Share of the hosts in the waves so far that must have confirmed, in percent of those that are neither silent nor
+    /// reverted.
     pub confirmed_percent: usize,
 }
 
-/// The outcome of a look at a rollout.
+/// Result of one step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Hosts are on their way: (confirmed, of so many).
+    /// Some hosts have not confirmed yet: number of hosts that have confirmed, number of hosts that count.
     Wait(usize, usize),
     /// The next wave has begun.
     Next(Pointer),
     Done,
-    /// Too many went back: how many, and why the first did.
+    /// Too many hosts have reverted: their number, and the reason of the first host.
     Stopped(usize, String),
 }
 
-/// The next step of a rollout, from the hosts' states.
+/// Returns the next step of a rollout, from the hosts' states.
 fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
     let reached: Vec<&Host> = hosts
         .iter()
@@ -411,7 +414,7 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
 }
 
 /// Reads the state of a rollout, and begins its next wave if the bounds allow it.
-/// - generation: of the rollout; another push ends it.
+/// - generation: generation of the rollout. Fails if another generation has replaced it.
 pub fn advance(
     etcd: &mut Etcd,
     channel: &str,
@@ -464,7 +467,7 @@ mod tests {
         }
     }
 
-    /// A pointer whose first wave reaches about half of the hosts.
+    /// Returns a pointer whose first wave reaches about half of the hosts.
     fn half() -> Pointer {
         let mut half = pointer();
         half.waves = vec![500, 1000];

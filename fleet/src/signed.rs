@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A text with its signatures, in one value: a store that writes two values could pair them wrongly. The signatures are
-//! minisign's (prehashed Ed25519), so that `minisign -V` verifies them and `minisign -S` makes them.
+//! Text with its signatures, in one value: a store that writes two values could pair them wrongly. The signatures are
+//! minisign's (prehashed Ed25519): `minisign -V` verifies them, and `minisign -S` makes them.
 
 use std::io::Cursor;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{request, untrusted, Result};
 use crate::keys::Keys;
 
-/// Bytes of a signed text with its signatures.
+/// Maximum size in bytes of a signed text with its signatures.
 pub const SIGNED_MAX: usize = 64 << 10;
 const SIGNATURES_MAX: usize = 16;
 
@@ -18,7 +18,7 @@ const SIGNATURES_MAX: usize = 16;
 #[serde(deny_unknown_fields)]
 pub struct Signed {
     pub text: String,
-    /// The content of a .minisig file each.
+    /// Signatures of the text, each in the format of a .minisig file.
     pub signatures: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Signed {
         Ok(Signed { text, signatures })
     }
 
-    /// Reads a value of a store. Nothing is verified.
+    /// Parses a value of the store. Verifies nothing.
     pub fn parse(value: &[u8]) -> Result<Signed> {
         let broken =
             |why: String| untrusted(format_args!("it is no signed text: {why}: push again"));
@@ -49,7 +49,7 @@ impl Signed {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The text, if as many of the keys have signed it as must have.
+    /// Returns the text if enough of the keys have signed it.
     pub fn verify(&self, keys: &Keys) -> Result<&str> {
         let signatures = self.signatures.iter().take(SIGNATURES_MAX);
         let boxes: Vec<SignatureBox> = signatures
@@ -145,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         let write = |name: &str, text: &str| std::fs::write(path(name), text).unwrap();
-        // Ours, verified by theirs.
+        // Our signature, verified by minisign.
         let ours = pair();
         let signed =
             Signed::sign("a pointer\n".to_owned(), std::slice::from_ref(&ours.sk)).unwrap();
@@ -155,7 +155,7 @@ mod tests {
         assert!(minisign(&["-V", "-q", "-P", &key, "-m", &path("text")]));
         write("text", "another\n");
         assert!(!minisign(&["-V", "-q", "-P", &key, "-m", &path("text")]));
-        // Theirs, verified by ours, and their key signs through us.
+        // minisign's signature, verified by us; then minisign's key signs through us.
         let (public, secret) = (path("key.pub"), path("key.sec"));
         assert!(minisign(&["-G", "-W", "-p", &public, "-s", &secret]));
         write("theirs", "their text\n");

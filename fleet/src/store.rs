@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The store as an agent sees it: etcd, or a folder behind https or file. Nothing that it says is believed here.
+//! The store as an agent sees it: etcd, or a folder at an https or file address. Its content is not trusted.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -15,12 +15,13 @@ use crate::http::{Connection, Tls, Url};
 use crate::report::Report;
 use crate::signed::SIGNED_MAX;
 
-/// Seconds after which etcd forgets that a host is there.
+/// Seconds after which etcd removes the sign that a host is alive.
 pub const LEASE_SECONDS: u64 = 60;
-/// Pause between two renewals. A change of the channel wakes all hosts up: etcd then has better work than renewals.
+/// Pause between two renewals of the lease. A change of the channel wakes all hosts at once, and etcd should not have
+/// to renew their leases at that time.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Names of keys in etcd, and of files in a folder: `twinwall/` stands before them in etcd.
+/// Names of keys in etcd, and of files in a folder. In etcd they begin with `twinwall/`.
 pub mod key {
     pub const PREFIX: &str = "twinwall/";
     pub const HOSTS: &str = "twinwall/hosts/";
@@ -29,11 +30,12 @@ pub mod key {
     pub fn channel(name: &str) -> String {
         format!("channel/{name}")
     }
-    /// It lies between a channel and [`behind_channel`], so that one watch is for both.
+    /// Returns the key of the latest question. It is between the channel's key and [`behind_channel`], so that one
+    /// watch covers both.
     pub fn question(channel: &str) -> String {
         format!("channel/{channel}/question")
     }
-    /// The first key behind a channel's keys: `0` follows `/`. Names of other channels may lie between.
+    /// Returns the first key after a channel's keys: `0` follows `/`. Keys of other channels may be in between.
     pub fn behind_channel(channel: &str) -> String {
         format!("channel/{channel}0")
     }
@@ -63,42 +65,42 @@ pub enum Store {
     Folder(Place),
 }
 
-/// etcd, with what an agent holds there.
+/// etcd, with an agent's watch and lease.
 pub struct Shared {
     etcd: Etcd,
     watch: Option<Watch>,
     lease: Option<String>,
-    /// When the lease was made or renewed.
+    /// Time at which the lease was made or renewed.
     renewed: Instant,
-    /// The latest revision that was read.
+    /// Latest revision that was read.
     revision: u64,
-    /// The revision of the pointer that was read last, 0 = none yet.
+    /// Revision of the pointer that was read last; 0 = none yet.
     pointer: u64,
-    /// Whether the watch has reported a change since then.
+    /// True if the watch has reported a change since then.
     was_told: bool,
 }
 
-/// A folder.
+/// Folder, by its path or address.
 pub enum Place {
     File(PathBuf),
     Http(Url, Tls),
 }
 
-/// A channel's messages, as they lie in the store.
+/// Messages of a channel, as they are stored.
 #[derive(Debug, Default)]
 pub struct Messages {
     pub pointer: Option<Vec<u8>>,
     /// The latest rotation of keys.
     pub rotation: Option<Vec<u8>>,
-    /// The latest question. A folder has none, since nobody could answer.
+    /// The latest question. A folder has no question, because hosts can't answer there.
     pub question: Option<Vec<u8>>,
 }
 
 impl Shared {
-    /// Notes the revision of an answer.
+    /// Stores the revision of an answer.
     fn see(&mut self, revision: u64) {
         if revision < self.revision {
-            // The store is another one, or an old copy: its watch would wait for revisions that are long in coming.
+            // The store was replaced, for example by an old copy. The watch would wait too long for its next revision.
             self.watch = None;
         }
         self.revision = revision;
@@ -127,7 +129,7 @@ impl Shared {
         let [rotation, question] = [&keys[1], &keys[2]].map(|key| take(key).map(|one| one.value));
         let modified = pointer.as_ref().map_or(0, |entry| entry.modified);
         if modified > self.pointer && self.pointer > 0 && !self.was_told {
-            // The watch was silent: its connection may be half open.
+            // The watch did not report this change: its connection may be half open.
             self.watch = None;
         }
         (self.pointer, self.was_told) = (modified, false);
@@ -139,11 +141,13 @@ impl Shared {
     }
 }
 
-/// Reads a file of a URL. None if there is none.
+/// Reads a file of a folder. Returns None if it does not exist.
+/// - name: empty: the place is the file itself.
+/// - most: maximum size in bytes.
 fn fetch(place: &Place, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
     match place {
         Place::File(folder) => {
-            // A bundle's own place is the file itself.
+            // The address of a bundle is the file itself.
             let path = match name {
                 "" => folder.clone(),
                 name => folder.join(name),
@@ -173,7 +177,7 @@ fn fetch(place: &Place, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
 }
 
 impl Place {
-    /// Reads file:///FOLDER, https://HOST/FOLDER or http://HOST/FOLDER.
+    /// Parses file:///FOLDER, https://HOST/FOLDER or http://HOST/FOLDER.
     pub fn parse(text: &str, tls: &Tls) -> Result<Place> {
         match text.strip_prefix("file://") {
             Some(path) if path.starts_with('/') => Ok(Place::File(PathBuf::from(path))),
@@ -203,7 +207,7 @@ impl Store {
         }
     }
 
-    /// A channel's messages, by one request to etcd.
+    /// Reads a channel's messages, by one request to etcd.
     pub fn messages(&mut self, channel: &str) -> Result<Messages> {
         match self {
             Store::Folder(place) => Ok(Messages {
@@ -215,8 +219,8 @@ impl Store {
         }
     }
 
-    /// A bundle, as it lies there.
-    /// - url: its own place, if it is too large for etcd.
+    /// Reads a bundle, without verifying it.
+    /// - url: address of the bundle, if it is too large for etcd.
     pub fn bundle(&mut self, digest: &str, url: Option<&str>, tls: &Tls) -> Result<Vec<u8>> {
         let read = match url {
             Some(url) => fetch(&Place::parse(url, tls)?, "", BUNDLE_MAX)?,
@@ -231,7 +235,7 @@ impl Store {
         read.ok_or_else(|| unreachable(format_args!("bundle {digest} is not there: push again")))
     }
 
-    /// Whether the store answers a new connection within a time.
+    /// Fails unless the store answers on a new connection. The time limit is for etcd.
     pub fn reach(&mut self, channel: &str, limit: Duration) -> Result<()> {
         match self {
             Store::Folder(place) => fetch(place, &key::channel(channel), SIGNED_MAX).map(|_| ()),
@@ -241,7 +245,8 @@ impl Store {
         }
     }
 
-    /// Waits until the pointer or the question may have changed, or the time is over. A watch is a hint: what there is, is read.
+    /// Waits until the pointer or the question may have changed, or the time is over. A watch is only a hint: the
+    /// caller reads the store.
     pub fn wait(&mut self, channel: &str, limit: Duration) {
         let Store::Etcd(shared) = self else {
             return sleep(limit);
@@ -263,7 +268,7 @@ impl Store {
                 }
                 Ok(false) => {}
                 Err(_) => {
-                    // Ended, or compacted: a fresh read comes first, soon.
+                    // The watch has ended, or was compacted. The caller reads the store again soon.
                     shared.watch = None;
                     return sleep(left.min(crate::clock::jitter(Duration::from_secs(1))));
                 }
@@ -271,14 +276,14 @@ impl Store {
         }
     }
 
-    /// Drops a watch that may be silent.
+    /// Drops a watch whose connection may be dead.
     pub fn forget_watch(&mut self) {
         if let Store::Etcd(shared) = self {
             shared.watch = None;
         }
     }
 
-    /// Reports that the host is there, if the lease has not been renewed for a while.
+    /// Marks the host as alive: renews its lease if it has not been renewed for a while, or creates a lease.
     pub fn renew(&mut self, host: &str) -> Result<()> {
         let Store::Etcd(shared) = self else {
             return Ok(());

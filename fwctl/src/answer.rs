@@ -22,7 +22,7 @@ pub struct Status {
     pub queues: Vec<StatusQueue>,
     pub ledger: StatusLedger,
     pub contract: Vec<Contract>,
-    /// Whether the guard runs; None if the options ask for none, and from older firewalls.
+    /// True if the guard runs. None: the options disable the guard, or the firewall is too old to report it.
     pub guard: Option<bool>,
     pub reload_error: Option<String>,
     pub log_level: String,
@@ -45,9 +45,9 @@ pub struct StatusPolicy {
     pub chains: u64,
     pub rules: u64,
     pub requirement: Requirement,
-    /// "seen" or "missing"; None if unknown or not requested.
+    /// Connection state of packets: "seen" or "missing"; None if unknown or not requested.
     pub ct_state: Option<String>,
-    /// Number of unexpired addresses that its sets have learned.
+    /// Number of unexpired addresses that the policy's sets have learned.
     #[serde(default)]
     pub learned: u64,
 }
@@ -104,7 +104,7 @@ pub struct Stats {
 #[derive(Clone, Debug, Deserialize)]
 pub struct StatsTotal {
     pub received: u64,
-    /// Connections followed for their names, by what became of them; empty from older firewalls.
+    /// Numbers of connections that were followed for their names, by result; empty from older firewalls.
     #[serde(default)]
     pub connections: BTreeMap<String, u64>,
     pub verdicts: BTreeMap<String, u64>,

@@ -31,8 +31,8 @@ pub struct Client {
     stream: BufReader<Known>,
 }
 
-/// A connection whose sender at the other end the kernel reports (SCM_CREDENTIALS): process and user at the time of writing.
-/// All data must come from one process.
+/// A connection for which the kernel reports the sender of the data (SCM_CREDENTIALS): process and user at the time of
+/// writing. All data must come from one process.
 struct Known {
     stream: UnixStream,
     writer: Option<UnixCredentials>,
@@ -182,7 +182,7 @@ impl Client {
         let mut limited = (&mut self.stream).take(LINE_MAX);
         let read = limited.read_until(b'\n', &mut line);
         match read {
-            // Closed while a request was unread.
+            // The firewall closed the connection while a request was unread.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             read => drop(read.map_err(|error| self.broken(&error))?),
         }
@@ -190,7 +190,7 @@ impl Client {
             return Ok(None);
         }
         if line.pop() != Some(b'\n') {
-            // Or the line exceeds the limit.
+            // The connection ended, or the line exceeds the limit.
             let begin = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
             return Err(not_understood("it is cut off", &begin));
         }
@@ -203,7 +203,8 @@ impl Client {
         })
     }
 
-    /// Waits until data or the end of the connection is readable, at most until `end`. Returns true if it is.
+    /// Waits until data or the end of the connection is readable, at most until `end`. Returns false if the time is
+    /// over.
     pub fn wait_until(&mut self, end: Instant) -> Result<bool, Failure> {
         if !self.stream.buffer().is_empty() {
             return Ok(true);
@@ -280,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Returns the result of a request if the other end reads it, sends this and closes.
+    /// Returns the result of a request to a server that reads it, sends `said` and closes the connection.
     fn asked(name: &str, said: &[u8]) -> Result<Answer, Failure> {
         let place = Place::new(name);
         let listener = UnixListener::bind(place.path()).unwrap();

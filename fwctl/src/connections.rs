@@ -22,7 +22,7 @@ struct Connection {
     server: IpAddr,
     server_port: u16,
     state: String,
-    /// The client's protocol; None for a protocol without names.
+    /// Protocol in which the client shows a name, e.g. "tls"; None: a protocol without names.
     shows: Option<String>,
     name: Option<String>,
     age_ms: u64,
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments, asked: &Connections) -> Result<Exit, Failure> 
         let request =
             json!({"command": "connections", "undecided": asked.undecided, "from": place});
         let page: Page = client.ask(&request)?.read()?;
-        // A start that does not advance is an unsupported reply.
+        // If the next page does not advance, the listing ends.
         from = page.next.filter(|next| *next > place);
         connections.extend(page.connections);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compares the failure contract with the current state: a firewall makes the contract at its start, and can't list the
-//! rules any more after giving up its rights.
+//! Compares the failure contract (the table of the effects of failures in `status`) with the current rules. A firewall
+//! makes the contract at its start, and can't list the rules any more after giving up its rights.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ use crate::doctor::rights;
 
 /// Situation whose effect depends on the rules.
 const BY_RULES: &str = "crash";
-/// Returns true if the rules visible here are those that direct packets to the firewall.
+/// Returns true if this process and the firewall are in the same network namespace, and so see the same rules.
 fn has_same_rules(status: &Status) -> bool {
     let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
     match (of("self"), of(&status.pid.to_string())) {
@@ -23,8 +23,8 @@ fn has_same_rules(status: &Status) -> bool {
     }
 }
 
-/// Returns the row about a crash according to the current rules, if it differs from the row at the start. None as well if
-/// the rules can't be listed.
+/// Returns the contract's row about a crash according to the current rules, if it differs from the row at the start.
+/// None as well if the rules can't be listed.
 /// - options: options of the firewall.
 pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
     if !rights::has_net_admin() || !has_same_rules(status) {

@@ -103,7 +103,7 @@ impl Event {
         self.event_type != "twinwall" && self.event_type != "log"
     }
 
-    /// Returns the number of packets not reported since the last line, as they came too fast.
+    /// Returns the number of packets that were not reported since the last line, because they came too fast.
     pub fn missed(&self) -> u64 {
         match self.twinwall.event.as_deref() {
             Some(LOST) if self.twinwall.text.as_deref() != Some(LOST_OF_OTHERS) => {

@@ -12,7 +12,8 @@ use crate::output::printable;
 pub enum Exit {
     /// Success.
     Fine = 0,
-    /// The command succeeded and found a problem: a ledger, flows that change, findings.
+    /// The command succeeded and found a problem: a ledger that does not reconcile, flows whose verdict changes,
+    /// findings.
     Findings = 1,
     /// Bad command line, policy or capture.
     Usage = 2,

@@ -27,7 +27,7 @@ struct Found {
 }
 
 impl Found {
-    /// Returns the option that selects it.
+    /// Returns fwctl's option that selects this firewall.
     fn option(&self) -> String {
         match &self.name {
             Some(name) => format!("-i {name}"),
@@ -83,7 +83,7 @@ fn all() -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
-/// Removes sockets without a listener, as a kill leaves them.
+/// Removes sockets without a listener, which a killed firewall leaves.
 fn alive(found: Vec<Found>) -> Vec<Found> {
     let listens = |one: &Found| match UnixStream::connect(&one.socket) {
         Ok(_) => true,
@@ -140,8 +140,8 @@ fn named(given: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Returns the control socket of the selected firewall: by -i, --socket, TWINWALL_CONTROL, or the only running firewall.
-/// Without any, returns the default socket of a firewall that is started manually.
+/// Returns the control socket of the selected firewall: by -i, --socket, TWINWALL_CONTROL, or the only running
+/// firewall. Otherwise returns the default socket of a firewall that is started manually.
 pub fn socket(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(name) = &arguments.instance {
         return named(name);

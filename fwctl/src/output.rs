@@ -57,7 +57,7 @@ pub fn lines<T: AsRef<str>>(lines: &[T]) -> bool {
     write(lines.iter().map(|line| printable(line.as_ref())))
 }
 
-/// Prints lines, wrapped to the terminal's width, if it is one. Returns false if stdout is closed.
+/// Prints lines. On a terminal, wraps them to its width. Returns false if stdout is closed.
 /// - indent: columns of continuation lines.
 pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
     let is_terminal = io::stdout().is_terminal();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Drops the rights that fwctl's own file grants, which it does not use, and acts with fewer rights than the caller's.
+//! Gives up the rights that fwctl's own file grants, and runs code with fewer rights than the caller's.
 
 use nix::errno::Errno;
 use nix::unistd::{
@@ -12,7 +12,7 @@ use rustix::thread::{
 
 use crate::failure::{Exit, Failure};
 
-/// Debian's `nobody` and `nogroup`.
+/// User and group ids of Debian's `nobody` and `nogroup`.
 const NOBODY: u32 = 65534;
 
 /// Reduces the rights to the caller's own: user and group, and the capabilities that every program of the caller gets.
@@ -53,8 +53,8 @@ pub fn as_user<T>(user: Uid, group: Gid, act: impl FnOnce() -> T) -> Result<T, F
     done.ok_or_else(|| fail(Errno::EPERM))
 }
 
-/// Permanently becomes the user `nobody`, if root runs fwctl: before it parses what strangers have sent. The process must have a
-/// single thread.
+/// Permanently becomes the user `nobody`, if root runs fwctl: for parsing packets of unknown senders. The process must
+/// have a single thread.
 pub fn become_nobody() -> Result<(), Failure> {
     if !geteuid().is_root() {
         return Ok(());
@@ -69,8 +69,8 @@ pub fn become_nobody() -> Result<(), Failure> {
     })
 }
 
-/// Permanently gives up the rights that the program's file grants beyond the caller's (file capabilities, set-user-ID). Call
-/// it before opening a file.
+/// Permanently gives up the rights that the program's file grants in addition to the caller's (file capabilities,
+/// set-user-ID). Must be called before a file is opened.
 pub fn give_up() -> Result<(), Failure> {
     if getuid().is_root() {
         return Ok(());

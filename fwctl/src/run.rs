@@ -49,7 +49,7 @@ fn settings(asked: &Run) -> Result<Settings, failure::Failure> {
     })
 }
 
-/// Ends like the command. If a signal ended the command, this program writes no core.
+/// Ends this process like the command: with its exit code, or by its signal. A signal writes no core file.
 fn end(ended: Ended) -> ! {
     match ended {
         Ended::Exited(code) => process::exit(code),
@@ -59,7 +59,7 @@ fn end(ended: Ended) -> ! {
                 maximum: Some(0),
             };
             let _ = setrlimit(Resource::Core, none);
-            // A signal that ends no process: its number is the exit code.
+            // If the signal ends no process, the exit code contains its number.
             let _ = emulate_default_handler(number);
             process::exit(128 + number)
         }
@@ -71,7 +71,7 @@ fn fail(failure: failure::Failure) -> ! {
     process::exit(failure.code.into())
 }
 
-/// Runs the command and ends like it.
+/// Runs the command, and ends this process like the command.
 pub fn run(asked: &Run) -> Result<Exit, Failure> {
     let settings = settings(asked).unwrap_or_else(|failure| fail(failure));
     if asked.print {
@@ -87,7 +87,7 @@ pub fn run(asked: &Run) -> Result<Exit, Failure> {
     }
 }
 
-/// Runs a process of a cage.
+/// Runs a stage of a cage (cage/src/stage.rs).
 pub fn stage(name: &str, arguments: &[OsString]) -> Result<Exit, Failure> {
     match cage::run_stage(name, arguments.to_vec()) {
         Ok(()) => Ok(Exit::Fine),

@@ -92,7 +92,7 @@ fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
 }
 
 /// Fails if the current policy file breaks one of its expectations. Other errors in it are reported by the firewall.
-/// - writer: process that answered, from the kernel.
+/// - writer: credentials of the process that answered, as the kernel reports them.
 pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> Result<(), Failure> {
     let (Some(policy), Some(writer)) = (&status.policy, writer) else {
         return Ok(());
@@ -127,7 +127,7 @@ pub struct Read {
 
 /// Reads the running policy. The firewall names the file and may be compromised, so the file is read with the rights of
 /// the firewall's user.
-/// - writer: process that answered, from the kernel.
+/// - writer: credentials of the process that answered, as the kernel reports them.
 pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Failure> {
     let Some(policy) = &status.policy else {
         return Err(Failure::new(

@@ -16,16 +16,17 @@ use crate::running;
 use crate::table::{self, Side};
 use crate::units::{count, span, thousands};
 
-/// Columns before the text of a line.
+/// Width of the column with the keys, before the text of a line.
 const KEY: usize = 11;
 
-/// Returns the row of the contract that differs under the current rules.
+/// Returns the row of the failure contract (the table of the effects of failures) that differs under the current rules.
 fn changed(status: &Status) -> Option<Contract> {
     let options = running::options(status).ok()?;
     contract::changed(status, &options)
 }
 
-/// Prints the applied policy. Returns false if the kernel or its firewall does not hold it, None if nothing is applied.
+/// Prints the applied policy. Returns false if the kernel does not hold it, or no firewall reads names for it. None: no
+/// policy is applied.
 fn print_applied(place: &StatePlace) -> Option<bool> {
     let firewall = HostFirewall::new(&place.run);
     let lines = summary::lines(&place.state, &firewall)?;
@@ -181,8 +182,8 @@ fn ledger_line(status: &Status) -> String {
     line
 }
 
-/// Formats the contract.
-/// - changed: a row that differs by now.
+/// Formats the failure contract.
+/// - changed: row that differs under the current rules.
 fn contract_lines(status: &Status, changed: Option<&Contract>) -> Vec<String> {
     let rows = status.contract.iter().map(|row| {
         let now = changed.filter(|now| now.situation == row.situation);
@@ -206,12 +207,12 @@ fn counts_lines(status: &Status) -> Vec<String> {
     }
 }
 
-/// Returns true if the firewall only names, for a policy that the kernel decides by.
+/// Returns true if the firewall only reads names, for a policy in the kernel (--stage).
 fn is_stage(status: &Status) -> bool {
     running::options(status).is_ok_and(|options| options.stage != 0)
 }
 
-/// Formats the packets that were queued since the start, and their share of each connection that they were queued for.
+/// Formats the number of packets that were queued since the start, and their number per connection.
 fn stage_line(total: &StatsTotal) -> String {
     let opened = total.connections.get("opened").copied().unwrap_or(0);
     let queued = format!("{} queued", count(total.received, "packet"));
@@ -223,8 +224,8 @@ fn stage_line(total: &StatsTotal) -> String {
 }
 
 /// Formats the status for people.
-/// - changed: a row of the contract that differs by now.
-/// - staged: the line of a firewall that only names.
+/// - changed: row of the failure contract that differs under the current rules.
+/// - staged: line of a firewall that only reads names.
 fn text(status: &Status, changed: Option<&Contract>, staged: Option<String>) -> Vec<String> {
     let mut out = vec![format!(
         "{} {}, pid {}, user {}, backend {}, up {}",

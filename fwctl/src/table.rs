@@ -29,7 +29,8 @@ pub fn lines<const N: usize>(sides: [Side; N], rows: &[[String; N]]) -> Vec<Stri
     rows.iter().map(line).collect()
 }
 
-/// Breaks a line at blanks if it is wider than the screen; continuation lines are indented. A longer word stays whole.
+/// Breaks a line at blanks if it is longer than `width` characters; continuation lines are indented. A longer word
+/// stays whole.
 pub fn fit(line: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut left = line.to_owned();

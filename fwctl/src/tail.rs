@@ -9,7 +9,8 @@ use crate::event::Event;
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
-/// Requests events. packets: with their bytes and all metadata that a policy can match.
+/// Requests events.
+/// - packets: true for events with the packet's bytes and all metadata that a policy can match.
 pub fn begin(client: &mut Client, verdicts: &[String], packets: bool) -> Result<(), Failure> {
     let mut request = json!({"command": "tail"});
     if !verdicts.is_empty() {

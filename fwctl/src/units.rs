@@ -38,7 +38,7 @@ pub fn short(number: f64) -> String {
     format!("{number:.0}")
 }
 
-/// Formats a time span: "42 s", "12 min", "3 h 5 min", "2 d 4 h".
+/// Formats a time span: "42 s", "12 min 5 s", "3 h 5 min", "2 d 4 h".
 pub fn span(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match seconds {

@@ -14,7 +14,7 @@ const DROP_COUNT: u16 = 4;
 const COMMENT: u16 = 1;
 /// Maximum bytes of an option's value.
 const LONGEST: usize = u16::MAX as usize;
-/// Maximum by which a block exceeds its packet and comment: head, paddings, options, length.
+/// Maximum number of bytes by which a block is longer than its packet and comment: head, paddings, options, length.
 pub const OVERHEAD: usize = PACKET_HEAD + 3 + DROPS_BYTES + 4 + 3 + 4;
 
 /// Values of a statistics block, counted from the start.
@@ -27,29 +27,29 @@ pub struct Totals {
     pub delivered: u64,
 }
 
-/// An interface of a file.
+/// Interface of a file.
 pub struct Interface<'a> {
-    /// Empty: none.
+    /// Name of the interface; empty = none.
     pub name: &'a str,
-    /// LINKTYPE_*.
+    /// Link type (LINKTYPE_*).
     pub link: u16,
-    /// Maximum bytes of a packet that are recorded; 0 = all.
+    /// Maximum number of bytes of a packet that are recorded; 0 = all.
     pub snap_bytes: u32,
-    /// Filter in libpcap's language; empty: none.
+    /// Filter in libpcap's language; empty = none.
     pub filter: &'a str,
 }
 
-/// A packet's fields, without its bytes.
+/// Fields of a packet, without its bytes.
 pub struct Packet<'a> {
-    /// Number of its interface.
+    /// Number of the packet's interface.
     pub interface: u32,
     /// Time in nanoseconds since 1970.
     pub time_ns: u64,
     /// Bytes of the packet that are not recorded.
     pub cut: u32,
-    /// Number of packets missing before it.
+    /// Number of packets that are missing before this packet.
     pub drops: u64,
-    /// Empty: none; of a longer one the first 65,535 bytes are written.
+    /// Comment; empty = none. At most 65,535 bytes of it are written.
     pub comment: &'a str,
 }
 
@@ -130,7 +130,7 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, totals: &Totals) {
     });
 }
 
-/// Returns as many of a comment's whole characters as fit into some bytes.
+/// Returns the longest beginning of a comment that fits into `bytes`, in whole characters.
 pub fn fitting(comment: &str, bytes: usize) -> &str {
     let mut ends = (0..=bytes.min(comment.len())).rev();
     let end = ends.find(|end| comment.is_char_boundary(*end));
@@ -189,8 +189,8 @@ pub fn whole(blocks: &[u8], limit: usize) -> (u64, usize) {
     (packets, at)
 }
 
-/// Writes the first of these packet blocks to `out`, with `gap` added to its drop count. Returns the offset of the second
-/// block.
+/// Writes the first of these packet blocks to `out`, with `gap` added to its drop count. The old content of `out` is
+/// removed. Returns the offset of the second block.
 pub fn behind_gap(blocks: &[u8], gap: u64, out: &mut Vec<u8>) -> usize {
     let length = word(blocks, 4);
     let captured = word(blocks, 20).next_multiple_of(4);

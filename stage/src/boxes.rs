@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Elements that overlap, made into ones that don't: of a class the kernel takes no two elements for one packet, where the firewalls
-//! let the first one count.
+//! Splits overlapping elements of a lookup into elements that do not overlap. The kernel accepts no two elements of a
+//! class for one packet; in the firewalls the first matching element counts.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use rust_firewall::policy::Range;
 
 use crate::others::Others;
 
-/// Elements of a lookup in the kernel.
+/// Maximum number of elements of a lookup in the kernel.
 pub const ELEMENTS_MAX: usize = 1 << 17;
 
 fn overlaps(a: &[Range], b: &[Range]) -> bool {
@@ -16,7 +16,7 @@ fn overlaps(a: &[Range], b: &[Range]) -> bool {
     pairs.all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// The parts of an element outside of another one that overlaps it.
+/// Returns the parts of an element that lie outside of another element, which must overlap it.
 fn outside(whole: &[Range], other: &[Range]) -> Vec<Others> {
     let mut rest = whole.to_vec();
     let mut parts = Vec::new();
@@ -45,7 +45,9 @@ fn is_exact(element: &[Range]) -> bool {
     element.iter().all(|range| range.low == range.high)
 }
 
-/// Elements with what they stand for, without what an earlier element has. None: they are too many.
+/// Splits elements so that none overlaps an earlier element: a packet still gets the value of the first element that
+/// contains it. Returns None if this makes too many elements.
+/// - elements: ranges of the fields, and the value.
 pub fn first_counts<T: Clone>(elements: Vec<(Others, T)>) -> Option<Vec<(Others, T)>> {
     let key = |element: &[Range]| -> Vec<(u128, u128)> {
         element
@@ -89,7 +91,7 @@ pub fn first_counts<T: Clone>(elements: Vec<(Others, T)>) -> Option<Vec<(Others,
 mod tests {
     use super::*;
 
-    /// Elements of two fields.
+    /// Returns elements of two fields. The value of an element is its index.
     fn boxes(all: &[(u128, u128, u128, u128)]) -> Vec<(Others, usize)> {
         let element = |&(a, b, c, d): &(u128, u128, u128, u128)| {
             vec![Range { low: a, high: b }, Range { low: c, high: d }]

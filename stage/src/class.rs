@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Classes: what distinguishes the names that a connection can have, for this policy. Each is the matches that hold.
+//! Classes: a class is the set of a policy's matches of names that hold for a connection.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,17 +12,17 @@ use crate::token::Tokens;
 use crate::tree::{self, Tree};
 use crate::Refusal;
 
-/// Matches that a rule of the firewall's policy has room for.
+/// Maximum number of matches of names that may hold for a class: a rule of the firewall's policy has no room for more.
 const HOLDING_MAX: usize = 20;
 
-/// The classes of a policy, numbered from 1. The first is that of a connection without names.
+/// Classes of a policy, numbered from 1. Class 1 is the class of connections without names.
 #[derive(Clone, Debug, Default)]
 pub struct Classes {
-    /// The texts of all matches, each once.
+    /// Texts of all matches of names, without duplicates.
     pub asks: Vec<String>,
-    /// Matches that hold, for class 1, 2, ….
+    /// For class 1, 2, …: whether each match of `asks` holds.
     pub vectors: Vec<Vector>,
-    /// Places in `asks`.
+    /// Index of a match in `asks`, by its text.
     places: HashMap<String, usize>,
 }
 
@@ -36,25 +36,25 @@ impl Classes {
         }
     }
 
-    /// The numbers of all classes.
+    /// Returns the numbers of all classes.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         (1..).take(self.vectors.len())
     }
 
-    /// Whether a match holds for a class.
+    /// Returns true if a match holds for a class.
     pub fn holds(&self, number: u32, ask: &Ask) -> bool {
         let vector = &self.vectors[number as usize - 1];
         let place = self.places.get(&ask.text);
         place.is_some_and(|place| vector.get(*place) == Some(&true))
     }
 
-    /// The numbers of the classes of which all matches of a rule hold.
+    /// Returns the numbers of the classes for which all these matches hold.
     pub fn of(&self, asks: &[&Ask]) -> Vec<u32> {
         let hold = |number: &u32| asks.iter().all(|ask| self.holds(*number, ask));
         self.numbers().filter(hold).collect()
     }
 
-    /// The elements that stand for a class, if their other fields do.
+    /// Returns the elements of a lookup whose matches of names all hold for a class. Other fields are not compared.
     pub fn elements<'s, 'a: 's>(
         &'s self,
         lookup: &'a Lookup,
@@ -65,7 +65,7 @@ impl Classes {
         lookup.elements.iter().filter(holds)
     }
 
-    /// The numbers of the classes for which a rule holds, if its other matches do.
+    /// Returns the numbers of the classes for which a rule's matches of names hold. Other matches are not compared.
     pub fn of_rule(&self, rule: &NameRule) -> Vec<u32> {
         let mut numbers = self.of(&rule.asks.iter().collect::<Vec<_>>());
         if let Some(lookup) = rule
@@ -78,7 +78,7 @@ impl Classes {
         numbers
     }
 
-    /// The texts of the matches that hold for a class.
+    /// Returns the texts of the matches that hold for a class.
     pub fn holding(&self, number: u32) -> Vec<&str> {
         let vector = self.vectors.get(number as usize - 1);
         let pairs = vector.into_iter().flatten().zip(&self.asks);
@@ -89,7 +89,7 @@ impl Classes {
     }
 }
 
-/// The declaration of a set as the firewall's policy has it: `file` with the whole path, `$NAME` replaced.
+/// Returns the declaration of a set for the firewall's policy, with absolute paths in `file` and with `$NAME` replaced.
 fn declaration(source: &Source, tokens: &Tokens, tree: &Tree, set: &NameSet) -> String {
     let mut text = String::new();
     for &part in &set.parts {
@@ -118,7 +118,7 @@ fn declaration(source: &Source, tokens: &Tokens, tree: &Tree, set: &NameSet) -> 
     text
 }
 
-/// The type of a field of names.
+/// Returns the element type of a field of names.
 fn type_of(field: &str) -> &'static str {
     match field {
         "tls version" => "tls_version",
@@ -128,7 +128,7 @@ fn type_of(field: &str) -> &'static str {
     }
 }
 
-/// A set of a lookup's names, in one line.
+/// Returns the declaration of a group (a set of names that was made from a lookup's elements), in one line.
 fn group_line(group: &Group) -> String {
     let values: Vec<&str> = group.values.iter().map(String::as_str).collect();
     format!(
@@ -144,7 +144,7 @@ fn groups(names: &Names) -> impl Iterator<Item = &Group> {
     lookups.flat_map(|lookup| &lookup.groups)
 }
 
-/// The sets of a policy as the firewall's policy has them, whole lines.
+/// Returns the declarations of a policy's sets of names for the firewall's policy, in whole lines.
 pub fn declarations(source: &Source, tokens: &Tokens, tree: &Tree, names: &Names) -> String {
     let sets = names
         .sets
@@ -157,7 +157,8 @@ pub fn declarations(source: &Source, tokens: &Tokens, tree: &Tree, names: &Names
     )
 }
 
-/// Finds the classes of a policy.
+/// Finds the classes of a policy. Refuses matches that the firewalls refuse, and too many matches that hold together.
+/// - sets: declarations of the sets, as `declarations` returns them.
 pub fn find(tokens: &Tokens, names: &Names, sets: &str) -> Result<Classes, Refusal> {
     let mut asks: BTreeMap<&str, &Ask> = BTreeMap::new();
     for ask in names.rules.iter().flat_map(NameRule::all) {

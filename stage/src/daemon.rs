@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall's policy: it gives each packet the mark of its connection's class, and accepts it.
+//! Policy of the firewall. Its rules write the class of a packet's connection into the packet's mark, and accept the
+//! packet.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -7,20 +8,20 @@ use std::fmt::Write;
 use crate::class::Classes;
 use crate::marks::Layout;
 
-/// Parts of the policy.
+/// Input of `policy`.
 pub struct Daemon<'a> {
     pub classes: &'a Classes,
-    /// As `class::declarations` gives them.
+    /// Declarations of the sets, as `class::declarations` returns them.
     pub sets: &'a str,
     /// Hooks in which packets are queued.
     pub hooks: &'a [&'a str],
     pub layout: Layout,
     pub generation: u32,
-    /// The kernel's rules reject.
+    /// True if the kernel's rules reject packets.
     pub rejects: bool,
 }
 
-/// Writes the policy; nothing if no packet is queued for its names.
+/// Returns the text of the policy; empty if no packet is queued for its names.
 pub fn policy(daemon: &Daemon) -> String {
     let Daemon {
         classes,
@@ -32,7 +33,7 @@ pub fn policy(daemon: &Daemon) -> String {
         return String::new();
     }
     let mut numbers: Vec<u32> = (1..).take(classes.vectors.len()).collect();
-    // If all matches of one class also hold for another, the other comes first.
+    // If all matches of one class also hold for another class, the other class must come first.
     numbers.sort_by_key(|number| Reverse(classes.holding(*number).len()));
     let generation = layout.generation(daemon.generation);
     let mut text = format!("# Made by fwctl split: the classes of names.\n{sets}table inet names {{\n\tchain classes {{\n");
@@ -53,7 +54,7 @@ pub fn policy(daemon: &Daemon) -> String {
     }
     text += "\t}\n";
     for hook in daemon.hooks {
-        // The RST of the kernel to one end: the firewall resets the other one.
+        // The packet is the kernel's RST to one end. The firewall resets the other end.
         let refused = match *hook == "output" && daemon.rejects {
             true => format!(
                 "\t\tmeta mark & {:#010x} == {:#010x} reject with tcp reset\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The hooks in which packets are asked about, and how those are recognised there: by the matches of rules with names, and for
-//! answers by the same with both ends exchanged.
+//! Hooks in which packets are queued for their names, and the matches that select these packets. They are the matches
+//! of the rules with names; for the opposite direction both ends are exchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,33 +9,34 @@ use crate::names::{NameRule, Names};
 use crate::reach::{Way, Ways};
 use crate::{Options, Queue, Refusal};
 
-/// Conntrack's priority: in front of it connections have no marks.
+/// Priority of connection tracking. Before it, packets have no connection, and so no connection mark.
 const CONNTRACK: i32 = -200;
-/// The priority of iptables' table mangle.
+/// Priority of iptables' table mangle.
 pub const MANGLE: i32 = -150;
-/// How far in front of the policy packets are asked about.
+/// Number of priorities by which the chain that queues packets comes before the policy.
 pub const NAMES_BEFORE: i32 = 3;
-/// Packets that may belong to connections with names. Of an IPv6 packet with an authentication header the kernel's rules see only that
-/// header, and the names can't be read.
+/// Match of packets that may belong to connections with names. If an IPv6 packet has an authentication header (AH), the
+/// kernel's rules see only that header, and the names can't be read.
 pub const TRANSPORT: &str = "meta l4proto { tcp, udp, ah }";
-/// Questions of DNS, of which each is asked about.
+/// Match of DNS queries. Each query is queued.
 pub const DNS: &str = "meta l4proto { tcp, udp } th dport 53";
-/// Packets of a server of DNS; over UDP they say nothing of names.
+/// Match of packets from a DNS server over TCP. Its packets over UDP don't change names.
 const DNS_SERVER: &str = "tcp sport 53";
-/// Packets whose ports the kernel's rules don't see.
+/// Match of packets whose ports the kernel's rules can't see.
 pub const AUTHENTICATED: &str = "meta l4proto ah";
 
-/// A hook in which a table's packets are asked about: how they are recognised, and the policy's first priority there.
+/// Hook in which a table's packets are queued: lines of matches that select these packets, and the lowest priority of
+/// the policy's chains there.
 #[derive(Clone, Debug, Default)]
 pub struct Hook {
     pub lines: BTreeSet<String>,
     pub priority: Option<i32>,
 }
 
-/// Hooks of a table, by their names.
+/// Hooks of a table, by name.
 pub type Hooks = BTreeMap<&'static str, Hook>;
 
-/// Hooks of each table with names, by its number.
+/// Hooks of each table with names, by its index in `Tree::tables`.
 pub type Tables = BTreeMap<usize, Hooks>;
 
 /// Policy under analysis.
@@ -44,7 +45,8 @@ struct Finder<'a> {
     options: &'a Options,
 }
 
-/// The hooks that answers of packets of a hook pass.
+/// Returns a hook's name, and the hooks that packets of the opposite direction pass. None: names can't be matched in
+/// this hook.
 fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
     Some(match hook {
         "input" => ("input", &["output"]),
@@ -56,7 +58,8 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 }
 
 impl Finder<'_> {
-    /// The lines by which packets of a way are recognised, or their answers.
+    /// Returns the lines that select the packets of a way (a path from a base chain to the rule).
+    /// - is_answer: true for the packets of the opposite direction.
     fn lines(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> Vec<String> {
         let ports: &[&str] = match (rule.is_of_dns(), Self::is_udp(way)) {
             (false, _) => &[""],
@@ -68,8 +71,9 @@ impl Finder<'_> {
         ports.iter().map(line).collect()
     }
 
-    /// The matches by which packets of a way are recognised, or their answers.
-    /// - ports: match of ports, for rules of DNS
+    /// Returns a line of matches that selects the packets of a way.
+    /// - is_answer: true for the packets of the opposite direction.
+    /// - ports: match of ports, for rules of DNS.
     fn line(
         &self,
         way: &Way,
@@ -78,13 +82,14 @@ impl Finder<'_> {
         ports: &str,
     ) -> String {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
-        // Addresses are translated between this hook and that of answers, and interfaces not known.
+        // Addresses are translated between this hook and the hook of the answers, and the interfaces of answers are
+        // unknown.
         let is_kept = |found: &&Match| {
             hook != "prerouting" || !is_answer || !(found.is_of_end() || found.is_interface())
         };
         let is_dns = rule.is_of_dns();
         let is_transport = !is_dns && way.matches.iter().filter(is_kept).any(Match::is_transport);
-        // nft would refuse a match that implies less of a packet than a port does beside it.
+        // nft refuses a match of protocols beside a match that implies more, such as a match of ports.
         let is_said = |found: &&Match| {
             !(is_dns && found.is_of_transport() || is_transport && found.is_protocol())
         };
@@ -104,13 +109,13 @@ impl Finder<'_> {
         words.join(" ")
     }
 
-    /// Whether all packets of a way are of UDP.
+    /// Returns true if all packets of a way are UDP packets.
     fn is_udp(way: &Way) -> bool {
         let is_udp = |found: &Match| found.field.starts_with("udp");
         way.matches.iter().any(is_udp)
     }
 
-    /// Refuses a base chain in which names can't be asked for.
+    /// Returns the priority of a way's base chain. Refuses base chains in which names can't be matched.
     fn check(&self, rule: &NameRule, way: &Way) -> Result<i32, Refusal> {
         let tree = self.ways.tree;
         let (base, tokens) = (self.ways.base(way.base), self.ways.tokens);
@@ -155,7 +160,7 @@ impl Finder<'_> {
         Ok(priority)
     }
 
-    /// The hooks of each table, by its number.
+    /// Returns the hooks of each table, by the table's index.
     fn hooks(&self, names: &Names) -> Result<Tables, Refusal> {
         let tree = self.ways.tree;
         let mut tables = Tables::new();
@@ -182,7 +187,7 @@ impl Finder<'_> {
         Ok(tables)
     }
 
-    /// Refuses two tables of which both would ask about one packet.
+    /// Refuses two tables that would queue the same packet.
     fn check_tables(&self, tables: &Tables) -> Result<(), Refusal> {
         let family = |table: &usize| self.ways.tree.tables[*table].family.as_str();
         let all: Vec<&usize> = tables.keys().collect();
@@ -202,12 +207,12 @@ impl Finder<'_> {
     }
 }
 
-/// Finds the hooks of all tables that ask for names. Refuses those where names can't be asked for.
+/// Finds the hooks of all tables with names. Refuses hooks in which names can't be matched.
 pub fn find(ways: &Ways, names: &Names, options: &Options) -> Result<Tables, Refusal> {
     Finder { ways, options }.hooks(names)
 }
 
-/// Adds the hook in which the kernel's own RSTs are queued, for tables that reject.
+/// Adds the hook output to tables that reject: the kernel's own RSTs are queued there.
 pub fn add_resets(tables: &mut Tables, rejects: impl Fn(usize) -> bool) {
     for (_, hooks) in tables.iter_mut().filter(|(table, _)| rejects(**table)) {
         let first = hooks.values().filter_map(|hook| hook.priority).min();
@@ -216,7 +221,7 @@ pub fn add_resets(tables: &mut Tables, rejects: impl Fn(usize) -> bool) {
     }
 }
 
-/// The hooks in which packets are queued.
+/// Returns the names of the hooks in which packets are queued.
 pub fn queued(tables: &Tables) -> Vec<&'static str> {
     let all: BTreeSet<&str> = tables.values().flat_map(BTreeMap::keys).copied().collect();
     all.into_iter().collect()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The kernel's text: the policy with tests of classes in place of names, and the chains that ask the firewall.
+//! Policy text for the kernel: the policy with tests of classes in place of names, and the chains that send packets to
+//! the firewall.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,14 +17,15 @@ use crate::tree::Rule;
 use crate::trial::Trials;
 use crate::{Options, Queue};
 
-/// How far in front of the policy classes are kept.
+/// Number of priorities by which the chain that stores classes comes before the policy.
 const KEEP_BEFORE: i32 = 2;
 
-/// Match of packets that have no names whatever a rule says of them, such as those that find neighbours: conntrack leaves these out.
+/// Match of packets that never have names, whatever a rule matches. One kind is neighbour discovery, which conntrack
+/// does not track.
 const NOT_TRANSPORT: &str = "meta l4proto != { tcp, udp, ah }";
 
-/// Packets that may belong to a question of DNS, or to the connection of one: protocol, ports of destination and source. An answer over
-/// UDP says nothing of names.
+/// Elements for packets that may belong to a DNS query or to the connection of a query: protocol, destination port,
+/// source port. An answer over UDP does not change names.
 pub const OF_DNS: [&str; 5] = [
     "ah . 0-65535 . 0-65535",
     "tcp . 53 . 0-65535",
@@ -31,7 +33,8 @@ pub const OF_DNS: [&str; 5] = [
     "tcp . 0-52 . 53",
     "tcp . 54-65535 . 53",
 ];
-/// All others of TCP and UDP. They have no question, whether the names of their connection are known or not.
+/// Elements for all other TCP and UDP packets. They contain no DNS query, whether the names of their connection are
+/// known or not.
 pub const NOT_OF_DNS: [&str; 6] = [
     "udp . 0-52 . 0-65535",
     "udp . 54-65535 . 0-65535",
@@ -40,21 +43,22 @@ pub const NOT_OF_DNS: [&str; 6] = [
     "tcp . 54-65535 . 0-52",
     "tcp . 54-65535 . 54-65535",
 ];
-/// Key of both.
+/// Key of the elements in OF_DNS and NOT_OF_DNS.
 pub const PORTS: &str = "meta l4proto . th dport . th sport";
 
-/// Match of packets of some ports.
+/// Returns a match of packets by elements of OF_DNS or NOT_OF_DNS.
 pub fn of_ports(ports: &[&str]) -> String {
     format!("{PORTS} {{ {} }} ", ports.join(", "))
 }
 
-/// Match of all packets but datagrams, for the front of other matches.
+/// Match of all packets except UDP datagrams, to be written before other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
-/// Match of the datagrams of a connection's first sender, the client of QUIC: a packet of several (UDP_SEGMENT) may hide a long header
-/// behind the first, so a class is never final for them. Where conntrack has the server as the first sender, none is final.
+/// Match of the datagrams from the first sender of a connection, which is the client of QUIC. A class is never final
+/// for them: a packet with several datagrams (UDP_SEGMENT) may hide a long header after the first datagram. If
+/// conntrack has the server as the first sender, no class becomes final.
 const CLIENTS_DATAGRAM: &str = "meta l4proto udp ct direction original";
 
-/// Parts of the text.
+/// Input of the kernel's text.
 pub struct Kernel<'a> {
     pub ways: &'a Ways<'a>,
     pub tables: &'a Tables,
@@ -63,13 +67,13 @@ pub struct Kernel<'a> {
     pub learns: &'a Learns,
     pub layout: Layout,
     pub options: &'a Options,
-    /// Edits for each rule with names.
+    /// Edits of each rule with names, in the order of `names.rules`.
     pub replaced: &'a [Vec<Edit>],
     pub trials: &'a Trials<'a>,
 }
 
 impl Kernel<'_> {
-    /// Action for packets without a connection.
+    /// Returns the verdict for packets without a connection.
     fn lost(&self) -> &'static str {
         match self.options.unknown_open {
             true => "accept",
@@ -77,13 +81,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// Returns true if a rule asks for questions of DNS.
+    /// Returns true if a rule matches fields of DNS queries.
     fn asks_questions(&self) -> bool {
         let mut asks = self.names.rules.iter().flat_map(NameRule::all);
         asks.any(|ask| ask.field.starts_with("dns"))
     }
 
-    /// The chain that keeps what the firewall said, for packets of a hook.
+    /// Writes the chain that stores the firewall's answer in the connection mark, for packets of a hook.
     fn keep(&self, text: &mut String, hook: &str, priority: i32, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
         let unanswered = match self.options.bypass {
@@ -103,7 +107,7 @@ impl Kernel<'_> {
                 class | layout.settled()
             ));
         }
-        // No firewall had the queue.
+        // The mark is unchanged, because no firewall has read the queue.
         if hook == "output" && self.has_rejects() {
             elements.push(format!("{:#010x} : goto stage-passed", layout.refused()));
         }
@@ -116,7 +120,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// The chain that finds the packets of a hook that are asked about.
+    /// Writes the chain that selects the packets of a hook to be queued.
     fn names(&self, text: &mut String, family: &str, (name, hook): (&str, &Hook), priority: i32) {
         let mask = self.layout.mask();
         let _ = writeln!(
@@ -131,7 +135,8 @@ impl Kernel<'_> {
         if name == "output" && self.has_rejects() {
             let _ = writeln!(text, "\t\t{}", self.resets(family));
         }
-        // The kernel's RST for a rejected packet: a queue drops it if the packet's connection is not confirmed, and it has no name.
+        // The kernel's RST for a rejected packet has no name. A queue would drop it if the packet's connection is not
+        // confirmed.
         if name == "output" {
             let _ = writeln!(text, "\t\t{} ct state related accept", resets_of(family));
         }
@@ -145,7 +150,7 @@ impl Kernel<'_> {
         text.push_str("\t}\n");
     }
 
-    /// The chains that all hooks of a table share.
+    /// Writes the chains that all hooks of a table share.
     fn shared(&self, text: &mut String, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
         let dns = match self.asks_questions() {
@@ -166,14 +171,14 @@ impl Kernel<'_> {
             self.lost()
         );
         if self.has_rejects() {
-            // Without a firewall the RST still comes to the packet's sender.
+            // Without a firewall the RST passes, so that it still reaches the packet's sender.
             let refuse = self.queue(layout.refused(), true);
             let _ = write!(
                 text,
                 "\n\tchain stage-refuse {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
             );
         }
-        // A match of ports does not hold for a packet that ends before them, whose question can't be read.
+        // A match of ports does not hold for a packet that ends before its ports. Its query can't be read.
         if self.asks_questions() {
             text.push_str(
                 "\n\tchain stage-ports {\n\t\tth dport >= 0 return\n\t\tgoto stage-lost\n\t}\n",
@@ -203,7 +208,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The statements that send a packet to the queue with a mark.
+    /// Returns the statements that send a packet to the queue with a mark.
     fn queue(&self, mark: u32, bypass: bool) -> String {
         let mark = format!(
             "meta mark set meta mark & {:#010x} | {mark:#010x}",
@@ -221,13 +226,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// Tables with rules with names that no packet comes to.
+    /// Returns the tables with rules with names that no packet reaches.
     fn unasked(&self) -> impl Iterator<Item = usize> + '_ {
         let all = self.trials.tables().into_iter();
         all.filter(|table| !self.tables.contains_key(table))
     }
 
-    /// The rules of chains that are there before the policy's rules.
+    /// Returns a table's trial chains (see trial.rs) with their rules. They must exist before the policy's rules.
     fn trial_rules(&self, table: usize) -> String {
         let chains = self.trials.of_table(table).into_iter();
         let text = |(name, lines): (String, Vec<String>)| {
@@ -237,7 +242,7 @@ impl Kernel<'_> {
         chains.map(text).collect()
     }
 
-    /// The edits that declare chains before the first rule that may jump to one.
+    /// Returns the edits that declare chains before the first rule that may jump to them.
     fn early_edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let mut edits = Vec::new();
@@ -270,7 +275,7 @@ impl Kernel<'_> {
         edits
     }
 
-    /// The chains of all tables that ask about names.
+    /// Returns the chains of all tables with names, and the chains that learn addresses.
     fn chains(&self) -> String {
         let generation = self.layout.generation(self.options.generation);
         let mut text = String::new();
@@ -306,8 +311,9 @@ impl Kernel<'_> {
             .chains(self.ways.tree, &self.layout, self.options.queue, &queue)
     }
 
-    /// The mark of a connection that a flowtable may take: it is final in both directions, and no rule with names means its class, so that its
-    /// packets need not pass their tests. With none, a mark that no connection has.
+    /// Returns the marks of connections that a flowtable may take over: their class is final in both directions, and no
+    /// rule with names holds for it, so that their packets need not pass the tests. If there is no such class, returns
+    /// a mark that no connection has.
     fn free_marks(&self) -> Vec<u32> {
         let (layout, generation) = (
             &self.layout,
@@ -322,7 +328,7 @@ impl Kernel<'_> {
         classes.iter().map(mark).collect()
     }
 
-    /// The edits that keep connections out of flowtables while a rule with names may still drop their packets.
+    /// Returns the edits that keep connections out of flowtables while a rule with names may still drop their packets.
     fn flow_edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);
@@ -352,7 +358,7 @@ impl Kernel<'_> {
             .collect()
     }
 
-    /// The edits that take names out of the policy.
+    /// Returns the edits that remove names from the policy, sorted by position.
     fn edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let parts = self.names.sets.iter().flat_map(|set| &set.parts);
@@ -368,7 +374,7 @@ impl Kernel<'_> {
         edits
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> String {
         let chains = self.chains();
         let (tree, policy) = (self.ways.tree, &self.ways.tokens.text);
@@ -387,7 +393,8 @@ impl Kernel<'_> {
         text + &chains
     }
 
-    /// The rules of iptables and ip6tables that lead to the queue, for `iptables-restore --noflush`.
+    /// Returns the rules of iptables and ip6tables that send marked packets to the queue, for `iptables-restore
+    /// --noflush`.
     pub fn iptables(&self) -> String {
         let (first, last) = self.options.queues;
         let queue = match first == last {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Keys of lookups: the fields, and how the element that is found is used.
+//! Keys of lookups with names: their fields, and the use of the element that is found.
 
 use std::ops::Range;
 
@@ -8,50 +8,52 @@ use crate::names;
 use crate::token::{Kind, Tokens};
 use crate::Refusal;
 
-/// Field of a key, by its words.
+/// Field of a key, as its words in the policy: a field of names, or another field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Name(String),
     Other(String),
 }
 
-/// Use of a lookup.
+/// Use of a lookup's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The rule goes on if there is an element.
+    /// The rule continues if an element is found.
     Member,
-    /// The rule goes on if there is none.
+    /// The rule continues if no element is found.
     NotMember,
-    /// The element's verdict.
+    /// The verdict of the element is executed.
     Verdict,
-    /// A statement takes the element's value.
+    /// A statement uses the value of the element.
     Value,
 }
 
 impl Use {
-    /// Elements lead to something.
+    /// Returns true if elements have a verdict or a value.
     pub fn is_map(self) -> bool {
         matches!(self, Use::Verdict | Use::Value)
     }
 }
 
-/// A key with a name, and where its elements are.
+/// Key with a name, and the position of its elements.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// From its first word to the end of the lookup.
+    /// Tokens from the key's first word to the end of the lookup.
     pub tokens: Range<usize>,
     pub parts: Vec<Part>,
     pub of: Use,
-    /// The token that names the set, or its brace.
+    /// Token of the set's name, or of the opening brace of the elements.
     pub right: usize,
-    /// The lookup's first token, of a value that of its statement.
+    /// First token of the lookup. For a value: first token of its statement, or the token after the lookup if that
+    /// statement is not supported.
     pub place: usize,
 }
 
-/// Most words of a field.
+/// Maximum number of words in a field.
 const WORDS_MAX: usize = 4;
 
-/// Reads a field of a key, which ends in front of a dot or of what it is looked up in.
+/// Parses a field of a key. Returns None if it is no field.
+/// - range: tokens of the field, without the dot, operator or set after it.
 fn read_part(tokens: &Tokens, range: Range<usize>) -> Option<Part> {
     let words: Vec<&str> = range.clone().map(|at| tokens.get(at)).collect();
     let text = words.join(" ");
@@ -63,14 +65,15 @@ fn read_part(tokens: &Tokens, range: Range<usize>) -> Option<Part> {
     }
     let is_word = range.into_iter().all(|at| tokens.kind(at) == Kind::Word);
     let has_group = ["meta", "ct"].contains(first) && rest.len() == 1;
-    // A word that begins another field ends a match in front of the key.
+    // A later word that begins a field shows that these are a match and the beginning of a key.
     let is_one = has_group || !rest.iter().any(|word| matches::begins(word));
     let is_whole = matches::is_alone(first) || !rest.is_empty();
     (is_word && is_one && is_whole && matches::begins(first) && words.len() <= WORDS_MAX)
         .then_some(Part::Other(text))
 }
 
-/// The first token behind the fields that begin at one: an operator, or what the key is looked up in.
+/// Returns the first token after the fields of a key: an operator, `map`, `vmap`, or a set.
+/// - start: first token of the fields.
 fn fields_end(tokens: &Tokens, start: usize, end: usize) -> usize {
     let is_end = |at: &usize| {
         let word = tokens.get(*at);
@@ -83,7 +86,9 @@ fn fields_end(tokens: &Tokens, start: usize, end: usize) -> usize {
     (start..end).find(is_end).unwrap_or(end)
 }
 
-/// The first token of the statement that takes the value of a map, whose key begins at a token.
+/// Returns the first token of the statement that uses the value of a map. None: no supported statement.
+/// - key: first token of the map's key.
+/// - start: first token of the rule.
 fn statement(tokens: &Tokens, key: usize, start: usize) -> Option<usize> {
     let word = |back: usize| {
         key.checked_sub(back)
@@ -99,8 +104,10 @@ fn statement(tokens: &Tokens, key: usize, start: usize) -> Option<usize> {
     }
 }
 
-/// Reads the lookup with a name in its key that begins at a token of a rule, if one does. A match of one name alone is none.
-/// - range: the rule's tokens
+/// Parses the lookup that begins at a token, if it is a lookup with a name in its key. A match of a single name is not
+/// a lookup.
+/// - range: tokens of the rule.
+/// - start: the token.
 pub fn read(tokens: &Tokens, range: &Range<usize>, start: usize) -> Option<Key> {
     let is_inside = start > range.start && tokens.get(start - 1) == ".";
     if is_inside {
@@ -142,7 +149,7 @@ pub fn read(tokens: &Tokens, range: &Range<usize>, start: usize) -> Option<Key> 
     })
 }
 
-/// Refuses keys that have no form by class.
+/// Refuses keys that can't be replaced by classes.
 pub fn check(tokens: &Tokens, key: &Key) -> Result<(), Refusal> {
     let refuse = |reason, cure| Err(Refusal::at(tokens, key.tokens.start, reason, cure));
     let names: Vec<&str> = key

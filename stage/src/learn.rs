@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn addresses from DNS (`learn dns`). The kernel has them as sets with timeouts, and the firewall adds what it
-//! learns. It may learn only from packets that the policy accepts, so these are queued behind the policy's last chain.
+//! Sets that learn addresses from DNS (`learn dns`). In the kernel they are sets with timeouts, and the firewall adds
+//! the learned addresses. It may learn only from packets that the policy accepts, so DNS packets are queued after the
+//! policy's last chain.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,36 +18,38 @@ use crate::token::Tokens;
 use crate::tree::{self, Set, Tree};
 use crate::{LearnedSet, Options, Queue, Refusal};
 
-/// Addresses that a set of the kernel has room for: the default of --learned.
+/// Maximum number of addresses in a set of the kernel: the default of --learned.
 pub const SIZE: u32 = 65_536;
-/// Priorities of the chains in front of iptables' table security and behind it: it is at 50, and at 150 with iptables-nft 1.8.9.
+/// Priorities of the chains before and after iptables' table security, whose priority is 50, or 150 with iptables-nft
+/// 1.8.9.
 const BEFORE_SECURITY: i32 = 49;
 const BEHIND_SECURITY: i32 = 151;
-/// Messages of DNS, in both directions. Only the side that opened a flow asks: else a client's packet from port 53 to a server
-/// of this side makes the server's reply a question.
+/// Matches of DNS messages: conntrack direction and port, for queries and for answers. Only the end that opened a
+/// connection asks. Otherwise, if a client sent a packet from port 53 to a local server, the server's reply would count
+/// as a query.
 const DNS: [(&str, &str); 2] = [("original", "dport 53"), ("reply", "sport 53")];
 
-/// A set that learns.
+/// Set that learns addresses.
 #[derive(Clone, Debug)]
 struct Learning {
-    /// Into `Tree::sets`.
+    /// Index in `Tree::sets`.
     set: usize,
     /// Tokens of its statement `learn dns …`.
     statement: Range<usize>,
     is_ipv6: bool,
 }
 
-/// The sets of a policy that learn, and where DNS is read for them.
+/// Sets of a policy that learn, and the tables and hooks in which DNS packets are queued for them.
 #[derive(Clone, Debug, Default)]
 pub struct Learns {
     sets: Vec<Learning>,
-    /// Tables that have the chains: of family inet, or one for each family. Into `Tree::tables`.
+    /// Tables that get the chains: one table of family inet, or one for each of ip and ip6. Indexes in `Tree::tables`.
     tables: Vec<usize>,
-    /// Hooks, and the highest priority of the policy's chains there.
+    /// Hooks in which DNS packets are queued, with the highest priority of the policy's chains there.
     hooks: BTreeMap<&'static str, i32>,
 }
 
-/// Hooks that packets of a hook, and those of the other direction, pass last.
+/// Returns the hooks that packets of a hook, and packets of the opposite direction, pass last.
 fn last_hooks(hook: &str) -> &'static [&'static str] {
     match hook {
         "forward" => &["forward"],
@@ -56,7 +59,7 @@ fn last_hooks(hook: &str) -> &'static [&'static str] {
     }
 }
 
-/// The tokens of a statement of a set that begins with words.
+/// Returns the tokens of the statement of a set that begins with one of these words.
 fn statement(tokens: &Tokens, set: &Set, words: &[&str]) -> Option<Range<usize>> {
     let mut at = set.inner.start;
     while at < set.inner.end {
@@ -69,7 +72,8 @@ fn statement(tokens: &Tokens, set: &Set, words: &[&str]) -> Option<Range<usize>>
     None
 }
 
-/// The declaration of a set for the firewall, and a rule that uses it, without which the firewall would not learn.
+/// Returns the declaration of a set for the firewall, and a rule per hook that uses the set. Without such a rule the
+/// firewall would not learn.
 fn table_text(tokens: &Tokens, tree: &Tree, learning: &Learning, hooks: &[&str]) -> String {
     let set = &tree.sets[learning.set];
     let table = &tree.tables[set.table];
@@ -89,7 +93,8 @@ fn table_text(tokens: &Tokens, tree: &Tree, learning: &Learning, hooks: &[&str])
     text + "}\n"
 }
 
-/// Reads a set that learns. Refuses what the firewalls refuse.
+/// Parses a set that learns. Refuses sets that the firewalls refuse.
+/// - number: index in `Tree::sets`.
 fn read(tokens: &Tokens, tree: &Tree, number: usize) -> Result<Learning, Refusal> {
     let set = &tree.sets[number];
     let refuse = |reason: &str, cure| Err(Refusal::at(tokens, set.tokens.start, reason, cure));
@@ -117,7 +122,7 @@ fn read(tokens: &Tokens, tree: &Tree, number: usize) -> Result<Learning, Refusal
     }
 }
 
-/// Tables for the chains.
+/// Returns the tables that get the chains, as indexes in `Tree::tables`.
 fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
     let of_family = |family: &str| {
         let mut tables = sets.iter().map(|learning| tree.sets[learning.set].table);
@@ -129,7 +134,8 @@ fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
     }
 }
 
-/// Finds the hooks in which the policy has its last word. Refuses chains that may drop a packet behind them.
+/// Finds the hooks of the policy's last decisions, with the highest priority of its chains there. Refuses chains that
+/// may drop a packet after the firewall has learned from it.
 fn find_hooks(
     tokens: &Tokens,
     tree: &Tree,
@@ -174,8 +180,8 @@ fn find_hooks(
     }
 }
 
-/// Reads the sets that learn.
-/// - sets: their numbers in `Tree::sets`.
+/// Parses the sets that learn, and finds the tables and hooks for their chains.
+/// - sets: indexes in `Tree::sets`.
 pub fn find(ways: &Ways, sets: &[usize], options: &Options) -> Result<Learns, Refusal> {
     let (tokens, tree) = (ways.tokens, ways.tree);
     let Some(first) = sets.first() else {
@@ -196,7 +202,7 @@ impl Learns {
         self.sets.is_empty()
     }
 
-    /// The edits that make them sets of the kernel.
+    /// Returns the edits that make the sets valid in the kernel: a timeout and a size replace `learn dns`.
     pub fn edits(&self, tokens: &Tokens) -> Vec<Edit> {
         let edit = |learning: &Learning| {
             let range = &learning.statement;
@@ -206,12 +212,12 @@ impl Learns {
         self.sets.iter().map(edit).collect()
     }
 
-    /// The sets for the firewall, with rules that use them.
+    /// Returns the declarations of the sets for the firewall, with rules that use them.
     pub fn daemon(&self, tokens: &Tokens, tree: &Tree) -> String {
         let hooks: Vec<&str> = self.hooks.keys().copied().collect();
         let mut text = String::new();
         for (place, learning) in self.sets.iter().enumerate() {
-            // A firewall that learns for one set learns for all.
+            // Rules for the first set suffice: a firewall that learns for one set learns for all sets.
             let hooks: &[&str] = if place == 0 { &hooks } else { &[] };
             text += &table_text(tokens, tree, learning, hooks);
         }
@@ -221,7 +227,8 @@ impl Learns {
         }
     }
 
-    /// Priorities of the chains that ask and that clear the mark.
+    /// Returns the priorities of two chains: the first queues DNS packets, and the second clears their mark.
+    /// - highest: highest priority of the policy's chains in the hook.
     fn priorities(highest: i32, queue: Queue) -> (i32, i32) {
         match queue {
             Queue::Nft => (highest.saturating_add(1), highest.saturating_add(2)),
@@ -229,8 +236,8 @@ impl Learns {
         }
     }
 
-    /// The chains that queue DNS behind the policy, in text of nft.
-    /// - queue: the statements that queue a packet with a mark.
+    /// Returns the nft text of the chains that queue DNS packets after the policy.
+    /// - queue: statements that queue a packet with a mark.
     pub fn chains(&self, tree: &Tree, layout: &Layout, kind: Queue, queue: &str) -> String {
         let (mask, mark) = (layout.mask(), layout.learns());
         let mut text = String::new();
@@ -260,12 +267,12 @@ impl Learns {
         text
     }
 
-    /// Hooks in which packets are queued.
+    /// Returns the hooks in which DNS packets are queued.
     pub fn hooks(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.hooks.keys().copied()
     }
 
-    /// The sets, for the report.
+    /// Returns the sets for the report.
     pub fn list(&self, tokens: &Tokens, tree: &Tree) -> Vec<LearnedSet> {
         let item = |learning: &Learning| {
             let set = &tree.sets[learning.set];
@@ -305,7 +312,7 @@ mod tests {
         split(&text("p.nft", &policy).unwrap(), &options)
     }
 
-    /// The highest and the lowest bit of the mask.
+    /// Returns the mark of queued DNS packets: the highest and the lowest bit of the mask.
     fn mark(split: &Split) -> String {
         let mask = split.mask;
         format!("{:#010x}", mask & !(mask >> 1) | mask & mask.wrapping_neg())
@@ -327,7 +334,7 @@ mod tests {
             assert!(split.kernel.contains(words), "{words}: {}", split.kernel);
         }
         assert!(!split.kernel.contains("learn dns"), "{}", split.kernel);
-        // No rule asks for a name, so nothing is asked in front of the policy.
+        // No rule matches a name, so no packet is queued before the policy.
         assert!(!split.kernel.contains("stage-names"), "{}", split.kernel);
         for words in [
             "table inet f {\n\tset cdn {",
@@ -410,7 +417,7 @@ mod tests {
         assert!(split(&text("p.nft", none).unwrap(), &Options::default()).is_err());
     }
 
-    /// The set changes while packets run, so packets for a name can't be found by it.
+    /// The set changes at run time, so it can't select the packets to be queued.
     #[test]
     fn a_set_that_learns_finds_no_packets() {
         let more = "\tchain d {\n\t\ttype filter hook input priority 9\n\t\tip saddr 10.0.0.1 ip daddr @cdn tls sni \"a.example\" drop\n\t}\n";

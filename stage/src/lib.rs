@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Splits a policy with names: the kernel decides, the firewall names (docs/STAGE.md).
+//! Splits a policy with names between the kernel, which decides, and the firewall, which finds the names
+//! (docs/STAGE.md).
 //!
-//! The policy stays in the kernel as it is written. Each match of a name becomes a test of the connection's mark, in which
-//! the firewall notes the class of the connection's names; chains in front of the policy send it the packets that may still
-//! change a name.
+//! The policy stays in the kernel as it is written. Each match of a name becomes a test of the connection mark, in
+//! which the firewall stores the class of the connection's names. Chains before the policy send packets that may still
+//! change a name to the firewall.
 
 mod boxes;
 mod class;
@@ -45,39 +46,41 @@ pub use source::{file, text, Place, Source};
 use token::Tokens;
 use trial::Trials;
 
-/// Kind of queue rules.
+/// Kind of the rules that send packets to the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// nft's statement `queue`.
     #[default]
     Nft,
-    /// A rule of iptables in the table mangle, for kernels without nft's.
+    /// Rule of iptables in the table mangle, for kernels without nft's statement `queue`.
     Iptables,
 }
 
-/// --undecided: what happens while a connection has not shown its name.
+/// --undecided: treatment of packets of a connection whose name is not known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Undecided {
-    /// A rule that may accept the connection accepts the packet; others are passed over.
+    /// A rule that may accept the connection accepts the packet; other rules are skipped.
     #[default]
     Accept,
-    /// A rule that asks for the name drops the packet.
+    /// A rule that matches a name drops the packet.
     Drop,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub queue: Queue,
-    /// The first and the last.
+    /// Numbers of the first and the last queue.
     pub queues: (u16, u16),
-    /// Packets pass without an answer if no firewall has the queue: --fail crash=open.
+    /// --fail crash=open: packets pass if no firewall reads the queue.
     pub bypass: bool,
     pub undecided: Undecided,
-    /// --fail unknown=open.
+    /// --fail unknown=open: packets without a connection pass, and unreadable names count as names that are not known
+    /// yet.
     pub unknown_open: bool,
-    /// Bits of marks that may be used.
+    /// Mark bits that may be used.
     pub marks: u32,
-    /// Counts up with each policy that takes the place of another, so that each connection is asked about again.
+    /// Generation of the policy. A policy that replaces another policy has the next number, so that packets of all
+    /// connections are queued again.
     pub generation: u32,
 }
 
@@ -95,10 +98,10 @@ impl Default for Options {
     }
 }
 
-/// Why a policy is not split.
+/// Reason why a policy can't be split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// A byte of the text.
+    /// Byte offset in the text.
     at: usize,
     pub place: Place,
     pub reason: String,
@@ -106,7 +109,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// At a token. `placed` fills the place in.
+    /// Creates a refusal at a token. `placed` adds the file and line.
     fn at(
         tokens: &Tokens,
         at: usize,
@@ -121,7 +124,7 @@ impl Refusal {
         }
     }
 
-    /// With its place in a source.
+    /// Adds the file and line of the refusal.
     fn placed(mut self, source: &Source) -> Refusal {
         self.place = source.place(self.at);
         self
@@ -134,39 +137,39 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A class of names.
+/// Class: a set of matches of names that hold for the same connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     pub number: u32,
-    /// Its bits in the marks of connections.
+    /// Bits of the class in connection marks.
     pub mark: u32,
-    /// The matches of the policy that hold for it.
+    /// Texts of the policy's matches that hold for the class.
     pub holds: Vec<String>,
 }
 
-/// A rule that asks for names, and what became of it.
+/// Rule with names, and its form in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitRule {
     pub place: Place,
     pub text: String,
-    /// The tests in place of its names.
+    /// Tests that replace the rule's names.
     pub tests: Vec<String>,
-    /// The classes for which it holds, if its other matches do.
+    /// Numbers of the classes for which the rule's matches of names hold. Other matches are not compared.
     pub classes: Vec<u32>,
 }
 
-/// A set that learns addresses from DNS, which the firewall fills in the kernel.
+/// Set of addresses in the kernel that the firewall fills from DNS answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedSet {
     pub family: String,
     pub table: String,
     pub name: String,
     pub is_ipv6: bool,
-    /// `learn dns { "a.example" }`
+    /// Text of the set's learn statement, e.g. `learn dns { "a.example" }`.
     pub learns: String,
 }
 
-/// Something to know of a policy that splits.
+/// Warning about a policy that can be split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub place: Place,
@@ -179,30 +182,31 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A policy that is split.
+/// Result of splitting a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// For `nft -f`: one transaction, which replaces the policy's tables.
+    /// Input of `nft -f`: one transaction that replaces the policy's tables.
     pub kernel: String,
-    /// With `Queue::Iptables`: for `iptables-restore --noflush` and `ip6tables-restore --noflush`.
+    /// Input of `iptables-restore --noflush` and `ip6tables-restore --noflush`; only with `Queue::Iptables`.
     pub iptables: Option<String>,
-    /// The firewall's --policy.
+    /// Text of the firewall's policy, for --policy.
     pub daemon: String,
-    /// The firewall's --stage.
+    /// Value of the firewall's --stage: the mask of the used mark bits.
     pub stage: String,
     pub classes: Vec<Class>,
     pub rules: Vec<SplitRule>,
     pub learned: Vec<LearnedSet>,
     pub warnings: Vec<Warning>,
-    /// Bits of marks that are used.
+    /// Mask of the used mark bits.
     pub mask: u32,
-    /// Marks of connections that are not queued any more: a mask, and its value.
+    /// Mask and value of the marks of connections whose packets are no longer queued.
     pub settled: (u32, u32),
-    /// So many policies later the bits of a generation come again: connections that were not seen since then keep their class.
+    /// Number of generations after which the bits of a generation are reused. A connection without packets in the
+    /// meantime keeps its class.
     pub generations: u32,
 }
 
-/// Writes what becomes of rules.
+/// Returns the report on each rule with names.
 fn explain(source: &Source, kernel: &Kernel) -> Vec<SplitRule> {
     let tokens = kernel.ways.tokens;
     let rule = |(found, edits): (&names::NameRule, &Vec<Edit>)| {
@@ -241,7 +245,7 @@ fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
     classes.numbers().map(class).collect()
 }
 
-/// Bits of marks for the classes, or the rules that occupy them.
+/// Returns the mark bits for the classes. Refuses the policy if not enough bits are free.
 fn find_layout(
     tokens: &Tokens,
     tree: &tree::Tree,
@@ -323,7 +327,8 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
     })
 }
 
-/// Whether a policy asks for names, or learns addresses from DNS. Refuses one that asks for names where it can't be split.
+/// Returns true if a policy matches names or learns addresses from DNS. Refuses a policy with names that can't be
+/// split.
 pub fn asks_for_names(source: &Source) -> Result<bool, Refusal> {
     let tokens = token::tokens(&source.text);
     let names = names::find(&tokens, &tree::read(&tokens));

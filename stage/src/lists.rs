@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The lists of names that a policy reads: `file "blocklist.txt"` in a set.
+//! Files with lists of names that a policy's sets include: `file "blocklist.txt"`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use crate::source::Source;
 use crate::{token, tree};
 
 impl Source {
-    /// Replaces the path of each list. Fails where `change` does.
-    /// - change: gets the whole path, returns the one to write.
+    /// Replaces the path of each list file. Fails if `change` fails.
+    /// - change: is called with the absolute path, and returns the path to write.
     pub fn map_lists(
         &self,
         mut change: impl FnMut(&Path) -> io::Result<PathBuf>,

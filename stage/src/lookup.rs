@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lookups of names: in maps (`tls sni vmap { … }`, `meta mark set tls sni map @m`), and beside other fields, also in sets
-//! (`ip daddr . tls sni @s`).
+//! Lookups with names in the key: in maps (`tls sni vmap { … }`, `meta mark set tls sni map @m`), and with other
+//! fields also in sets (`ip daddr . tls sni @s`).
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -13,44 +13,45 @@ use crate::token::{Kind, Tokens};
 use crate::tree::{self, Tree};
 use crate::Refusal;
 
-/// An element: it stands for a connection if all that it asks holds, and the other fields are in its ranges.
+/// Element of a lookup. It holds for a packet if all its matches of names hold and the other fields are in its ranges.
 #[derive(Clone, Debug)]
 pub struct Element {
     pub asks: Vec<Ask>,
     pub others: Others,
-    /// Its verdict or value; empty in a set.
+    /// Verdict or value of the element; empty in a set.
     pub leads: String,
 }
 
-/// A lookup by which a rule goes on or ends.
+/// Lookup with a name in its key.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// From the key's first word on.
+    /// Tokens from the key's first word to the end of the lookup.
     pub tokens: Range<usize>,
     pub of: Use,
     pub fields: Fields,
-    /// The first one that stands for a packet counts.
+    /// Elements in order. The first element that holds for a packet counts.
     pub elements: Vec<Element>,
-    /// Sets of names that elements ask for.
+    /// Sets of names to which matches of elements refer.
     pub groups: Vec<Group>,
-    /// Position of its test: as of `Ask` for a set, before the statement for a value.
+    /// Token index of the lookup's test: like `Ask::place` for a set, the key's first token for a verdict, the first
+    /// token of the statement for a value.
     pub place: usize,
 }
 
-/// An element as it is written: values of the key's parts and the verdict or value, each as tokens.
+/// Element as it is written: token indexes of the value of each field, and of the verdict or value.
 struct Written {
     values: Vec<Vec<usize>>,
     leads: Vec<usize>,
 }
 
-/// Reader of one lookup.
+/// Parser of one lookup.
 struct Reader<'a> {
     tokens: &'a Tokens,
     tree: &'a Tree,
     key: &'a key::Key,
 }
 
-/// Orders keys that stand for a name: those that stand for fewer names come first.
+/// Returns the sort key of an element: elements whose name stands for fewer names come first.
 fn width(element: &Element) -> (bool, std::cmp::Reverse<usize>) {
     let names = element.asks.iter();
     let host = names
@@ -66,7 +67,7 @@ impl Reader<'_> {
         words.join(between)
     }
 
-    /// Tokens of the elements, without braces and line ends.
+    /// Returns the tokens of the elements, without braces and line ends. usize::MAX ends each part of a named set.
     fn listed(&self, table: usize) -> Vec<usize> {
         let right = self.key.right;
         let ranges: Vec<Range<usize>> = match self.tokens.get(right).strip_prefix('@') {
@@ -113,7 +114,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The elements as they are written.
+    /// Returns the elements as they are written. Refuses a lookup without elements.
     fn all_written(&self, table: usize) -> Result<Vec<Written>, Refusal> {
         let listed = self.listed(table);
         let is_between = |at: &usize| *at == usize::MAX || self.tokens.get(*at) == ",";
@@ -134,7 +135,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// The match of a name's value.
+    /// Returns the match of one value of a field of names.
     fn ask(&self, field: &str, value: &[usize]) -> Ask {
         let at = value[0];
         Ask {
@@ -145,7 +146,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Values of the other fields.
+    /// Returns the ranges of the other fields, for each element.
+    /// - fields: in/out: the other fields of the key.
     fn others(&self, fields: &mut Fields, written: &[Written]) -> Result<Vec<Others>, Refusal> {
         let is_other = |part: &Part| matches!(part, Part::Other(_));
         let texts: Vec<Vec<String>> = written
@@ -168,7 +170,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Matches of an element's names, in the order of the key.
+    /// Returns the matches of an element's names, in the order of the key.
     fn asks(&self, written: &Written) -> Vec<Ask> {
         let pairs = self.key.parts.iter().zip(&written.values);
         let names = pairs.filter_map(|(part, value)| match part {
@@ -179,7 +181,8 @@ impl Reader<'_> {
     }
 }
 
-/// The elements of a named set or map, from its block and what is added to it.
+/// Returns the token ranges of the elements of a named set or map, from its declarations and from `add element`
+/// commands.
 pub fn named(tokens: &Tokens, tree: &Tree, table: usize, name: &str) -> Vec<Range<usize>> {
     let parts = tree
         .sets
@@ -199,8 +202,8 @@ pub fn named(tokens: &Tokens, tree: &Tree, table: usize, name: &str) -> Vec<Rang
     inner.collect()
 }
 
-/// Joins the names of elements that have the same other fields, so that they are one set of names to ask for.
-/// - prefix: of the sets' names
+/// Merges elements with the same other fields. Their names become a set (a group), which one match tests.
+/// - prefix: prefix of the groups' names.
 fn join(elements: Vec<Element>, prefix: &str) -> (Vec<Element>, Vec<Group>) {
     let mut same: BTreeMap<Vec<(u128, u128)>, Vec<Element>> = BTreeMap::new();
     for element in elements {
@@ -231,7 +234,7 @@ fn join(elements: Vec<Element>, prefix: &str) -> (Vec<Element>, Vec<Group>) {
     (joined, groups)
 }
 
-/// Reads the lookup with a key, in a table's rule.
+/// Parses the lookup with a key, in a rule of a table.
 pub fn read(tokens: &Tokens, tree: &Tree, table: usize, key: &key::Key) -> Result<Lookup, Refusal> {
     key::check(tokens, key)?;
     let reader = Reader { tokens, tree, key };

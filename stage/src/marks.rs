@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The bits of marks that a policy uses itself, and those that are left for classes.
+//! Mark bits that a policy uses itself, and free mark bits for classes.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use crate::token::{Kind, Tokens};
 use crate::tree::{self, Tree};
 use crate::Refusal;
 
-/// A use of a mark: where it stands, and its bits.
+/// Use of a mark in the policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// A token.
+    /// Index of the token `mark`.
     pub at: usize,
     pub bits: u32,
 }
 
-/// Fields of a mark, from its lowest bit on: class, generation, one bit for settled. Its mask tells the firewall all of it
-/// that it must know.
+/// Fields of a mark, from its lowest bit on: class, generation, one bit for settled. The firewall needs to know only
+/// the mask of all fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     shift: u32,
@@ -24,7 +24,7 @@ pub struct Layout {
     generation_bits: u32,
 }
 
-/// Bits of a generation, as many as there are left.
+/// Numbers of generation bits, in the order in which they are tried.
 const GENERATION_BITS: [u32; 11] = [12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
 
 fn ones(count: u32) -> u32 {
@@ -32,7 +32,7 @@ fn ones(count: u32) -> u32 {
 }
 
 impl Layout {
-    /// All bits.
+    /// Returns the mask of all fields.
     pub fn mask(&self) -> u32 {
         ones(self.class_bits + 1 + self.generation_bits) << self.shift
     }
@@ -45,47 +45,47 @@ impl Layout {
         number << self.shift
     }
 
-    /// The class of names that can't be read.
+    /// Returns the class of unreadable names.
     pub fn unreadable(&self) -> u32 {
         self.class_mask()
     }
 
-    /// How the firewall says it: all bits but the highest.
+    /// Returns the firewall's mark for unreadable names: all bits of the mask but the highest.
     pub fn said_unreadable(&self) -> u32 {
         self.mask() & !self.settled()
     }
 
-    /// How the firewall says that nothing is known yet.
+    /// Returns the firewall's mark for names that are not known yet: all bits of the mask.
     pub fn said_undecided(&self) -> u32 {
         self.mask()
     }
 
-    /// The mark of packets that wait for the firewall's answer.
+    /// Returns the mark of packets that wait for the firewall's answer.
     pub fn asked(&self) -> u32 {
         self.settled()
     }
 
-    /// The mark of packets that the policy has accepted, and that the firewall learns from.
+    /// Returns the mark of DNS packets that the policy has accepted and that the firewall learns from.
     pub fn learns(&self) -> u32 {
         self.settled() | self.class(1)
     }
 
-    /// The mark of the RST to the sender of a packet that rules have refused: of a class without a generation.
+    /// Returns the mark of the RST to the sender of a rejected packet: class 2, without a generation.
     pub fn refused(&self) -> u32 {
         self.settled() | self.class(2)
     }
 
-    /// The mark of packets of which a trial has found that one way drops them.
+    /// Returns the mark of packets that a trial (see trial.rs) drops on the way that it tries.
     pub fn ended(&self) -> u32 {
         self.class(1)
     }
 
-    /// The mark of packets that leave the chain of the rule that began a trial.
+    /// Returns the mark of packets that leave the chain of the rule that began a trial.
     pub fn left(&self) -> u32 {
         self.class(2)
     }
 
-    /// The highest bit.
+    /// Returns the bit for settled, which is the highest bit.
     pub fn settled(&self) -> u32 {
         1 << (self.class_bits + self.generation_bits + self.shift)
     }
@@ -94,24 +94,24 @@ impl Layout {
         ones(self.generation_bits) << (self.class_bits + self.shift)
     }
 
-    /// The bits of a generation, which are never all 0 and never all 1.
+    /// Returns the bits of a generation, which are never all 0 and never all 1.
     pub fn generation(&self, number: u32) -> u32 {
         (number % self.generations() + 1) << (self.class_bits + self.shift)
     }
 
-    /// The marks of connections whose class is final in a generation: a mask, and its value.
+    /// Returns mask and value of the marks of connections whose class is final in a generation.
     pub fn final_in(&self, generation: u32) -> (u32, u32) {
         let mask = self.generation_mask() | self.settled();
         (mask, self.generation(generation) | self.settled())
     }
 
-    /// Generations until the bits come again.
+    /// Returns the number of generations after which their bits are reused.
     pub fn generations(&self) -> u32 {
         ones(self.generation_bits) - 1
     }
 }
 
-/// Reads a number as nft does.
+/// Parses a number as nft does: decimal, or hexadecimal after `0x`.
 fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -119,7 +119,8 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// All bits of the numbers in a text. A prefix or range (`0x10/16`, `1-3`) counts as all of its bits up to the highest.
+/// Returns all bits of the numbers in a text. A prefix or range (`0x10/16`, `1-3`) counts as all bits up to its highest
+/// bit.
 fn bits_of(text: &str) -> u32 {
     let mut bits = 0;
     for word in text.split([' ', ',', '{', '}', '(', ')']) {
@@ -135,13 +136,13 @@ fn bits_of(text: &str) -> u32 {
     bits
 }
 
-/// Words that end what is said of a mark: others begin there.
+/// Words that end the use of a mark, because they begin another match or statement.
 const ENDS: [&str; 15] = [
     "accept", "drop", "jump", "goto", "return", "continue", "counter", "comment", "log", "limit",
     "reject", "queue", "meta", "ct", "tcp",
 ];
 
-/// Use of a mark: from after its word to the next statement.
+/// Returns the tokens that describe the use of a mark, from the token after `mark` to the next match or statement.
 fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     let mut at = start;
     while at < end && !(ENDS.contains(&tokens.get(at)) && at > start + 1) {
@@ -153,7 +154,8 @@ fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     start..at.min(end)
 }
 
-/// Possible values of a mark compared with `@NAME`: the numbers of the set or map.
+/// Returns the bits of all numbers in the sets or maps `@NAME` that a mark is compared with.
+/// - said: tokens of the use.
 fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     let names = said
         .clone()
@@ -166,7 +168,9 @@ fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     names.map(of_name).fold(0, |all, bits| all | bits)
 }
 
-/// The bits of a connection's mark that a rule takes. Fails where it takes all: it then reads or replaces those of classes.
+/// Returns the bits of a connection mark that a rule uses. Refuses a rule that uses all bits, because it would read or
+/// replace the bits of classes.
+/// - text: use of the mark, as text.
 fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Refusal> {
     let own =
         "keep to some bits: `ct mark set ct mark & 0xffffff00 | 0x1`, `ct mark & 0xff == 0x1`";
@@ -187,7 +191,7 @@ fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Re
     }
 }
 
-/// Bits that `| N` and `^ N` change.
+/// Returns the bits that `| N` and `^ N` change.
 fn set_bits(ops: &[&str]) -> u32 {
     let pairs = ops
         .windows(2)
@@ -197,7 +201,7 @@ fn set_bits(ops: &[&str]) -> u32 {
         .fold(0, |all, bits| all | bits)
 }
 
-/// The use of a mark whose word stands at a token, if it is one.
+/// Returns the use of a mark at a token; None if the token is not the word `mark` or was counted with another use.
 fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Use>, Refusal> {
     if tokens.get(at) != "mark" || tokens.kind(at) != Kind::Word {
         return Ok(None);
@@ -206,7 +210,7 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
     let said = said(tokens, at + 1, end);
     let text = tree::expand(tokens, tree, &said);
     if before != "ct" {
-        // A policy's rules meet no bits of classes in a packet's mark, but in a connection's.
+        // When the policy's rules run, a packet's mark contains no bits of classes, but a connection mark does.
         let rest = text.strip_prefix("set ct mark").map(str::trim_start);
         if rest.is_some_and(|rest| !rest.starts_with('&')) {
             let cure = "restore some bits: `meta mark set ct mark & 0xff`";
@@ -232,7 +236,7 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
     Ok(Some(Use { at, bits }))
 }
 
-/// All uses of marks. Refuses a policy that uses the whole mark of connections.
+/// Returns all uses of marks. Refuses a policy that uses the whole connection mark.
 pub fn uses(tokens: &Tokens, tree: &Tree) -> Result<Vec<Use>, Refusal> {
     let mut uses = Vec::new();
     for rule in &tree.rules {
@@ -243,14 +247,15 @@ pub fn uses(tokens: &Tokens, tree: &Tree) -> Result<Vec<Use>, Refusal> {
     Ok(uses)
 }
 
-/// Finds room for classes: the highest bits that are free, with as many for the generation as there are.
-/// - classes: how many numbers from 1 there are.
-/// - allowed: bits that may be used at all.
+/// Finds the mark bits for classes: the highest free bits, with as many bits for the generation as possible.
+/// - classes: number of classes.
+/// - allowed: bits that may be used.
+/// - uses: uses of marks in the policy.
 ///
-/// Fails with how many bits are needed.
+/// Fails with the number of bits that are needed.
 pub fn layout(classes: usize, allowed: u32, uses: &[Use]) -> Result<Layout, u32> {
     let taken = uses.iter().fold(!allowed, |all, mark| all | mark.bits);
-    // One number each for undecided and unreadable.
+    // Two more numbers are needed, for undecided and unreadable names.
     let class_bits = usize::BITS - (classes + 1).leading_zeros();
     for generation_bits in GENERATION_BITS {
         let count = class_bits + 1 + generation_bits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Matches of a rule that the splitter knows: where they end, and what they are for an answer.
+//! Matches of a rule that the splitter knows: their end, and their form for the opposite direction.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::tree::{self, Tree};
 /// Form of a match for the opposite direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mirror {
-    /// The words of the field that the answer has instead.
+    /// A match of another field, with these words.
     Is(&'static str),
-    /// The same as of the question.
+    /// The same match.
     Same,
-    /// Nothing is known of an answer.
+    /// No match: nothing is known about the opposite direction.
     None,
 }
 
-/// Subject of a field, for finding fields that no packet has together.
+/// Protocol of a field, to find matches that exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     Ip,
@@ -28,7 +28,7 @@ pub enum Layer {
     Other,
 }
 
-/// A field: its words, its counterpart, its layer.
+/// Field: its words, its form for the opposite direction, its protocol.
 type Field = (&'static str, Mirror, Layer);
 
 /// Fields that are compared with values, sets or ranges in the usual form.
@@ -68,19 +68,19 @@ const FIELDS: [Field; 33] = [
     ("skuid", Mirror::None, Layer::Other),
 ];
 
-/// A match.
+/// Match of a known field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     pub tokens: Range<usize>,
-    /// Its field's words.
+    /// Words of the field.
     pub field: &'static str,
     pub layer: Layer,
     mirror: Mirror,
-    /// Text after the field's words.
+    /// Tokens after the field's words.
     rest: Range<usize>,
 }
 
-/// Words that stand where a value would, and are none.
+/// Words that can follow a field and are no values.
 const NO_VALUES: [&str; 8] = [
     "set", "map", "vmap", "and", "or", "xor", "exists", "missing",
 ];
@@ -88,7 +88,7 @@ const OPERATORS: [&str; 12] = [
     "==", "!=", "<", ">", "<=", ">=", "eq", "ne", "lt", "gt", "le", "ge",
 ];
 
-/// Whether a value, or a list of them, goes on behind a token.
+/// Returns true if a token continues the value or list before it.
 fn is_joined(tokens: &Tokens, at: usize) -> bool {
     let is_sign = tokens.kind(at) == Kind::Sign;
     let signs = [".", "&", "|", "^", "/", "<<", ">>"];
@@ -100,8 +100,8 @@ fn is_value(tokens: &Tokens, at: usize) -> bool {
     is_kind && !NO_VALUES.contains(&tokens.get(at))
 }
 
-/// End of the right side of a comparison: `[OP] VALUE[-VALUE][,VALUE]...`, `[OP] @SET`, `[OP] {…}`. None if it is
-/// something else.
+/// Returns the end of the right side of a comparison: `[OP] VALUE[-VALUE][,VALUE]...`, `[OP] @SET`, `[OP] {…}`. None
+/// if it has another form.
 pub fn right_end(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     let mut at = start + usize::from(is_operator(tokens.get(start)));
     if at >= end {
@@ -126,7 +126,7 @@ pub fn right_end(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     is_whole.then_some(at)
 }
 
-/// Reads the match that begins at a token, if it is one of those that are known.
+/// Parses the match that begins at a token. Returns None if it is not a known match.
 pub fn read(tokens: &Tokens, at: usize, end: usize) -> Option<Match> {
     let is_there = |words: &str| {
         let mut places = at..end;
@@ -178,36 +178,36 @@ const EFFECTS: [&str; 30] = [
     "comment",
     "set",
 ];
-/// Words in a statement with an effect or a verdict, of which others begin it.
+/// Words inside a statement with an effect or a verdict, which begins with another word.
 const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
-/// Tokens before a value, which may be a word that begins something elsewhere: `ct status dnat`.
+/// Tokens before a value. The value may be a word that elsewhere begins a statement: `ct status dnat`.
 const BEFORE_VALUES: [&str; 9] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status"];
-/// Words before the rest of a field, which is a field elsewhere: `meta iifname`, `ct original ip saddr`.
+/// Words before the rest of a field. The rest may elsewhere be a field: `meta iifname`, `ct original ip saddr`.
 const BEFORE_FIELDS: [&str; 3] = ["meta", "original", "reply"];
 /// Words that begin a match.
 const BEGINNINGS: [&str; 21] = [
     "meta", "ct", "ip", "ip6", "tcp", "udp", "udplite", "th", "icmp", "icmpv6", "igmp", "sctp",
     "dccp", "ah", "esp", "comp", "ether", "vlan", "fib", "socket", "exthdr",
 ];
-/// Words that are a field alone.
+/// Words that are a complete field.
 const ALONE: [&str; 6] = ["iif", "oif", "iifname", "oifname", "skuid", "skgid"];
 
-/// Whether a word is a field alone.
+/// Returns true if a word is a complete field.
 pub fn is_alone(word: &str) -> bool {
     ALONE.contains(&word)
 }
 
-/// Whether a word begins a field.
+/// Returns true if a word begins a field.
 pub fn begins(word: &str) -> bool {
     BEGINNINGS.contains(&word) || is_alone(word)
 }
 
-/// Whether a word compares a field with a value.
+/// Returns true if a word compares a field with a value.
 pub fn is_operator(word: &str) -> bool {
     OPERATORS.contains(&word)
 }
 
-/// Whether a match or a statement with an effect begins at a token that isn't the first.
+/// Returns true if a match or a statement with an effect begins at a token, which must not be the first token.
 pub fn begins_next(tokens: &Tokens, at: usize) -> bool {
     let word = tokens.get(at);
     let is_first =
@@ -216,7 +216,8 @@ pub fn begins_next(tokens: &Tokens, at: usize) -> bool {
     is_first && !BEFORE_VALUES.contains(&before) && !BEFORE_FIELDS.contains(&before)
 }
 
-/// The token behind the match that begins at one, be it known or not; it has no effect. None if something else begins there.
+/// Returns the token after the match that begins at a token, even if the match is unknown. Returns None if no match
+/// begins there, but a statement with an effect or a verdict.
 pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     if let Some(found) = read(tokens, start, end) {
         return Some(found.tokens.end);
@@ -232,43 +233,45 @@ pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
             _ => at + 1,
         };
     }
-    // `meta mark set` ends at its verb, which begins nothing here.
+    // `meta mark set` is a statement: the loop has stopped at its verb.
     let has_verb = at < end && INSIDE_EFFECTS.contains(&tokens.get(at));
     (!has_verb).then_some(at.min(end))
 }
 
 impl Match {
-    /// Its field is a port or an address.
+    /// Returns true if the field is a port or an address.
     pub fn is_of_end(&self) -> bool {
         self.field.ends_with("addr") || self.field.ends_with("port")
     }
 
-    /// Its field is an interface.
+    /// Returns true if the field is an interface.
     pub fn is_interface(&self) -> bool {
         self.field.contains("if")
     }
 
-    /// It names protocols.
+    /// Returns true if the match lists protocols.
     pub fn is_protocol(&self) -> bool {
         ["meta l4proto", "ip protocol"].contains(&self.field)
     }
 
-    /// It is about ports, or names protocols.
+    /// Returns true if the match lists ports or protocols.
     pub fn is_of_transport(&self) -> bool {
         self.is_protocol() || self.field.ends_with("port")
     }
 
-    /// It says that a packet is of TCP, or that it is of UDP.
+    /// Returns true if the match implies TCP or UDP.
     pub fn is_transport(&self) -> bool {
         matches!(self.layer, Layer::Tcp | Layer::Udp)
     }
 
-    /// The same can be said of the packet when it is first seen, and something of the answer.
+    /// Returns true if the match has the same result when the packet is queued, before the policy, and a form for the
+    /// opposite direction.
     pub fn is_lasting(&self) -> bool {
         self.mirror != Mirror::None
     }
 
-    /// The match as text, or that of the answer.
+    /// Returns the text of the match.
+    /// - mirrored: true for the opposite direction.
     pub fn text(&self, tokens: &Tokens, tree: &Tree, mirrored: bool) -> String {
         let field = match self.mirror {
             Mirror::Is(other) if mirrored => other,

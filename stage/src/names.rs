@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds what a policy asks of names: the matches of rules, and the sets of names.
+//! Finds the matches of names in a policy's rules, and its sets of names.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,44 +18,44 @@ const FIELDS: [(&str, &[&str]); 3] = [
     ("dns", &["name", "type"]),
 ];
 
-/// Fields that are the name of a host.
+/// Fields whose values are host names.
 const HOSTS: [&str; 3] = ["tls sni", "http host", "dns name"];
 
-/// A match that asks for a name.
+/// Match of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub tokens: Range<usize>,
-    /// `tls sni`
+    /// Field, e.g. `tls sni`.
     pub field: String,
-    /// As the firewalls' language has it, with its sets' names as `Names::sets` has them.
+    /// Text in the firewalls' language. Sets have the names of `Names::sets`.
     pub text: String,
-    /// Position of the class's test: after the following matches, before any statement with an effect.
+    /// Token index of the class's test: after the following matches, before any statement with an effect.
     pub place: usize,
 }
 
 impl Ask {
-    /// It asks for a question of DNS.
+    /// Returns true if the match requires a DNS query.
     pub fn is_of_dns(&self) -> bool {
         self.field.starts_with("dns") && !self.is_of_no_dns()
     }
 
-    /// It asks for the absence of a question.
+    /// Returns true if the match requires that there is no DNS query.
     pub fn is_of_no_dns(&self) -> bool {
         self.field.starts_with("dns") && self.text.ends_with(" missing")
     }
 }
 
-/// A rule that asks for names.
+/// Rule that matches names.
 #[derive(Clone, Debug)]
 pub struct NameRule {
-    /// Into `Tree::rules`.
+    /// Index in `Tree::rules`.
     pub rule: usize,
     pub asks: Vec<Ask>,
     pub lookup: Option<Lookup>,
 }
 
 impl NameRule {
-    /// All that it asks, with the elements of its lookup.
+    /// Returns all matches of names, including those of the lookup's elements.
     pub fn all(&self) -> impl Iterator<Item = &Ask> {
         let elements = self.lookup.iter().flat_map(|lookup| &lookup.elements);
         self.asks
@@ -63,7 +63,8 @@ impl NameRule {
             .chain(elements.flat_map(|element| &element.asks))
     }
 
-    /// Its test at a place holds for packets of DNS only.
+    /// Returns true if the rule's test at a place holds for DNS packets only.
+    /// - place: token index of the test.
     pub fn is_of_dns_at(&self, place: usize) -> bool {
         let lookup = self.lookup.iter().filter(|lookup| lookup.place == place);
         let elements = lookup.flat_map(|lookup| &lookup.elements);
@@ -72,17 +73,19 @@ impl NameRule {
         all.any(Ask::is_of_dns)
     }
 
-    /// Only packets of DNS pass its first test.
+    /// Returns true if only DNS packets pass the rule's first test.
     pub fn is_of_dns(&self) -> bool {
         self.is_of_dns_at(self.first_test())
     }
 
-    /// It asks for the absence of a question only, which is certain for packets of other ports than 53.
+    /// Returns true if the rule's only condition on names is that there is no DNS query. This is certain for ports
+    /// other than 53.
     pub fn is_of_no_dns(&self) -> bool {
         self.lookup.is_none() && self.asks.iter().all(Ask::is_of_no_dns)
     }
 
-    /// Position of its first test. Only the matches before it decide whether the test is evaluated.
+    /// Returns the token index of the rule's first test. Only the matches before it decide whether the test is
+    /// evaluated.
     pub fn first_test(&self) -> usize {
         let tested = self
             .lookup
@@ -93,7 +96,7 @@ impl NameRule {
         all.min().unwrap_or(0)
     }
 
-    /// The first token that asks for a name.
+    /// Returns the first token of the rule's matches and lookups of names.
     pub fn start(&self) -> usize {
         let lookup = self.lookup.iter().map(|lookup| lookup.tokens.start);
         let all = self.asks.iter().map(|ask| ask.tokens.start).chain(lookup);
@@ -101,22 +104,22 @@ impl NameRule {
     }
 }
 
-/// A set of names that the splitter makes, of a lookup's elements.
+/// Set of names that the splitter makes from a lookup's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The first of its elements.
+    /// Token of the first element.
     pub token: usize,
     pub field: String,
     pub name: String,
     pub values: Vec<String>,
 }
 
-/// A set of names, which the firewall has and the kernel doesn't.
+/// Set of names. Only the firewall has such a set; the kernel doesn't.
 #[derive(Clone, Debug)]
 pub struct NameSet {
-    /// Into `Tree::sets`: its declarations, and what is added to it.
+    /// Indexes in `Tree::sets`: declarations of the set, and `add element` commands for it.
     pub parts: Vec<usize>,
-    /// Its name in the firewall's policy.
+    /// Name of the set in the firewall's policy.
     pub name: String,
 }
 
@@ -124,13 +127,13 @@ pub struct NameSet {
 pub struct Names {
     pub rules: Vec<NameRule>,
     pub sets: Vec<NameSet>,
-    /// Into `Tree::sets`: maps from names, and sets of names with other fields. Lookups have their elements.
+    /// Indexes in `Tree::sets`: maps from names, and sets of names with other fields. Lookups contain their elements.
     pub keyed: Vec<usize>,
-    /// Into `Tree::sets`: sets of addresses that learn from DNS.
+    /// Indexes in `Tree::sets`: sets of addresses that learn from DNS.
     pub learns: Vec<usize>,
 }
 
-/// Whether two words are a field of names.
+/// Returns true if two words are a field of names.
 pub fn is_field(protocol: &str, field: &str) -> bool {
     let found = FIELDS.iter().find(|(known, _)| *known == protocol);
     found.is_some_and(|(_, fields)| fields.contains(&field))
@@ -140,13 +143,13 @@ fn is_asked(tokens: &Tokens, at: usize) -> bool {
     tokens.kind(at) == Kind::Word && is_field(tokens.get(at), tokens.get(at + 1))
 }
 
-/// Types that only names have.
+/// Element types that only sets of names have.
 const TYPES: [&str; 4] = ["hostname", "tls_version", "http_method", "dns_type"];
 
 /// Element type of a set.
 enum SetKind {
     Names,
-    /// A map from names, or names with other fields.
+    /// A map from names, or a set of names with other fields.
     Keyed,
     Learns,
     Other,
@@ -171,7 +174,7 @@ fn set_kind(tokens: &Tokens, set: &Set) -> SetKind {
     }
 }
 
-/// Refuses a list of a set that has other elements than names.
+/// Refuses a file of elements (`file "…"`) in a set whose elements are not names alone.
 fn refuse_file(tokens: &Tokens, set: &Set) -> Result<(), Refusal> {
     let is_file = |at: &usize| {
         let is_first = *at == set.inner.start || tokens.kind(at - 1) == Kind::End;
@@ -187,7 +190,8 @@ fn refuse_file(tokens: &Tokens, set: &Set) -> Result<(), Refusal> {
     }
 }
 
-/// Finds the sets of names. Refuses those that have no form in the kernel yet.
+/// Finds the sets of names. Refuses sets that have no form in the kernel yet.
+/// - names: out: the sets.
 fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refusal> {
     let sets = &mut names.sets;
     for (number, set) in tree.sets.iter().enumerate() {
@@ -219,12 +223,12 @@ fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refu
     Ok(())
 }
 
-/// Whether a field is part of a concatenation.
+/// Returns true if a field is part of a concatenation.
 fn is_joined(tokens: &Tokens, at: usize) -> bool {
     at > 0 && tokens.get(at - 1) == "." || tokens.get(at + 2) == "."
 }
 
-/// The match at a token, in the firewalls' language.
+/// Parses the match of a name at a token, and returns it in the firewalls' language.
 fn read_ask(
     tokens: &Tokens,
     tree: &Tree,
@@ -262,9 +266,9 @@ fn read_ask(
     })
 }
 
-/// Position of a class's test: after all other matches of the rule, so that what a rule may accept while a name is unknown is what
-/// the others match.
-/// - pure: matches of names
+/// Returns the token index of a class's test: after all other matches of the rule, so that while a name is unknown,
+/// only packets for which the other matches hold may be accepted.
+/// - pure: matches of names.
 fn place(tokens: &Tokens, pure: &[Range<usize>], start: usize, end: usize) -> usize {
     let mut at = start;
     loop {
@@ -279,7 +283,7 @@ fn place(tokens: &Tokens, pure: &[Range<usize>], start: usize, end: usize) -> us
     }
 }
 
-/// Matches of whether there is a name, for a lookup that holds where no element does.
+/// Returns a match `FIELD exists` for each host field of a lookup that holds if no element does.
 fn existence(lookup: &Lookup) -> Vec<Ask> {
     let asks = lookup.elements.iter().flat_map(|element| &element.asks);
     let hosts: BTreeSet<&str> = asks
@@ -295,7 +299,7 @@ fn existence(lookup: &Lookup) -> Vec<Ask> {
     hosts.into_iter().map(ask).collect()
 }
 
-/// Finds what a rule asks for.
+/// Finds the matches and the lookup of names in a rule. Returns None if there are none.
 fn read_rule(tokens: &Tokens, tree: &Tree, rule: usize) -> Result<Option<NameRule>, Refusal> {
     let range = tree.rules[rule].tokens.clone();
     let table = tree.chains[tree.rules[rule].chain].table;
@@ -334,7 +338,7 @@ fn read_rule(tokens: &Tokens, tree: &Tree, rule: usize) -> Result<Option<NameRul
     Ok(is_named.then_some(rule))
 }
 
-/// Finds all that a policy asks of names.
+/// Finds all matches and sets of names in a policy.
 pub fn find(tokens: &Tokens, tree: &Tree) -> Result<Names, Refusal> {
     let mut names = Names::default();
     find_sets(tokens, tree, &mut names)?;
@@ -400,13 +404,13 @@ mod tests {
         let lookup = names.rules[0].lookup.as_ref().unwrap();
         assert_eq!((lookup.of, lookup.elements.len()), (Use::Value, 1));
         assert_eq!(lookup.tokens.start - lookup.place, 3);
-        // Names of one port are one set.
+        // Names with the same port become one set.
         let rule = "tcp dport . tls sni { 443 . \"a.example\", 443 . \"b.example\", 80 . \"c.example\" } ip ttl 3 drop";
         let names = find_in(rule).unwrap();
         let lookup = names.rules[0].lookup.as_ref().unwrap();
         assert_eq!(lookup.elements.len(), 2);
         assert_eq!(lookup.groups[0].values, ["\"a.example\"", "\"b.example\""]);
-        // Its test comes behind all matches.
+        // The test of the lookup comes after all matches.
         assert_eq!(lookup.place - lookup.tokens.end, 3);
         let names = find_in("iifname . tls sni != { \"e\" . \"a.example\" } drop").unwrap();
         assert_eq!(names.rules[0].asks[0].text, "tls sni exists");

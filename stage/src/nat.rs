@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Leaves out the tables that only translate addresses, for those who look at what a policy filters.
+//! Removes the tables that only translate addresses, for callers that only need the filters of a policy.
 
 use crate::source::Source;
 use crate::token::{Kind, Tokens};
 use crate::tree::{self, Tree};
 
-/// Whether all base chains of a table are of type nat, and it has one.
+/// Returns true if a table has base chains, and all of them have type nat.
 fn is_nat(tree: &Tree, table: usize) -> bool {
     let own = tree.chains.iter().filter(|chain| chain.table == table);
     let mut bases = own.filter_map(|chain| chain.base.as_ref()).peekable();
     bases.peek().is_some() && bases.all(|base| base.kind == "nat")
 }
 
-/// The first token of a table's block, by that of its brace.
+/// Returns the first token of a table's block.
+/// - open: token of its opening brace.
 fn beginning(tokens: &Tokens, open: usize) -> Option<usize> {
     let near = open.saturating_sub(4)..open;
     near.rev().find(|at| tokens.get(*at) == "table")
 }
 
-/// The text of a policy with blanks in place of the tables that only translate addresses; lines stay where they are.
+/// Returns the text of a policy with blanks in place of the tables that only translate addresses. Line numbers stay the
+/// same.
 pub fn without_nat(source: &Source) -> String {
     let tokens = crate::token::tokens(&source.text);
     let tree = tree::read(&tokens);

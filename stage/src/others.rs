@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The fields beside names in a key, and the ranges of their values.
+//! Fields of a key that are not names, and the ranges of their values.
 
 use rust_firewall::policy::hostname::Hostnames;
 use rust_firewall::policy::parse::elements::is_ordered;
@@ -7,25 +7,26 @@ use rust_firewall::policy::{parse, print, Policy, Range, Right, StatementKind, T
 
 use crate::probe::{self, Wrong};
 
-/// Ranges of the other fields of a key, in their order.
+/// Ranges of the other fields of a key, in the order of the key.
 pub type Others = Vec<Range>;
 
-/// A field of any packet, so that each key that is read has two: flags of one field alone would be compared bit by bit.
+/// Field of every packet. It is added to each key, so that no key has a single field: the firewalls compare flags in a
+/// key of one field bit by bit.
 const BESIDE: &str = "meta length";
-/// Lines in front of the first rule.
+/// Number of lines before the first rule.
 const LINES_BEFORE: usize = 1;
 
-/// Fields beside names.
+/// Fields of a key that are not names.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     pub texts: Vec<String>,
-    /// None: the firewalls don't know the field. Its values are compared as they are written.
+    /// Types of the fields. None: the firewalls don't know the field, and its values are compared as text.
     kinds: Vec<Option<Type>>,
-    /// Values of unknown fields; a range's number is a place here.
+    /// Values of unknown fields. The range of such a value is its index here.
     words: Vec<String>,
 }
 
-/// The type of a field by its words, if the firewalls know it.
+/// Returns the type of a field, if the firewalls know the field.
 fn kind_of(text: &str) -> Option<Type> {
     let of_meta = format!("meta {text}");
     let found = FIELDS
@@ -34,7 +35,7 @@ fn kind_of(text: &str) -> Option<Type> {
     found.map(|facts| facts.kind)
 }
 
-/// The ranges of the one element of a rule, without that of `BESIDE`.
+/// Returns the ranges of a rule's only element, without the range of `BESIDE`.
 fn ranges_of(policy: &Policy, rule: usize) -> Option<Others> {
     let rule = policy.tables.first()?.chains.first()?.rules.get(rule)?;
     let StatementKind::Match(found) = &rule.statements.first()?.kind else {
@@ -56,7 +57,7 @@ impl Fields {
         }
     }
 
-    /// Number of an unknown field's value.
+    /// Returns the index of an unknown field's value as a range. Adds new values to `words`.
     fn word(&mut self, text: &str) -> Result<Range, &'static str> {
         let ranged: &[char] = match text.starts_with('"') {
             true => &['*'],
@@ -76,7 +77,7 @@ impl Fields {
         })
     }
 
-    /// The rule by which the firewalls' parser reads an element's values of known fields.
+    /// Returns a rule from which the firewalls' parser can parse an element's values of known fields.
     fn rule(&self, element: &[String]) -> String {
         let known = |texts: &[String]| -> String {
             let pairs = texts.iter().zip(&self.kinds);
@@ -90,7 +91,8 @@ impl Fields {
         )
     }
 
-    /// The ranges of elements, of which each has the text of its value for each field. Fails with the number of an element and the cause.
+    /// Parses elements to ranges. An element has the text of a value for each field. Fails with the index of an element
+    /// and the cause.
     pub fn read(&mut self, elements: &[Vec<String>]) -> Result<Vec<Others>, Wrong> {
         let rules: String = elements.iter().map(|element| self.rule(element)).collect();
         let text = format!(
@@ -121,7 +123,7 @@ impl Fields {
         Ok(all)
     }
 
-    /// The text of ranges, one a field.
+    /// Returns the text of the range of each field.
     pub fn print(&self, ranges: &[Range]) -> Vec<String> {
         let hostnames = Hostnames::default();
         let text = |(kind, range): (&Option<Type>, &Range)| match kind {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Asks the firewalls' own engine which matches take which names, so that a class means here what it means there.
+//! Evaluates matches of names with the firewalls' own engine, so that a class means the same here and in the firewall.
 
 use std::collections::BTreeSet;
 
@@ -17,31 +17,31 @@ use rust_firewall::packet::{Packet, PacketStatus};
 use rust_firewall::policy::hostname;
 use rust_firewall::policy::{parse, Hook, Policy};
 
-/// Bit of a vector for the match with this number.
+/// For each match, by its index: true if it holds.
 pub type Vector = Vec<bool>;
-/// Error of a text in the firewalls' language: line and cause.
+/// Error in a text of the firewalls' language: line and cause.
 pub type Wrong = (usize, String);
 
-/// Most protocols of ALPN in a policy: all combinations of them are tried.
+/// Maximum number of ALPN protocols in a policy, because all combinations of them are tried.
 const PROTOCOLS_MAX: usize = 8;
 const NFPROTO_IPV4: u8 = 2;
-/// The name of the text in messages.
+/// Name of the text in messages.
 pub const NAME: &str = "names";
 
-/// A policy with a rule for each match.
+/// Compiled policy with a rule for each match.
 pub struct Probe {
     policy: Policy,
     compiled: Compiled,
     flow: Flow,
     counters: FlowCounters,
     fields: Vec<String>,
-    /// Strings of the texts of matches of ALPN, each once.
+    /// ALPN protocols in the matches, without duplicates.
     protocols: Vec<String>,
-    /// The same of HTTP's methods.
+    /// HTTP methods in the matches, without duplicates.
     methods: Vec<String>,
 }
 
-/// Notes which rules hold.
+/// Records the rules that hold.
 struct Held(Vector);
 
 impl DecideRecorder for Held {
@@ -63,7 +63,7 @@ const SETTINGS: DecideSettings = DecideSettings {
     unknown_open: false,
 };
 
-/// Removes `names:LINE:COLUMN: ` from a message.
+/// Splits a message `names:LINE:COLUMN: CAUSE` into line and cause.
 pub fn split_message(text: &str) -> Wrong {
     let rest = text.strip_prefix(&format!("{NAME}:")).unwrap_or(text);
     let (line, rest) = rest.split_once(':').unwrap_or(("0", rest));
@@ -71,12 +71,13 @@ pub fn split_message(text: &str) -> Wrong {
     (line.parse().unwrap_or(0), cause.to_owned())
 }
 
-/// Strings of a text, without their quotes.
+/// Returns the quoted strings of a text, without quotes.
 fn strings(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').skip(1).step_by(2)
 }
 
-/// Strings of the matches of a field, each once.
+/// Returns the strings in the matches of a field, without duplicates.
+/// - asks: field and text of each match.
 fn words(asks: &[(String, String)], field: &str) -> Vec<String> {
     let own = asks.iter().filter(|(known, _)| known == field);
     let all: BTreeSet<&str> = own.flat_map(|(_, text)| strings(text)).collect();
@@ -84,7 +85,7 @@ fn words(asks: &[(String, String)], field: &str) -> Vec<String> {
 }
 
 /// Fails at the first match of ALPN if there are more protocols than can be combined.
-/// - line: that of the first match
+/// - line: line of the first match.
 fn check_protocols(asks: &[(String, String)], line: usize) -> Result<(), Wrong> {
     if words(asks, "tls alpn").len() <= PROTOCOLS_MAX {
         return Ok(());
@@ -95,10 +96,10 @@ fn check_protocols(asks: &[(String, String)], line: usize) -> Result<(), Wrong> 
 }
 
 /// Compiles matches.
-/// - sets: the sets that they name, in the firewalls' language, whole lines.
-/// - asks: field and text of each.
+/// - sets: declarations of the sets that the matches use, in the firewalls' language, in whole lines.
+/// - asks: field and text of each match.
 ///
-/// Fails with a line, of `sets` or behind it of `asks`.
+/// Fails with a line number. The lines of `asks` follow those of `sets`.
 pub fn make(sets: &str, asks: &[(String, String)]) -> Result<Probe, Wrong> {
     let rules: String = asks
         .iter()
@@ -136,7 +137,7 @@ fn set_host(names: &mut Names, host: &[u8]) {
     }
 }
 
-/// Names of a protocol without any field.
+/// Returns names of a protocol, without values of fields.
 fn blank(protocol: NamesProtocol) -> Names {
     Names {
         state: NamesState::Known,
@@ -146,7 +147,7 @@ fn blank(protocol: NamesProtocol) -> Names {
 }
 
 impl Probe {
-    /// Matches that hold for names.
+    /// Returns the matches that hold for names.
     fn ask(&self, names: &Names) -> Vector {
         let (host_number, alpn_bits) = hostnames::resolve(&self.compiled.hosts, names);
         let packet = Packet::default();
@@ -182,7 +183,8 @@ impl Probe {
         held.0
     }
 
-    /// Matches that hold for names: the vectors that are possible when one field takes all its values.
+    /// Returns the possible vectors of one field: for each of its values, the field's matches that hold.
+    /// - names: names with all values of the field.
     fn vary(&self, field: &str, names: impl IntoIterator<Item = Names>) -> BTreeSet<Vector> {
         let keep = |vector: Vector| -> Vector {
             let own = self.fields.iter().map(|known| known == field);
@@ -201,7 +203,8 @@ impl Probe {
             .collect()
     }
 
-    /// Hosts that stand for all: each name of the policy, a child that it has not, one that it knows nothing of, and none.
+    /// Returns hosts that represent all hosts: each name of the policy, a subdomain of each name, an unknown name, and
+    /// no name.
     fn hosts(&self, protocol: NamesProtocol) -> impl Iterator<Item = Names> + '_ {
         let known = &self.policy.hostnames;
         let listed = (0..hostname::count(known)).flat_map(|id| {
@@ -220,7 +223,7 @@ impl Probe {
             })
     }
 
-    /// Each combination of the protocols that matches name.
+    /// Returns names with each combination of the ALPN protocols in matches.
     fn protocols(&self) -> impl Iterator<Item = Names> + '_ {
         (0..1_u32 << self.protocols.len()).map(move |bits| {
             let mut names = blank(NamesProtocol::Tls);
@@ -255,7 +258,7 @@ impl Probe {
             })
     }
 
-    /// The vectors that are possible of one protocol: what each of its fields can be, in each combination.
+    /// Returns the possible vectors of one protocol: each combination of its fields' vectors.
     fn combine(&self, protocol: NamesProtocol, fields: [BTreeSet<Vector>; 4]) -> BTreeSet<Vector> {
         let own = |field: &str| match protocol {
             NamesProtocol::Tls => field.starts_with("tls"),
@@ -278,7 +281,7 @@ impl Probe {
         all
     }
 
-    /// All vectors that are possible of TLS.
+    /// Returns all possible vectors of TLS.
     fn tls(&self) -> BTreeSet<Vector> {
         let versions = (0x0300..=0x0305).chain([0, u16::MAX]).map(|version| Names {
             version,
@@ -323,7 +326,7 @@ impl Probe {
         self.combine(NamesProtocol::Dns, fields)
     }
 
-    /// All vectors that are possible, that of a connection without names first.
+    /// Returns all possible vectors. The vector of a connection without names comes first.
     pub fn vectors(&self) -> Vec<Vector> {
         let none = self.ask(&blank(NamesProtocol::Other));
         let mut all = self.tls();
@@ -356,7 +359,7 @@ mod tests {
         )
         .unwrap();
         let vectors = probe.vectors();
-        // None, TLS in the set, TLS by both, HTTP in the set.
+        // Vectors: no name; TLS name in the set only; TLS name of both matches; HTTP host in the set.
         assert_eq!(vectors.len(), 4, "{vectors:?}");
         assert_eq!(vectors[0], [false; 3]);
         assert!(vectors.contains(&vec![true, true, false]));
@@ -372,7 +375,7 @@ mod tests {
         )
         .unwrap();
         let vectors = probe.vectors();
-        // No TLS and TLS without a name are missing; a name in the set; another one.
+        // Vectors: name missing, without TLS or in TLS; name in the set; other name.
         assert_eq!(vectors.len(), 3, "{vectors:?}");
         assert_eq!(vectors[0], [false, true, false]);
     }
@@ -387,11 +390,11 @@ mod tests {
             "tls ech exists",
         ];
         let probe = make(SETS, &asks(&texts)).unwrap();
-        // 2 x 2 x 2 of TLS, with none among them, and one each of DNS and HTTP.
+        // TLS has 2 x 2 x 2 vectors, including the vector without names. DNS and HTTP have one more vector each.
         assert_eq!(probe.vectors().len(), 10);
     }
 
-    /// Names of hosts, too, are strings, and as short.
+    /// Host names are short strings as well, but must not count as protocols.
     #[test]
     fn each_combination_of_protocols() {
         let hosts = (0..9).map(|number| format!("tls sni \"{number}.example\""));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which packets reach a rule: its base chains, and what its own matches and those of the jumps to it say of them.
+//! Finds the packets that reach a rule: its base chains, and the conditions in its own matches and in those of the
+//! jumps that lead to it.
 //!
-//! The conditions can only be too weak: a match that is unknown, or has no known mirror for the answer, is left out. So
-//! all packets of a connection that can reach a name are asked about, and perhaps others.
+//! The conditions may be too weak, but not too strong: a match that is unknown, or that has no form for the opposite
+//! direction, is left out. So all packets of a connection that can reach a name are queued, and perhaps others.
 
 use std::ops::Range;
 
@@ -11,26 +12,26 @@ use crate::names::{self, NameRule};
 use crate::token::Tokens;
 use crate::tree::{self, Base, Rule, Tree};
 
-/// Ways to one rule that are kept apart; of more, only their base chains.
+/// Maximum number of ways to one rule. If there are more, only their base chains count.
 const WAYS_MAX: usize = 64;
-/// Chains in one way (the kernel's NFT_JUMP_STACK_SIZE).
+/// Maximum number of chains in one way (the kernel's NFT_JUMP_STACK_SIZE).
 const DEPTH_MAX: usize = 16;
 
-/// A way from a base chain to a rule.
+/// Way: a path of jumps from a base chain to a rule.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Into `Tree::chains`.
+    /// Index of the base chain in `Tree::chains`.
     pub base: usize,
     pub matches: Vec<Match>,
 }
 
-/// Facts about a policy's ways.
+/// Tokens and parts of a policy, in which ways are searched.
 pub struct Ways<'a> {
     pub tokens: &'a Tokens,
     pub tree: &'a Tree,
 }
 
-/// Words that begin a statement without a match's effect on what comes behind: they are passed over.
+/// Returns the token after a counter or a match of a name, which are skipped. None: another statement.
 fn passed_over(tokens: &Tokens, at: usize, end: usize) -> Option<usize> {
     if tokens.get(at) == "counter" {
         return Some(match tokens.get(at + 1) {
@@ -49,7 +50,8 @@ fn passed_over(tokens: &Tokens, at: usize, end: usize) -> Option<usize> {
 }
 
 impl Ways<'_> {
-    /// Whether a set or map changes while packets run: by a rule, by time, or by those who learn.
+    /// Returns true if a set or map changes at run time: by a rule, by timeouts, or by learning.
+    /// - name: with its `@`.
     pub fn changes(&self, name: &str) -> bool {
         let verbs = ["add", "update", "delete"];
         let is_changed = |rule: &Rule| {
@@ -64,7 +66,7 @@ impl Ways<'_> {
         sets.any(|set| is_timed(&set.inner)) || self.tree.rules.iter().any(is_changed)
     }
 
-    /// The matches of a rule that are known, up to the first one that is not.
+    /// Returns the known matches of a rule, up to the first unknown statement.
     pub fn own(&self, rule: &Rule) -> Vec<Match> {
         let (mut found, mut at, end) = (Vec::new(), rule.tokens.start, rule.tokens.end);
         while at < end {
@@ -84,7 +86,7 @@ impl Ways<'_> {
         found
     }
 
-    /// Whether tokens have a jump or goto to a chain.
+    /// Returns true if tokens contain a jump or goto to a chain.
     fn leads(&self, range: &Range<usize>, chain: &str) -> bool {
         let mut places = range.clone();
         places.any(|at| {
@@ -93,7 +95,7 @@ impl Ways<'_> {
         })
     }
 
-    /// Whether a rule may end its chain with `return` or `goto`, of itself or by a map.
+    /// Returns true if a rule may end its chain with `return` or `goto`, directly or by a map.
     pub fn may_end(&self, rule: &Rule) -> bool {
         let ends = |range: &Range<usize>| {
             let mut places = range.clone();
@@ -111,7 +113,7 @@ impl Ways<'_> {
         ends(&rule.tokens) || names.any(ends_by)
     }
 
-    /// Whether a rule leads to a chain, of itself or by a map.
+    /// Returns true if a rule leads to a chain, directly or by a map.
     pub fn calls(&self, rule: &Rule, chain: usize) -> bool {
         let (target, from) = (&self.tree.chains[chain], &self.tree.chains[rule.chain]);
         if target.table != from.table {
@@ -154,7 +156,7 @@ impl Ways<'_> {
         }
     }
 
-    /// A rule with names up to its first test.
+    /// Returns the part of a rule with names before its first test.
     pub fn before_test(&self, named: &NameRule) -> Rule {
         let rule = &self.tree.rules[named.rule];
         Rule {
@@ -163,7 +165,7 @@ impl Ways<'_> {
         }
     }
 
-    /// All ways to a rule.
+    /// Returns all ways to a rule.
     pub fn to(&self, rule: &Rule) -> Vec<Way> {
         let own = self.own(rule);
         let mut ways = Vec::new();
@@ -185,7 +187,7 @@ impl Ways<'_> {
     }
 }
 
-/// Whether matches exclude each other, so that nft would not take them in one rule.
+/// Returns true if matches exclude each other, so that nft would refuse them in one rule.
 fn excludes(matches: &[Match]) -> bool {
     let has = |layer| matches.iter().any(|found| found.layer == layer);
     has(Layer::Ip) && has(Layer::Ip6) || has(Layer::Tcp) && has(Layer::Udp)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rejections. An ICMP error ends no connection of TCP that stands (RFC 5461, section 3), so one whose names are known gets a RST. The
-//! kernel sends it to the packet's sender only. That RST goes to the queue, and the firewall resets the other end.
+//! Rejections. An ICMP error does not end an established TCP connection (RFC 5461, section 3), so a connection whose
+//! names are known gets a RST. The kernel sends the RST only to the packet's sender. The RST is queued, and the
+//! firewall resets the other end.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,7 +12,7 @@ use crate::reach::Ways;
 use crate::replace::Edit;
 use crate::token::{Kind, Tokens};
 
-/// Match of RSTs without data, as kernel and firewalls make them, in a table of a family.
+/// Returns the match of RSTs without data, as kernel and firewalls send them, for a table of a family.
 pub fn resets_of(family: &str) -> &'static str {
     match family {
         "ip" => "tcp flags & rst == rst meta length 40",
@@ -20,14 +21,14 @@ pub fn resets_of(family: &str) -> &'static str {
     }
 }
 
-/// A statement that rejects.
+/// Statement that rejects.
 struct Reject {
-    /// Into `Tree::rules`.
+    /// Index in `Tree::rules`.
     rule: usize,
     tokens: Range<usize>,
 }
 
-/// End of the statement at a token, if it rejects.
+/// Returns the end of the statement at a token if the statement rejects, otherwise None.
 fn end(tokens: &Tokens, at: usize) -> Option<usize> {
     let is_name = at > 0 && ["jump", "goto", "name"].contains(&tokens.get(at - 1));
     if tokens.get(at) != "reject" || tokens.kind(at) != Kind::Word || is_name {
@@ -43,10 +44,11 @@ fn end(tokens: &Tokens, at: usize) -> Option<usize> {
     )
 }
 
-/// Match that the answer of a rejection at a token implies, as nft puts it in front of its rule.
+/// Returns the match that the response of a rejection implies, as nft adds it before the rule.
+/// - at: token `reject`.
 pub fn implied(family: &str, tokens: &Tokens, at: usize) -> &'static str {
     match (family, tokens.get(at + 1), tokens.get(at + 2)) {
-        // After an equation nft takes no match of other protocols.
+        // After a match with `==`, nft refuses matches of other protocols.
         (_, "with", "tcp") => "meta l4proto != { 0-5, 7-255 } ",
         ("inet", "with", "icmp") => "meta nfproto ipv4 ",
         ("inet", "with", "icmpv6") => "meta nfproto ipv6 ",
@@ -54,7 +56,7 @@ pub fn implied(family: &str, tokens: &Tokens, at: usize) -> &'static str {
     }
 }
 
-/// Outermost statement around a token.
+/// Returns the tokens of the outermost statement around a token.
 pub fn outermost(tokens: &Tokens, at: usize) -> Range<usize> {
     let mut start = 0;
     loop {
@@ -66,7 +68,8 @@ pub fn outermost(tokens: &Tokens, at: usize) -> Range<usize> {
     }
 }
 
-/// The rejections in tables that ask for names, in their order.
+/// Returns the rejections in the tables with names, in the order of the text.
+/// - is_asked: returns true for a table with names.
 fn find(ways: &Ways, is_asked: impl Fn(usize) -> bool) -> Vec<Reject> {
     let (tokens, tree) = (ways.tokens, ways.tree);
     let mut found = Vec::new();
@@ -84,7 +87,7 @@ fn find(ways: &Ways, is_asked: impl Fn(usize) -> bool) -> Vec<Reject> {
     found
 }
 
-/// Whether a table rejects.
+/// Returns true if a table rejects.
 pub fn rejects(ways: &Ways, table: usize) -> bool {
     !find(ways, |own| own == table).is_empty()
 }
@@ -95,7 +98,7 @@ impl Kernel<'_> {
         find(self.ways, |table| tables.contains_key(&table))
     }
 
-    /// Whether a table that asks for names rejects.
+    /// Returns true if a table with names rejects.
     pub fn has_rejects(&self) -> bool {
         !self.rejects().is_empty()
     }
@@ -105,7 +108,7 @@ impl Kernel<'_> {
         tree.chains[tree.rules[reject.rule].chain].table
     }
 
-    /// Match of connections whose names are known.
+    /// Returns the match of connections whose names are known.
     fn known(&self) -> String {
         format!(
             "meta l4proto tcp ct mark & {:#010x} != {{ 0, {:#010x} }}",
@@ -114,13 +117,14 @@ impl Kernel<'_> {
         )
     }
 
-    /// The rule by which RSTs of rejections go to the queue: no other RST is related to its connection, rather than of it.
+    /// Returns the rule that queues the RSTs of rejections. Only these RSTs have the conntrack state related; other
+    /// RSTs belong to their connection.
     pub fn resets(&self, family: &str) -> String {
         let (reset, known) = (resets_of(family), self.known());
         format!("{reset} ct state related {known} goto stage-refuse")
     }
 
-    /// The edits that have rejections jump to their chains.
+    /// Returns the edits that replace rejections with jumps to their chains.
     pub fn reject_edits(&self) -> Vec<Edit> {
         let (tokens, rejects) = (self.ways.tokens, self.rejects());
         let mut edits = Vec::new();
@@ -138,7 +142,7 @@ impl Kernel<'_> {
         edits
     }
 
-    /// The chains of a table's rejections. RSTs of a connection that is refused pass.
+    /// Returns the chains of a table's rejections. They accept the RSTs of rejected connections.
     pub fn reject_chains(&self, table: usize) -> String {
         let (tokens, known) = (self.ways.tokens, self.known());
         let reset = resets_of(&self.ways.tree.tables[table].family);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What takes the place of a rule's names: tests of the connection's class, alone or beside the other fields of a lookup.
+//! Replaces a rule's names with tests of the connection's class, alone or with the other fields of a lookup.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,32 +17,34 @@ use crate::token::{Kind, Tokens};
 use crate::trial::Trials;
 use crate::{Options, Refusal, Undecided};
 
-/// Packets that may have names, as rules say it in front of other matches: after an equation nft takes none of other protocols.
+/// Match of packets that may have names (TCP, UDP, AH), to be written before other matches. After a match with `==`,
+/// nft would refuse matches of other protocols.
 const GATE: &str = "meta l4proto != { 0-5, 7-16, 18-50, 52-255 }";
 
-/// Bytes of the policy's text, and what stands there instead.
+/// Edit: bytes of the policy's text, and the text that replaces them.
 pub type Edit = (Range<usize>, String);
 
-/// An element in the kernel: mark, other fields, verdict or value.
+/// Element in the kernel: class bits of the mark, ranges of the other fields, verdict or value.
 struct Row {
     mark: u32,
     others: Others,
     leads: String,
 }
 
-/// The bytes of tokens.
+/// Returns the bytes of tokens in the text.
 pub fn bytes(tokens: &Tokens, range: &Range<usize>) -> Range<usize> {
     tokens.start(range.start)..tokens.end_before(range.end)
 }
 
-/// The words of a key, or of one of its elements. nft takes a mask in a statement's key in front only.
+/// Returns the text of a key, or of one of its elements. The mark comes first, because nft accepts a mask in a
+/// statement's key only there.
 fn joined(mark: &str, others: &[String]) -> String {
     let others = others.iter().map(String::as_str);
     let words: Vec<&str> = [mark].into_iter().chain(others).collect();
     words.join(" . ")
 }
 
-/// Facts for the edits of rules.
+/// Input of the edits of rules.
 pub struct Replacer<'a> {
     pub ways: &'a Ways<'a>,
     pub classes: &'a Classes,
@@ -52,8 +54,8 @@ pub struct Replacer<'a> {
 }
 
 impl Replacer<'_> {
-    /// The match of packets that may have the names that are asked for.
-    /// - place: token of the test
+    /// Returns the match of packets that may have the names of a test.
+    /// - place: token index of the test.
     fn gate(&self, rule: &NameRule, place: usize) -> String {
         let own = self.ways.before_test(rule);
         let is_transport = self.ways.own(&own).iter().any(|found| found.is_transport());
@@ -68,9 +70,10 @@ impl Replacer<'_> {
         format!("ct mark & {:#010x}", self.layout.class_mask())
     }
 
-    /// Verdicts for names that are not known yet and for ones that can't be read, with their marks.
-    /// - place: token of the test
-    /// - leads: verdicts of the lookup's elements
+    /// Returns the marks of names that are not known yet and of unreadable names, each with its verdict. No verdict:
+    /// the rule is skipped.
+    /// - place: token index of the test.
+    /// - leads: verdicts of the lookup's elements.
     fn uncertain(
         &self,
         rule: &NameRule,
@@ -86,12 +89,12 @@ impl Replacer<'_> {
         [(0, undecided), (self.layout.unreadable(), unreadable)]
     }
 
-    /// A test by which the rule goes on or ends.
-    /// - place: token of the test
+    /// Returns a test by a verdict map: the rule continues or ends.
+    /// - place: token index of the test.
     fn vmap(&self, rule: &NameRule, place: usize, key: &str, elements: &[String]) -> String {
         let (gate, mark) = (self.gate(rule, place), self.mark());
         match elements {
-            // nft takes no empty map: two matches that exclude each other.
+            // nft refuses an empty map. Two matches that exclude each other replace it.
             [] => format!(
                 "{gate}{mark} == {:#010x} {mark} == 0",
                 self.layout.unreadable()
@@ -100,9 +103,9 @@ impl Replacer<'_> {
         }
     }
 
-    /// The test that takes the place of `dns name missing`, which holds for all packets of other ports than that of DNS.
-    /// - uncertain: as `uncertain` returns it
-    /// - known: marks of the classes for which it holds
+    /// Returns the test that replaces `dns name missing`, which holds for all packets of ports other than 53.
+    /// - uncertain: as `uncertain` returns it.
+    /// - known: marks of the classes for which the rule holds.
     fn test_of_no_dns(
         &self,
         rule: &NameRule,
@@ -129,8 +132,8 @@ impl Replacer<'_> {
         self.vmap(rule, place, &key, &elements)
     }
 
-    /// The test that takes the place of matches.
-    /// - place: its token
+    /// Returns the test that replaces matches of names.
+    /// - place: token index of the test.
     fn test(&self, rule: &NameRule, asks: &[&Ask], place: usize) -> String {
         let [undecided, unreadable] = self.uncertain(rule, place, &[]);
         let known = self.classes.of(asks).into_iter();
@@ -145,7 +148,7 @@ impl Replacer<'_> {
         self.vmap(rule, place, &self.mark(), &elements)
     }
 
-    /// Elements in the kernel, of which no two are for one packet. None: they are too many.
+    /// Returns elements for the kernel, of which no two hold for one packet. None: there are too many.
     fn rows(mark: u32, elements: Vec<(Others, String)>) -> Option<Vec<Row>> {
         let rows = boxes::first_counts(elements)?.into_iter();
         let row = |(others, leads)| Row {
@@ -156,8 +159,9 @@ impl Replacer<'_> {
         Some(rows.map(row).collect())
     }
 
-    /// The elements for classes of which some matches hold.
-    /// - leads: instead of what elements lead to
+    /// Returns the elements for the classes for which some matches hold. None: there are too many.
+    /// - asks: the matches.
+    /// - leads: replaces the verdict or value of each element.
     fn known(&self, lookup: &Lookup, asks: &[&Ask], leads: Option<&str>) -> Option<Vec<Row>> {
         let mut all = Vec::new();
         for number in self.classes.of(asks) {
@@ -174,7 +178,7 @@ impl Replacer<'_> {
         Some(all)
     }
 
-    /// The elements for names that are not known yet or can't be read.
+    /// Returns the elements for names that are not known yet and for unreadable names. None: there are too many.
     fn unknown(&self, rule: &NameRule, lookup: &Lookup) -> Option<Vec<Row>> {
         let all: Vec<&str> = lookup
             .elements
@@ -193,7 +197,7 @@ impl Replacer<'_> {
             let mut elements: Vec<(Others, String)> = pairs
                 .filter_map(|(element, both)| Some((element.others.clone(), both[at].1.clone()?)))
                 .collect();
-            // An element that accepts counts before one that overlaps it.
+            // An element that accepts must come before an element that overlaps it.
             elements.sort_by_key(|(_, verdict)| verdict != "accept");
             let mark = verdicts.first().map_or(0, |both| both[at].0);
             all.extend(Self::rows(mark, elements)?);
@@ -205,7 +209,7 @@ impl Replacer<'_> {
         joined(&self.mark(), &lookup.fields.texts)
     }
 
-    /// The texts of elements.
+    /// Returns the texts of elements.
     fn elements(lookup: &Lookup, rows: &[Row]) -> Vec<String> {
         let text = |row: &Row| {
             let others = lookup.fields.print(&row.others);
@@ -218,8 +222,8 @@ impl Replacer<'_> {
         rows.iter().map(text).collect()
     }
 
-    /// The test of a lookup, and of the matches of names beside it.
-    /// - leads: where the rule goes on behind it
+    /// Returns the test of a lookup and of the matches of names at the same place. None: there are too many elements.
+    /// - leads: replaces the verdict of each element.
     fn looked_up(
         &self,
         rule: &NameRule,
@@ -233,7 +237,7 @@ impl Replacer<'_> {
         Some(self.vmap(rule, lookup.place, &self.key(lookup), &elements))
     }
 
-    /// The text in place of a lookup itself. None: it has too many elements.
+    /// Returns the text that replaces the lookup itself. None: it has too many elements.
     fn in_place(&self, rule: &NameRule, lookup: &Lookup, asks: &[&Ask]) -> Option<String> {
         let key = self.key(lookup);
         Some(match lookup.of {
@@ -251,7 +255,7 @@ impl Replacer<'_> {
             Use::Value => {
                 let mut rows = self.known(lookup, asks, None)?;
                 if rows.is_empty() {
-                    // No packet comes here, and nft takes no empty map.
+                    // No packet reaches this statement, but nft refuses an empty map.
                     let first = lookup.elements.first()?;
                     let (others, leads) = (first.others.clone(), first.leads.clone());
                     rows = Self::rows(self.layout.unreadable(), vec![(others, leads)])?;
@@ -264,12 +268,12 @@ impl Replacer<'_> {
         })
     }
 
-    /// The edits of a rule. None: its lookup has too many elements.
+    /// Returns the edits of a rule. None: its lookup has too many elements.
     fn edits(&self, rule: &NameRule) -> Option<Vec<Edit>> {
         let tokens = self.ways.tokens;
         let lookup = rule.lookup.as_ref();
         let at = |place: usize| rule.asks.iter().filter(move |ask| ask.place == place);
-        // A verdict's test is in its own place, and a value's in front of its statement.
+        // The test of a verdict replaces the lookup. The test of a value is written before the statement.
         let tested = lookup.filter(|lookup| matches!(lookup.of, Use::Member | Use::Value));
         let mut places: BTreeSet<usize> = rule.asks.iter().map(|ask| ask.place).collect();
         places.extend(tested.map(|lookup| lookup.place));
@@ -294,11 +298,11 @@ impl Replacer<'_> {
                 Some(lookup) => self.looked_up(rule, lookup, &asks, Some("continue"))?,
                 None => self.test(rule, &asks, place),
             };
-            // The test replaces a name there.
+            // The test replaces a name that ends there.
             let before = removed.iter().position(|range| range.end == place);
             edits.push(match before {
                 Some(found) => (bytes(tokens, &removed.swap_remove(found)), test),
-                // A line end stands right behind the last word.
+                // The token is a line end, directly after the last word.
                 None if tokens.kind(place) == Kind::End => {
                     (tokens.start(place)..tokens.start(place), format!(" {test}"))
                 }
@@ -315,7 +319,7 @@ impl Replacer<'_> {
     }
 }
 
-/// The edits of rules, for each. Refuses a lookup with too many elements.
+/// Returns the edits of each rule. Refuses a lookup with too many elements.
 pub fn edits(replacer: &Replacer, rules: &[NameRule]) -> Result<Vec<Vec<Edit>>, Refusal> {
     let edits = |rule: &NameRule| {
         let made = replacer.edits(rule);
@@ -333,7 +337,7 @@ pub fn edits(replacer: &Replacer, rules: &[NameRule]) -> Result<Vec<Vec<Edit>>, 
 mod tests {
     use crate::{split, text, Options, Refusal};
 
-    /// Tests of a rule in input, behind its gate.
+    /// Returns the tests of a rule in the hook input, without `GATE`.
     fn tests_of(rules: &str) -> Result<Vec<String>, Refusal> {
         let policy = format!(
             "table inet f {{\n\tset s {{\n\t\ttype ipv4_addr . hostname; flags interval\n\t\telements = {{ 10.0.0.0/8 . \"a.example\", 10.0.0.1 . \"*.example\" }}\n\t}}\n\t\
@@ -348,12 +352,12 @@ mod tests {
 
     #[test]
     fn a_set_has_elements_for_each_class() {
-        // Classes: other names, a name below example, a.example, which both elements stand for.
+        // Classes: other names; a name below example; a.example, for which both elements hold.
         let tests = tests_of("ip daddr . tls sni @s counter drop").unwrap();
         let want = "ct mark & 0x00070000 . ip daddr vmap { 0x00070000 . 10.0.0.0/8 : drop, \
                     0x00020000 . 10.0.0.1 : continue, 0x00030000 . 10.0.0.0/8 : continue }";
         assert_eq!(tests, [want]);
-        // While the name is not known, an accept is for addresses of the set only.
+        // While the name is not known, only addresses of the set are accepted.
         let tests = tests_of("ip daddr . tls sni @s accept").unwrap();
         assert!(
             tests[0].contains("{ 0x00000000 . 10.0.0.0/8 : accept, "),
@@ -379,7 +383,7 @@ mod tests {
         ] {
             assert!(test.contains(part), "{part}: {test}");
         }
-        // An undecided name accepts nothing where no name would.
+        // While the name is undecided, only the port is accepted that some name accepts.
         assert_eq!(test.matches("0x00000000 . ").count(), 1, "{test}");
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy's text with its includes in place, and where each line came from.
+//! Text of a policy with its included files inserted, and the origin of each line.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::token;
 /// Maximum depth of included files, as in nft.
 const DEPTH_MAX: usize = 16;
 
-/// A place of a policy: FILE:LINE, from 1.
+/// Position in a policy: FILE:LINE, with lines from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub file: String,
@@ -24,24 +24,24 @@ impl fmt::Display for Place {
     }
 }
 
-/// A text without includes.
+/// Text with its included files inserted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub text: String,
-    /// File and line of each line of the text.
+    /// For each line of the text: index of its file in `files`, and its line there, from 0.
     lines: Vec<(usize, usize)>,
     files: Vec<PathBuf>,
 }
 
 impl Source {
-    /// The place of a byte of the text.
+    /// Returns the file and line of a byte of the text.
     pub fn place(&self, at: usize) -> Place {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count();
         self.place_of_line(line + 1)
     }
 
-    /// The place of a line of the text, from 1.
+    /// Returns the file and line of a line of the text, from 1.
     pub fn place_of_line(&self, line: usize) -> Place {
         let found = line.checked_sub(1).and_then(|line| self.lines.get(line));
         let (file, line) = found.copied().unwrap_or_default();
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// The text's file and those that it includes.
+    /// Returns the paths of the text's file and of its included files.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
@@ -60,7 +60,7 @@ impl Source {
         self.files.get(file).map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The folder of the file that a byte of the text came from.
+    /// Returns the folder of the file from which a byte of the text was read.
     pub fn folder(&self, at: usize) -> PathBuf {
         let file = PathBuf::from(self.place(at).file);
         file.parent().map_or(PathBuf::new(), Path::to_owned)
@@ -99,14 +99,15 @@ fn read(path: &Path) -> io::Result<String> {
     text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// File that a line includes, if any.
+/// Returns the file that a line includes, if it is an include.
 fn included(line: &str) -> Option<String> {
     let tokens = token::tokens(line);
     let name = tokens.get(1).strip_prefix('"')?.strip_suffix('"')?;
     (tokens.get(0) == "include").then(|| name.to_owned())
 }
 
-/// The files that an include names, in order: a pattern may match none, a name must be there.
+/// Returns the files that an include names, in order. A pattern may match no file. The file of a plain name must exist;
+/// otherwise reading it fails.
 fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
     let pattern = path.to_string_lossy();
     if !pattern.contains(['*', '?', '[']) {
@@ -116,14 +117,15 @@ fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found.flatten().collect())
 }
 
-/// Reads a text named `name`; includes are relative to its folder. Fails if one can't be read.
+/// Reads a text named `name` with its included files, whose paths are relative to the folder of `name`. Fails if a file
+/// can't be read.
 pub fn text(name: &str, text: &str) -> io::Result<Source> {
     let mut source = Source::default();
     source.add_text(Path::new(name), text, 1)?;
     Ok(source)
 }
 
-/// Reads a policy's file.
+/// Reads a policy file with its included files.
 pub fn file(path: &str) -> io::Result<Source> {
     text(path, &read(Path::new(path))?)
 }

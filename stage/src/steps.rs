@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A rule as the ways on that it opens to a packet whose names are unknown, without its effects.
+//! Steps: for each rule, the ways on (matches and the target to which they lead) for a packet whose names are unknown.
+//! The rule's effects are left out.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -15,49 +16,49 @@ use crate::reject;
 use crate::token::Kind;
 use crate::tree::{self, Rule};
 
-/// Target of a rule.
+/// Target of a rule: a verdict or a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lead {
     Accept,
-    /// Also a rejection.
+    /// Drop or reject.
     Drop,
     Return,
-    /// Into `Tree::chains`.
+    /// Index in `Tree::chains`.
     Jump(usize),
     Goto(usize),
 }
 
-/// A way on: its matches as text, each with a blank behind it, and its target.
+/// Way on from a rule: its matches as text, each with a blank after it, and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     pub matches: String,
     pub lead: Lead,
 }
 
-/// The ways of a rule; no two of them are for one packet, unless the rule only may hold.
+/// Ways on from a rule. A packet takes at most one of them, unless the rule is uncertain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     pub ways: Vec<Way>,
-    /// It depends on a name, a limit or a quota, so that the packet also passes it over.
+    /// True if the rule is uncertain: it depends on a name, a limit or a quota, so that the packet may also skip it.
     pub may: bool,
 }
 
-/// Statements that are left out here: they have an effect, and the rule goes on behind them.
+/// Statements that have an effect but don't end the rule: the next statement follows. They are left out here.
 const EFFECTS: [&str; 10] = [
     "counter", "log", "last", "notrack", "flow", "add", "update", "delete", "dup", "reset",
 ];
-/// Statements that hold for some packets only, whatever these are.
+/// Statements that hold for some packets only, whatever the packets contain.
 const BOUNDS: [&str; 2] = ["limit", "quota"];
-/// Words that an element of a map has beside its key.
+/// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
-/// Reader of one rule.
+/// Parser of one rule.
 struct Reader<'a> {
     ways: &'a Ways<'a>,
     named: Option<&'a NameRule>,
-    /// As `read` takes them.
+    /// Words of the fields and sets that omitted effects change.
     changed: &'a BTreeSet<String>,
-    /// The names in the rule hold for the packets in question.
+    /// True if the names in the rule certainly hold for the packets in question.
     is_certain: bool,
     table: usize,
     end: usize,
@@ -75,7 +76,7 @@ impl Reader<'_> {
         self.matches += &format!("{text} ");
     }
 
-    /// Whether tokens read what an effect may have changed that was left out.
+    /// Returns true if tokens read a field or set that an omitted effect may have changed.
     fn is_changed(&self, range: &Range<usize>) -> bool {
         let text = tree::expand(self.ways.tokens, self.ways.tree, range);
         let mut words = text.split(' ');
@@ -87,7 +88,7 @@ impl Reader<'_> {
         self.step.ways.push(Way { matches, lead });
     }
 
-    /// Ends where the rule is not understood: a packet that may meet it is not accepted.
+    /// Ends the rule at a statement that is not understood. A packet that may reach the statement is not accepted.
     fn give_up(&mut self) {
         if !self.step.may {
             self.step.ways.clear();
@@ -95,7 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The target of a verdict's words.
+    /// Returns the target of a verdict. Some(None): the rule continues. None: the verdict is not understood.
     fn target(&self, words: &[&str]) -> Option<Option<Lead>> {
         let chain = |name: &str| {
             let mut chains = self.ways.tree.chains.iter();
@@ -112,7 +113,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The token behind a statement with an effect.
+    /// Returns the token after a statement with an effect.
     fn behind(&self, start: usize) -> usize {
         let mut at = start + 1;
         while at < self.end {
@@ -128,7 +129,7 @@ impl Reader<'_> {
         at.min(self.end)
     }
 
-    /// Elements of a verdict map: key and target. None: one is not understood.
+    /// Returns key and target of each element of a verdict map. None: an element is not understood.
     fn elements(&self, ranges: Vec<Range<usize>>) -> Option<Vec<(String, Option<Lead>)>> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let mut all = Vec::new();
@@ -151,8 +152,8 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// Reads `KEY vmap …`. None: it is not understood.
-    /// - range: from the key's first token to `vmap`
+    /// Parses `KEY vmap …` and adds its ways. Returns None if it is not understood.
+    /// - range: tokens from the key's first word to `vmap`.
     fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
         let tokens = self.ways.tokens;
         let map = tokens.get(range.end + 1);
@@ -176,7 +177,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// The ways of a lookup of names by its elements' targets. Those of elements that have other fields are left out.
+    /// Adds a way for the verdict of each element of a lookup of names. Elements with other fields are left out.
     fn looked_up(&mut self, lookup: &Lookup) {
         if !lookup.fields.texts.is_empty() {
             return;
@@ -189,7 +190,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes over names at a token. Returns the token behind them; None: the rule ends there.
+    /// Skips a match or lookup of names at a token. Returns the token after it; Some(None) if the rule ends there; None
+    /// if the token is something else.
     fn names(&mut self, at: usize) -> Option<Option<usize>> {
         let named = self.named?;
         if let Some(ask) = named
@@ -215,13 +217,14 @@ impl Reader<'_> {
                 self.looked_up(lookup);
                 Some(None)
             }
-            // The other fields are not compared here: the rule counts as one that does not hold.
+            // The other fields are not compared here. The rule counts as a rule that does not hold.
             Use::Member if !lookup.fields.texts.is_empty() => Some(None),
             _ => Some(Some(lookup.tokens.end)),
         }
     }
 
-    /// Reads the statement at a token. Returns the token behind it; None: the rule ends there.
+    /// Parses the statement at a token. Returns the index of the token after the statement, or None if the rule ends
+    /// there.
     fn statement(&mut self, at: usize) -> Option<usize> {
         if let Some(behind) = self.names(at) {
             return behind;
@@ -276,7 +279,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the rule from a token on.
+    /// Parses the rule from a token on.
     fn read(mut self, from: usize) -> Step {
         let mut at = from;
         while at < self.end {
@@ -288,7 +291,7 @@ impl Reader<'_> {
         self.step
     }
 
-    /// Passes over a statement with an effect, which may take a value by name. Returns the token behind it.
+    /// Skips a statement with an effect, which may use a value by name. Returns the token after it.
     fn effect(&mut self, at: usize) -> usize {
         let behind = self.behind(at);
         let lookup = self.named.and_then(|named| named.lookup.as_ref());
@@ -302,7 +305,7 @@ impl Reader<'_> {
     }
 }
 
-/// Words of the fields and sets that a rule changes: `mark`, `@s`.
+/// Returns the words of the fields and sets that a rule changes: `mark`, `@s`.
 pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
     let tokens = ways.tokens;
     let changed = |at: usize| match tokens.get(at) {
@@ -317,7 +320,8 @@ pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
         .collect()
 }
 
-/// The ways of a rule's lookup by some of its elements' targets.
+/// Returns a step with the ways to some verdicts of a rule's lookup.
+/// - leads: verdicts of the lookup's elements.
 pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
     let none = BTreeSet::new();
     let mut reader = reader(ways, number, None, &none);
@@ -350,9 +354,10 @@ fn reader<'a>(
     }
 }
 
-/// Reads a rule from a token on.
-/// - named: the names that it asks for, if any
-/// - changed: words of the fields and sets that effects change which are left out
+/// Parses a rule from a token on.
+/// - number: index in `Tree::rules`.
+/// - named: matches of names in the rule, if any.
+/// - changed: words of the fields and sets that omitted effects change.
 pub fn read(
     ways: &Ways,
     number: usize,
@@ -363,8 +368,8 @@ pub fn read(
     reader(ways, number, named, changed).read(from)
 }
 
-/// Reads a whole rule. One that asks for the absence of a question of DNS has two steps: for packets of other ports, of which it is certain,
-/// and for the others.
+/// Parses a whole rule. A rule that requires that there is no DNS query has two steps: one for packets of other ports,
+/// for which this is certain, and one for the remaining packets.
 pub fn read_whole(
     ways: &Ways,
     number: usize,

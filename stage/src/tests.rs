@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies, and the text into which they are split.
+//! Tests of the texts into which policies are split.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn in_forward(rules: &str) -> Result<Split, Refusal> {
     split_text(&rules, &Options::default())
 }
 
-/// The line of the kernel's text with some words.
+/// Returns the line of the kernel's text that contains these words.
 fn line(split: &Split, words: &str) -> String {
     let found = split.kernel.lines().find(|line| line.contains(words));
     found
@@ -42,7 +42,7 @@ fn names_that_hold_together() {
     assert_eq!(split.classes.len(), 4);
     assert_eq!(split.rules[0].classes.len(), 1);
     assert_eq!(split.rules[1].classes.len(), 2);
-    // A packet that may be accepted once the name is known is accepted before.
+    // While the name is unknown, a packet is accepted if it may be accepted once the name is known.
     assert!(!split.rules[0].tests[0].contains("0x00000000 : "));
     assert!(split.rules[1].tests[0].contains("0x00000000 : accept"));
 }
@@ -52,7 +52,7 @@ fn a_map_of_names_becomes_one_of_classes() {
     let map = "tls sni vmap { \"x.example\" : accept, \"*.example\" : jump d }";
     let chain = "\n\t}\n\tchain d {\n\t\tdrop";
     let split = in_forward(&format!("tcp dport 443 {map}{chain}")).unwrap();
-    // None, x.example, which both keys stand for, and the others below example.
+    // Classes: no name; x.example, for which both keys hold; other names below example.
     assert_eq!(split.classes.len(), 3);
     let line = line(&split, "tcp dport 443 ct mark");
     assert_eq!(line.matches(": jump d").count(), 1, "{line}");
@@ -104,7 +104,7 @@ fn both_directions_are_asked_about() {
         &split,
         "oifname \"e\" meta l4proto { tcp, udp } th dport 53 goto stage-ask",
     );
-    // Rules see the server's packets, too, and each hook those of both ends.
+    // Rules also see the server's packets, and each hook sees packets of both ends.
     line(&split, "oifname \"e\" tcp sport 53 goto stage-ask");
     line(&split, "iifname \"e\" tcp sport 53 goto stage-ask");
     line(
@@ -123,7 +123,7 @@ fn a_test_at_the_end_of_a_rule_is_a_word_of_its_own() {
     assert!(line.contains(" exists "), "{line}");
 }
 
-/// Conntrack leaves out the packets that find neighbours, and what is asked about without a connection is dropped.
+/// Conntrack does not track neighbour discovery, and queued packets without a connection are dropped.
 #[test]
 fn packets_without_ports_are_not_asked_about() {
     let split = in_forward("meta l4proto { icmp, ipv6-icmp } jump d\n\t}\n\tchain d {\n\t\ttls sni @b icmpv6 type echo-reply accept").unwrap();
@@ -132,7 +132,7 @@ fn packets_without_ports_are_not_asked_about() {
     assert!(at("meta l4proto != { tcp, udp, ah } accept") < at("goto stage-ask"));
 }
 
-/// A match of ports does not hold for a packet that ends before them.
+/// A match of ports does not hold for a packet that ends before its ports.
 #[test]
 fn packets_that_end_before_their_ports_are_lost() {
     let split = in_forward("dns name @b drop").unwrap();
@@ -166,7 +166,7 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
     assert_eq!(jumps.len(), 3, "{}", split.kernel);
     assert!(jumps[1].trim().starts_with("meta l4proto != "), "{jumps:?}");
     assert!(jumps[2].ends_with(" comment \"r\""), "{jumps:?}");
-    // The match that the error implies stands in front of the counter, as nft has it.
+    // The match that the ICMP error implies stands before the counter, as in nft.
     let family = jumps[0].trim().starts_with("meta nfproto ipv4 ");
     assert!(family && !jumps[0].contains("type"), "{jumps:?}");
     let mut lines = split.kernel.lines().map(str::trim);
@@ -241,7 +241,7 @@ fn what_is_refused_has_place_and_cure() {
     .is_err());
 }
 
-/// A connection that no rule with names can mean may leave the chains, once it is final.
+/// A flowtable may take over a connection with a final class for which no rule with names holds.
 #[test]
 fn a_flowtable_takes_what_no_name_means() {
     let rules = "ct state established flow add @t\ntls sni @b drop\ntls alpn \"h2\" accept";
@@ -259,7 +259,7 @@ fn a_flowtable_takes_what_no_name_means() {
         split.mask
     );
     assert_eq!(flow, want);
-    // If every class is meant, none leaves.
+    // If rules with names hold for every class, no connection leaves the chains.
     let split =
         in_forward("flow add @t\ntls sni @b drop\ntls sni != @b accept\ntls sni missing drop")
             .unwrap();

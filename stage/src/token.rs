@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Text of nft to tokens. It knows words, strings, signs and ends of statements, and no more of the language.
+//! Splits nft text into tokens: words, strings, signs and ends of statements. The rest of the language is not known
+//! here.
 
 use std::ops::Range;
 
@@ -8,7 +9,7 @@ use std::ops::Range;
 pub enum Kind {
     /// A name, number, address, `@set` or `$define`.
     Word,
-    /// With its quotes.
+    /// A string, with its quotes.
     String,
     /// One of `{}(),.:|&^-/` alone, or a run of `=!<>`.
     Sign,
@@ -16,7 +17,7 @@ pub enum Kind {
     End,
 }
 
-/// A token, and the bytes of the text that it is.
+/// Token, with its bytes in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
@@ -31,30 +32,30 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The text of a token; empty behind the last one.
+    /// Returns the text of a token; empty after the last token.
     pub fn get(&self, at: usize) -> &str {
         let token = self.list.get(at);
         token.map_or("", |token| &self.text[token.span.clone()])
     }
 
-    /// The kind of a token; `End` behind the last one.
+    /// Returns the kind of a token; `End` after the last token.
     pub fn kind(&self, at: usize) -> Kind {
         self.list.get(at).map_or(Kind::End, |token| token.kind)
     }
 
-    /// Offset of a token in the text.
+    /// Returns the byte offset of a token in the text.
     pub fn start(&self, at: usize) -> usize {
         let token = self.list.get(at);
         token.map_or(self.text.len(), |token| token.span.start)
     }
 
-    /// End of the previous token.
+    /// Returns the byte offset of the end of the token before `at`.
     pub fn end_before(&self, at: usize) -> usize {
         let token = at.checked_sub(1).and_then(|at| self.list.get(at));
         token.map_or(0, |token| token.span.end)
     }
 
-    /// The text from a token to the one before `range.end`, as it was written.
+    /// Returns the text from a token to the token before `range.end`, as it was written.
     pub fn text_of(&self, range: &Range<usize>) -> &str {
         if range.is_empty() {
             return "";
@@ -62,7 +63,7 @@ impl Tokens {
         &self.text[self.start(range.start)..self.end_before(range.end)]
     }
 
-    /// The token behind the brace that closes the one at `open`, or the end.
+    /// Returns the token after the brace that closes the brace at `open`, or the end of the list.
     pub fn behind_braces(&self, open: usize) -> usize {
         let mut depth = 0_u32;
         for at in open..self.list.len() {
@@ -78,7 +79,8 @@ impl Tokens {
         self.list.len()
     }
 
-    /// The end of the statement that begins at a token: the `End` outside of braces, or the `}` that closes the block.
+    /// Returns the end of the statement that begins at a token: the `End` outside of braces, or the `}` that closes the
+    /// block.
     pub fn statement_end(&self, start: usize) -> usize {
         let mut at = start;
         while at < self.list.len() {
@@ -96,7 +98,7 @@ fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80 || b"_-./:*@$+%\\[]?~'`".contains(&byte)
 }
 
-/// How long the token is that begins a text, and its kind. None for a byte of none.
+/// Returns kind and length of the token at the beginning of a text. None: the text is empty.
 fn first(rest: &[u8]) -> Option<(Kind, usize)> {
     let run = |is_part: fn(u8) -> bool| {
         let end = rest.iter().position(|byte| !is_part(*byte));
@@ -115,7 +117,7 @@ fn first(rest: &[u8]) -> Option<(Kind, usize)> {
         b'.' | b'-' | b'/' if is_alone => (Kind::Sign, 1),
         byte if is_of_word(byte) => {
             let length = run(is_of_word);
-            // `key: value` has its colon apart.
+            // In `key: value` the colon is a separate token.
             let is_key = length > 1 && rest[length - 1] == b':' && rest[length - 2] != b':';
             (Kind::Word, length - usize::from(is_key))
         }
@@ -123,7 +125,7 @@ fn first(rest: &[u8]) -> Option<(Kind, usize)> {
     })
 }
 
-/// How many bytes of blanks, comments and joined lines begin a text.
+/// Returns the number of bytes of the blank, comment or joined line at the beginning of a text.
 fn blanks(rest: &[u8]) -> usize {
     match rest {
         [b'\\', b'\n', ..] => 2,
@@ -137,7 +139,7 @@ fn blanks(rest: &[u8]) -> usize {
     }
 }
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 pub fn tokens(text: &str) -> Tokens {
     let bytes = text.as_bytes();
     let (mut list, mut at) = (Vec::new(), 0);

@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tokens to tables, chains, rules and sets. What a statement says is left to others; what is none of these is not kept.
+//! Finds tables, chains, rules and sets in tokens. The statements of rules are parsed elsewhere; other items are
+//! dropped.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::token::{Kind, Tokens};
 
-/// Hook of a base chain.
+/// Hook of a base chain, with its type, priority and policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     /// `filter`, `nat` or `route`.
     pub kind: String,
     pub hook: String,
-    /// None: it is not a number.
+    /// None: the priority is not a number.
     pub priority: Option<i32>,
-    /// Its policy is to drop.
+    /// True if the chain's policy is drop.
     pub drops: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// Into `Tree::tables`.
+    /// Index in `Tree::tables`.
     pub table: usize,
     pub name: String,
     pub base: Option<Base>,
 }
 
-/// A rule: its statements' tokens.
+/// Rule: the tokens of its statements.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Into `Tree::chains`.
+    /// Index in `Tree::chains`.
     pub chain: usize,
     pub tokens: Range<usize>,
 }
 
-/// A named set or map, with its block.
+/// Declaration of a named set or map, or an `add element` command.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// Into `Tree::tables`.
+    /// Index in `Tree::tables`.
     pub table: usize,
     pub name: String,
-    /// From its first word to its closing brace.
+    /// Tokens from the first word to the closing brace.
     pub tokens: Range<usize>,
-    /// Those between its braces.
+    /// Tokens between the braces.
     pub inner: Range<usize>,
 }
 
@@ -50,7 +51,7 @@ pub struct Set {
 pub struct Table {
     pub family: String,
     pub name: String,
-    /// The first `{` of its blocks: what stands behind it is the table's.
+    /// Token of the first `{` of the table's blocks. The tokens after it belong to the table.
     pub open: usize,
 }
 
@@ -60,15 +61,16 @@ pub struct Tree {
     pub tables: Vec<Table>,
     pub chains: Vec<Chain>,
     pub rules: Vec<Rule>,
-    /// Also what `add element` adds: a set of no type.
+    /// Sets and maps, and `add element` commands, which have no type.
     pub sets: Vec<Set>,
-    /// Definitions by `define`, by name without `$`.
+    /// Values of `define` as tokens, by name without `$`.
     pub defines: HashMap<String, Range<usize>>,
-    /// The text begins with `flush ruleset`.
+    /// True if the text contains `flush ruleset`.
     pub flushes: bool,
 }
 
-/// Name in `Tree::chains` of a chain between braces, which no other chain has. open: its first brace.
+/// Returns the name in `Tree::chains` of a chain between braces. No other chain has this name.
+/// - open: token of the opening brace.
 pub fn unnamed(open: usize) -> String {
     format!("{{{open}")
 }
@@ -79,7 +81,7 @@ struct Reader<'a> {
     tree: Tree,
 }
 
-/// The words for priorities (nft(8), Priority in chains). Of the bridge family others hold, and no names.
+/// Returns the priority for a word (nft(8), Priority in chains). The bridge family has other priorities, but no names.
 fn priority_word(word: &str) -> Option<i32> {
     Some(match word {
         "raw" => -300,
@@ -92,7 +94,7 @@ fn priority_word(word: &str) -> Option<i32> {
     })
 }
 
-/// Reads a priority: `filter - 3`, `-150`, `mangle`.
+/// Parses a priority: `filter - 3`, `-150`, `mangle`.
 fn priority(text: &str) -> Option<i32> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     if let Ok(number) = text.parse() {
@@ -146,7 +148,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The value of tokens with one define, if that is what they are.
+    /// Returns the text of tokens, with `$NAME` replaced.
     fn resolved(&self, range: Range<usize>) -> String {
         let words = range.flat_map(|at| {
             let define = self.tokens.get(at).strip_prefix('$');
@@ -157,7 +159,7 @@ impl Reader<'_> {
         words.join(" ")
     }
 
-    /// `type filter hook forward priority 0`.
+    /// Parses the head of a base chain: `type filter hook forward priority 0`.
     fn head(&mut self, chain: usize, statement: Range<usize>) {
         let find = |word| statement.clone().find(|at| self.tokens.get(*at) == word);
         let (Some(hook), Some(priority_at)) = (find("hook"), find("priority")) else {
@@ -176,7 +178,7 @@ impl Reader<'_> {
         self.tree.chains[chain].base = Some(base);
     }
 
-    /// The statements between a chain's braces.
+    /// Parses the statements between a chain's braces.
     fn chain_body(&mut self, chain: usize, body: Range<usize>) {
         let mut at = body.start;
         while at < body.end {
@@ -198,7 +200,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A rule, and the chain between braces that it may end with (`jump { … }`), which is no part of it.
+    /// Parses a rule. The rule may end with a chain between braces (`jump { … }`), which becomes a separate chain.
     fn rule(&mut self, chain: usize, tokens: Range<usize>) {
         let is_inner = |at: &usize| {
             self.tokens.get(*at) == "{" && ["jump", "goto"].contains(&self.tokens.get(at - 1))
@@ -228,7 +230,7 @@ impl Reader<'_> {
         });
     }
 
-    /// The items between a table's braces.
+    /// Parses the items between a table's braces.
     fn table_body(&mut self, table: usize, body: Range<usize>) {
         let mut at = body.start;
         while at < body.end {
@@ -248,7 +250,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A statement outside of tables that begins with `add`, `create`, `insert` or nothing of these.
+    /// Parses a command outside of tables, which may begin with `add`, `create` or `insert`.
     fn command(&mut self, start: usize, end: usize) {
         let is_verb = matches!(self.tokens.get(start), "add" | "create" | "insert");
         let at = start + usize::from(is_verb);
@@ -303,7 +305,7 @@ pub fn read(tokens: &Tokens) -> Tree {
     reader.tree
 }
 
-/// Uses of `$NAME` in one another.
+/// Maximum nesting depth of `$NAME` in definitions.
 const EXPAND_MAX: u32 = 16;
 
 fn add_flat(
@@ -322,14 +324,14 @@ fn add_flat(
     }
 }
 
-/// Tokens with those of definitions in place of `$NAME`.
+/// Returns tokens with `$NAME` replaced by the tokens of its definition.
 pub fn flat(tokens: &Tokens, tree: &Tree, range: &Range<usize>) -> Vec<usize> {
     let mut found = Vec::new();
     add_flat(tokens, tree, range, EXPAND_MAX, &mut found);
     found
 }
 
-/// Tokens as text, a blank between them, with `$NAME` replaced by what it stands for.
+/// Returns tokens as text, separated by blanks, with `$NAME` replaced by its definition.
 pub fn expand(tokens: &Tokens, tree: &Tree, range: &Range<usize>) -> String {
     let words: Vec<&str> = flat(tokens, tree, range)
         .into_iter()

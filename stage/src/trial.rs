@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Trials: chains that find whether a packet whose names are unknown may be accepted from a rule on. The firewalls walk every way of a rule
-//! that may hold; the kernel walks one. So it first tries the way on which the rule holds, in copies of the chains without their
-//! effects; a packet that no copy accepts goes on behind the rule.
+//! Trials: chains that find out whether a packet whose names are unknown may be accepted from a rule on. If a rule may
+//! hold, the firewalls follow both ways: the rule holds, or it doesn't. The kernel follows only one way. So the kernel
+//! first tries the way on which the rule holds, in copies of the chains without their effects. A packet that no copy
+//! accepts continues after the rule.
 //!
-//! A way that ends with a drop is noted in the packet's mark, so that the copies that called this one end, too.
+//! A drop on the tried way is noted in the packet's mark, so that the copies that called this copy end as well.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,38 +16,42 @@ use crate::reject::outermost;
 use crate::replace::Edit;
 use crate::steps::{self, Lead, Step, Way};
 
-/// A chain of trials.
+/// Chain of a trial.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trial {
-    /// The rules of a chain from the n-th of `Tree::rules` on.
+    /// Rules of a chain, from an index in `Tree::rules` on.
     Rules(usize, usize),
-    /// The ways of a rule that may hold, before the ways past it: its number, and the text of its ways.
+    /// Ways on from a rule that may hold, tried before the packet skips the rule: the rule's index, and the text of the
+    /// ways.
     Rule(usize, String),
-    /// The same rules, where another way comes to the end of their chain, too.
+    /// The same rules as in `Rules`, after a rule that may return. The packet may return whatever these rules do, so
+    /// their drop is not noted.
     Returns(usize, usize),
-    /// The same for the rule that began the trial: its chain is left then.
+    /// The same rules as in `Rules`, after the rule that began the trial and may return. The packet leaves the chain
+    /// afterwards.
     Leaves(usize, usize),
 }
 
-/// The trials of a policy, as rules lead to them.
+/// Trials of a policy. They are made when a rule leads to them.
 pub struct Trials<'a> {
     ways: &'a Ways<'a>,
     names: &'a [NameRule],
     layout: Layout,
-    /// Words of the fields and sets that rules change whose effects the trials leave out.
+    /// Words of the fields and sets that the omitted effects change.
     changed: BTreeSet<String>,
     numbers: RefCell<BTreeMap<Trial, usize>>,
-    /// In their order: table and rules.
+    /// Table and rules of each chain, in the order of the chains' numbers.
     chains: RefCell<Vec<(usize, Vec<String>)>>,
-    /// Rules behind which the chain may be left.
+    /// Rules after which a packet may leave the chain.
     leaving: RefCell<BTreeSet<usize>>,
 }
 
-/// Names of the chains that all tables with trials have.
+/// Names of the two chains that all tables with trials have.
 const ENDED: &str = "stage-ended";
 const LEFT: &str = "stage-left";
 
-/// Words of the fields and sets that are changed by the rules that ask for names, and by those that these lead to.
+/// Returns the words of the fields and sets that are changed by the rules with names, and by the rules to which these
+/// lead.
 fn changed(ways: &Ways, names: &[NameRule]) -> BTreeSet<String> {
     let tree = ways.tree;
     let of_chain = |chain: usize, first: usize| {
@@ -94,7 +99,7 @@ impl<'a> Trials<'a> {
         steps::read_whole(self.ways, rule, self.named(rule), &self.changed)
     }
 
-    /// The match of a mark of the stage within a packet's mark.
+    /// Returns a match that compares the stage's bits of a packet's mark.
     fn is_marked(&self, mark: u32) -> String {
         format!("meta mark & {:#010x} == {mark:#010x}", self.layout.mask())
     }
@@ -107,13 +112,13 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Whether a base chain accepts at its end; None: it is no base chain.
+    /// Returns true if a base chain accepts at its end. None: it is no base chain.
     fn policy(&self, chain: usize) -> Option<bool> {
         let base = self.ways.tree.chains[chain].base.as_ref();
         base.map(|base| !base.drops)
     }
 
-    /// Whether a packet may be accepted by a chain's rules, with what they lead to.
+    /// Returns true if a chain's rules, and the rules to which they lead, may accept a packet.
     fn accepts(&self, chain: usize, seen: &mut BTreeSet<usize>) -> bool {
         if !seen.insert(chain) {
             return false;
@@ -131,7 +136,7 @@ impl<'a> Trials<'a> {
         })
     }
 
-    /// The name of a trial's chain, which is made if it isn't there.
+    /// Returns the name of a trial's chain. Creates the chain if it does not exist.
     fn name(&self, trial: Trial) -> String {
         let known = self.numbers.borrow().get(&trial).copied();
         let number = known.unwrap_or_else(|| self.make(trial));
@@ -163,7 +168,7 @@ impl<'a> Trials<'a> {
         place
     }
 
-    /// The rules of a copy.
+    /// Returns the rules of a copy of a chain, from an index in `Tree::rules` on.
     fn rules(&self, chain: usize, first: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let own = self.ways.tree.rules.iter().enumerate().skip(first);
@@ -175,7 +180,7 @@ impl<'a> Trials<'a> {
         lines
     }
 
-    /// The rules of a step, within a copy.
+    /// Returns the rules of a step within a copy.
     fn copied(&self, chain: usize, number: usize, step: &Step) -> Vec<String> {
         let ended = self.is_marked(self.layout.ended());
         let mut lines = Vec::new();
@@ -209,13 +214,14 @@ impl<'a> Trials<'a> {
         lines
     }
 
-    /// The rules of a step that begins a trial, in the rule of its number.
+    /// Returns the rules of a step that begins a trial.
+    /// - number: index of the rule in `Tree::rules`.
     fn begun(&self, chain: usize, number: usize, step: &Step) -> Vec<String> {
         let clear = format!("{} {}", self.is_marked(self.layout.ended()), self.set(0));
         let (mut lines, mut last) = (Vec::new(), Vec::new());
         let leaves = || match self.policy(chain) {
             Some(true) => Some("accept".to_owned()),
-            // The policy drops on that way, and the other one goes on.
+            // The chain's policy drops on this way, so the packet continues on the other way.
             Some(false) => None,
             None => {
                 self.leaving.borrow_mut().insert(number);
@@ -250,8 +256,11 @@ impl<'a> Trials<'a> {
         lines
     }
 
-    /// The verdict of a rule for packets with unknown names, which are known not to fail its matches up to a token; None: it is passed over.
-    /// - leads: targets of a lookup's elements, instead of what stands from the token on
+    /// Returns the verdict of a rule for packets with unknown names. Its matches before a token are known to hold or
+    /// are unknown. None: the packet skips the rule.
+    /// - number: index of the rule in `Tree::rules`.
+    /// - from: the token.
+    /// - leads: verdicts of a lookup's elements, which replace the rule's tokens from `from` on.
     pub fn verdict(&self, number: usize, from: usize, leads: &[&str]) -> Option<String> {
         let chain = self.ways.tree.rules[number].chain;
         let step = match leads {
@@ -273,7 +282,8 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// The edit that adds a rule behind a rule, by which its chain is left; None: it is not.
+    /// Returns the edit that adds a rule after a rule, by which packets leave its chain. None: packets don't leave it
+    /// there.
     pub fn behind(&self, rule: usize) -> Option<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         if !self.leaving.borrow().contains(&rule) {
@@ -287,7 +297,7 @@ impl<'a> Trials<'a> {
         let at = tokens.end_before(end);
         let chain = &tree.chains[rule.chain];
         let table = &tree.tables[chain.table];
-        // A rule of a command of its own, or between the braces of its chain.
+        // The rule is a command of its own, or stands between the braces of its chain.
         let command = match tokens.get(outermost(tokens, rule.tokens.start).start) {
             "table" | "chain" => String::new(),
             _ => format!("add rule {} {} {} ", table.family, table.name, chain.name),
@@ -296,13 +306,13 @@ impl<'a> Trials<'a> {
         Some((at..at, format!("\n\t\t{command}{left} goto {LEFT}")))
     }
 
-    /// The tables with trials. Among them may be one in which no packet comes to a rule with names.
+    /// Returns the tables with trials. In some of them no packet may reach a rule with names.
     pub fn tables(&self) -> BTreeSet<usize> {
         let chains = self.chains.borrow();
         chains.iter().map(|(table, _)| *table).collect()
     }
 
-    /// The chains of a table, with their rules.
+    /// Returns the chains of a table, with their rules.
     pub fn of_table(&self, table: usize) -> Vec<(String, Vec<String>)> {
         let chains = self.chains.borrow();
         let own = chains
@@ -324,7 +334,7 @@ impl<'a> Trials<'a> {
 mod tests {
     use crate::{split, text, Options};
 
-    /// The chains of the kernel's text, by their names: the rules of each.
+    /// Returns name and rules of each chain in the kernel's text.
     fn chains(rules: &str) -> Vec<(String, Vec<String>)> {
         let policy = format!(
             "table inet f {{\n set s {{ type ipv4_addr; }}\n chain yes {{ tcp dport 80 counter accept; counter drop; }}\n chain no {{ ip daddr 10.0.0.1 drop; }}\n \
@@ -347,7 +357,7 @@ mod tests {
         found
     }
 
-    /// The rules of all trials, without what the marks of their ends are.
+    /// Returns the rules of all trials, without the chains `ENDED` and `LEFT`.
     fn trials(rules: &str) -> Vec<String> {
         let own = |(name, _): &(String, Vec<String>)| name.starts_with("stage-trial");
         let all = chains(rules).into_iter().filter(own);
@@ -449,7 +459,7 @@ mod tests {
         assert_eq!(places.len(), 3, "{}", made.kernel);
     }
 
-    /// For packets of other ports than 53 it is certain that there is no question.
+    /// For ports other than 53 it is certain that there is no DNS query.
     #[test]
     fn no_question_at_other_ports() {
         let others = "udp . 0-52 . 0-65535";
@@ -470,7 +480,8 @@ mod tests {
         assert!(tried.contains(&"accept".to_owned()), "{tried:?}");
     }
 
-    /// A rule that asks for names of two protocols behind each other holds for no packet, but the first may be unreadable.
+    /// A rule with names of two protocols, one after the other, holds for no packet. But the first name may be
+    /// unreadable.
     #[test]
     fn only_a_first_test_of_dns_is_for_port_53() {
         let made = of("tls alpn \"h2\" counter dns type a accept");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a policy with names may do that its author does not expect, and what it may not do.
+//! Warnings about effects of a policy with names that its author may not expect, and refusals.
 
 use crate::names::Names;
 use crate::reach::Ways;
@@ -8,7 +8,7 @@ use crate::token::Tokens;
 use crate::tree::{Rule, Tree};
 use crate::{Refusal, Warning};
 
-/// The tokens of rules that are a word.
+/// Returns the tokens of all rules that equal a word.
 fn places<'a>(
     tokens: &'a Tokens,
     tree: &'a Tree,
@@ -18,7 +18,7 @@ fn places<'a>(
     all.filter(move |at| tokens.get(*at) == word)
 }
 
-/// Refuses what answers a connection in its server's place.
+/// Refuses a policy that answers a connection in place of its server.
 pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
     let Some(at) = places(tokens, tree, "synproxy").next() else {
         return Ok(());
@@ -28,7 +28,7 @@ pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
     Err(Refusal::at(tokens, at, reason, cure))
 }
 
-/// Rules that take packets away from connection tracking.
+/// Returns a warning for each rule that exempts packets from connection tracking.
 fn untracked(source: &Source, tokens: &Tokens, tree: &Tree) -> Vec<Warning> {
     let warn = |at| {
         Warning {
@@ -39,7 +39,7 @@ fn untracked(source: &Source, tokens: &Tokens, tree: &Tree) -> Vec<Warning> {
     places(tokens, tree, "notrack").map(warn).collect()
 }
 
-/// Whether a rule accepts all packets of established connections, whatever else they are.
+/// Returns true if a rule accepts all packets of established connections, without other matches.
 fn accepts_established(tokens: &Tokens, rule: &Rule) -> bool {
     let words: Vec<&str> = rule.tokens.clone().map(|at| tokens.get(at)).collect();
     let Some(rest) = words.strip_prefix(&["ct", "state"]) else {
@@ -59,13 +59,13 @@ fn accepts_established(tokens: &Tokens, rule: &Rule) -> bool {
     is_accepted && rest.contains(&"established")
 }
 
-/// Finds rules that ask for names behind an accept of established connections, since over TCP they never see a name, and packets
-/// without connections.
+/// Finds rules with names after a rule that accepts established connections: over TCP they never see a name. Also finds
+/// rules that exempt packets from connection tracking.
 pub fn find(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
     let (tokens, tree) = (ways.tokens, ways.tree);
     let mut warnings = untracked(source, tokens, tree);
     for named in &names.rules {
-        // The rule, and those that lead to its chain.
+        // The rule itself, and the rules that lead to its chain.
         let mut places = vec![named.rule];
         let mut looked = 0;
         while let Some(&place) = places.get(looked) {

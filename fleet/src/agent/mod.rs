@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The agent of a host: it carries pointers and bundles from the store to root's service, and asks that the policy be kept if the
-//! store answers through it. It has no rights, and one thread.
+//! Agent of a host. It passes pointers (signed messages that name a policy) and bundles (the policy's files) from the
+//! store to root's service. It requests the confirmation of a new policy if it can still reach the store. It has no
+//! privileges, and one thread.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,26 +23,26 @@ use crate::store::Store;
 
 mod textfile;
 
-/// The pause between two looks at the store, where no watch ends it.
+/// Pause between two checks of the store, unless a watch ends it.
 const LOOK: Duration = Duration::from_secs(24);
-/// The pause after the first failure; it doubles up to LOOK.
+/// Pause after the first failure. It doubles after each further failure, up to LOOK.
 const RETRY: Duration = Duration::from_millis(500);
-/// Number of turns between two reads of the ledger.
+/// Number of checks of the store per read of the ledger.
 const LEDGER_LOOKS: u32 = 5;
 
 pub struct Settings {
     pub host: String,
     pub channel: String,
-    /// The folder for bundles, the agent's only one.
+    /// Folder for bundles.
     pub staging: PathBuf,
-    /// The socket of root's service.
+    /// Socket of root's service.
     pub local: PathBuf,
     pub tls: Tls,
     /// Address of the firewall's metrics, for Prometheus.
     pub metrics: Option<String>,
-    /// A file for the node exporter.
+    /// File for the node exporter's textfile collector.
     pub textfile: Option<PathBuf>,
-    /// Between two looks.
+    /// Pause between two checks of the store; None: LOOK.
     pub look: Option<Duration>,
 }
 
@@ -49,17 +50,18 @@ pub struct Agent {
     settings: Settings,
     store: Store,
     report: Report,
-    /// The report that the store has.
+    /// Report that was last written to the store.
     written: Option<Report>,
-    /// The rotation and the pointer that root's service was asked about last.
+    /// Values of the latest rotation and of the latest refused pointer, which root's service need not be asked about
+    /// again.
     rotation: Vec<u8>,
     refused: Vec<u8>,
-    /// The latest question that was tried, and the end of its trial.
+    /// Value of the latest question that was handled, and the end of its trial.
     question: Vec<u8>,
     trial_ends: Option<Instant>,
 }
 
-/// The name of this machine, as far as it may stand in a key.
+/// Returns the name of this machine; "unnamed" if the name is not allowed in keys.
 pub fn host_name() -> String {
     let name = nix::unistd::gethostname().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
@@ -94,7 +96,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes an error, which stands in the report until something works.
+    /// Prints an error if it is new. The error stays in the report until a check of the store succeeds.
     fn note(&mut self, failure: &Failure) {
         if self.report.error.as_ref() != Some(&failure.text) {
             eprintln!("error: {}", failure.text);
@@ -117,8 +119,9 @@ impl Agent {
         Ok(())
     }
 
-    /// A bundle: from the staging folder, or from the store and into it.
-    /// - url: its own place, if it is too large for etcd.
+    /// Returns a bundle: from the staging folder, otherwise from the store. Stores a bundle of the store in the staging
+    /// folder.
+    /// - url: address of the bundle, if it is too large for etcd.
     fn bundle(&mut self, digest: &str, url: Option<&str>) -> Result<Vec<u8>> {
         let path = self.settings.staging.join(digest);
         if let Ok(bytes) = file::read_at_most(&path, BUNDLE_MAX) {
@@ -140,31 +143,33 @@ impl Agent {
         Ok(bytes)
     }
 
-    /// Pauses, and keeps the lease.
+    /// Pauses, and renews the lease meanwhile.
     fn pause(&mut self, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed()) {
             sleep(left.min(LOOK));
             if begun.elapsed() < time {
-                // The store may be away: the pause goes on all the same.
+                // If the store can't be reached, the pause continues.
                 let _ = self.store.renew(&self.settings.host.clone());
             }
         }
     }
 
-    /// Watches the policy that waits, then has it confirmed or undone.
+    /// Waits for the observation time of the pending policy. Then has it confirmed, or reverted if the store can't be
+    /// reached.
     fn settle(&mut self, pointer: &Pointer) -> Result<()> {
         let generation = pointer.generation;
         let begun = Instant::now();
         self.pause(Duration::from_secs(pointer.observe_seconds.into()));
-        // Three quarters of the time are for the store; then the host goes back by itself, and says so.
+        // The store may be unreachable for three quarters of the time. Then the agent requests the revert, with its
+        // reason.
         let end = Duration::from_secs(pointer.confirm_seconds.into()) * 3 / 4;
         let mut pause = RETRY;
         let channel = self.settings.channel.clone();
         loop {
             let left = end.saturating_sub(begun.elapsed());
             let reached = self.store.reach(&channel, left);
-            // Root's service asks the store, too.
+            // Root's service checks the store as well.
             let done = reached.and_then(|()| self.ask(&Request::Confirm { generation }, &[]));
             let Err(failure) = done else {
                 return Ok(());
@@ -183,13 +188,13 @@ impl Agent {
         }
     }
 
-    /// Whether a trial has its outcome, from packets that the host had recorded.
+    /// Returns true if the host has already tried a bundle for a question, on packets that it had recorded.
     fn has_tried(&self, question: u64, digest: &str) -> bool {
         let trial = self.report.local.trial.as_ref();
         trial.is_some_and(|one| one.question == question && one.digest == digest)
     }
 
-    /// Has a policy tried on the host's traffic, before it is applied.
+    /// Has a policy tried on the host's traffic, before it is applied. Waits for the end of the trial.
     fn try_first(&mut self, pointer: &Pointer, signed: &Signed, bundle: &[u8]) -> Result<()> {
         if pointer.try_seconds == 0 {
             return Ok(());
@@ -200,13 +205,13 @@ impl Agent {
         };
         self.ask(&request, bundle)?;
         if !self.has_tried(0, &pointer.digest) {
-            // The service counts whole seconds.
+            // One more second, because the service counts whole seconds.
             self.pause(Duration::from_secs(u64::from(pointer.try_seconds) + 1));
         }
         Ok(())
     }
 
-    /// Has the question in the store tried, if it is a new one.
+    /// Has the policy of the question in the store tried, if the question is new.
     fn take_question(&mut self, value: Vec<u8>) -> Result<()> {
         if value.is_empty() || value == self.question {
             return Ok(());
@@ -234,7 +239,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether root's service should be asked about a pointer.
+    /// Returns true if root's service should be asked about a pointer.
     fn concerns(&self, pointer: &Pointer, value: &[u8]) -> bool {
         let local = &self.report.local;
         let is_unfinished =
@@ -254,13 +259,13 @@ impl Agent {
         self.refused.clear();
         self.rotation = value;
         match asked {
-            // It was taken before this agent began.
+            // The service has accepted this rotation before this agent began.
             Err(failure) if failure.text.contains("it is not the one after") => Ok(()),
             asked => asked,
         }
     }
 
-    /// Reads the channel's messages, and does what they ask for.
+    /// Reads the channel's messages, and carries them out.
     fn look(&mut self) -> Result<()> {
         let channel = self.settings.channel.clone();
         let messages = self.store.messages(&channel)?;
@@ -304,11 +309,12 @@ impl Agent {
         }
         self.report.wanted = pointer.generation;
         self.report.error = None;
-        // Nothing is written before: the policy may cut the store off, and the time runs.
+        // The report is not written first: the policy may cut off the store, and the time for the confirmation has
+        // begun.
         self.settle(&pointer)
     }
 
-    /// One look at the store with all its duties.
+    /// Checks the store once: renews the lease, carries out messages, and writes the report.
     fn turn(&mut self) -> Result<()> {
         let host = self.settings.host.clone();
         self.store.renew(&host)?;
@@ -325,7 +331,7 @@ impl Agent {
         }
     }
 
-    /// Works until it is ended.
+    /// Runs until the process is ended.
     pub fn run(mut self) -> ! {
         let mut pause = RETRY;
         let mut looks = 0;

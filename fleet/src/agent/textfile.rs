@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Numbers for Prometheus, by the node exporter's textfile collector: they do not go through etcd.
+//! Metrics for Prometheus, for the node exporter's textfile collector. They do not go through etcd.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn text(report: &Report) -> String {
     .concat()
 }
 
-/// Writes the numbers of a report into a file that others may read.
+/// Writes the metrics of a report into a file that all users may read.
 pub fn write(path: &Path, report: &Report) -> Result<()> {
     file::replace(path, text(report).as_bytes())?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The agent's end of root's service.
+//! Client of root's service, for the agent.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,11 +10,11 @@ use super::protocol::{Answer, Request};
 use crate::failure::{refused, system, Result};
 use crate::report::Local;
 
-/// How long an answer may take: nft loads the policy meanwhile.
+/// Time limit of an answer: nft loads the policy meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Asks the service. Fails with its words if it refuses.
+/// Sends a request to the service. Fails with the service's error text if it refuses.
 pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
     let fail = |error: std::io::Error| {
         system(format_args!(
@@ -28,7 +28,7 @@ pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
     let mut exchange = || {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        // A service that refuses early has said why.
+        // A service that refuses early has sent its reason.
         let sent = stream.write_all(line.as_bytes());
         let sent = sent.and_then(|()| stream.write_all(bundle));
         let read = (&stream).take(ANSWER_MAX).read_to_string(&mut said);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a host is well under a policy: the ledger of its firewall, and what the policy's rules drop.
+//! Health of a host under a policy: the ledger of its firewall, and the packets that the policy's rules drop.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,12 +31,14 @@ pub fn run(program: &Path, arguments: &[&str]) -> Result<(Option<i32>, String, S
     ))
 }
 
-/// Runs nft, as [`run`] does.
+/// Runs nft like [`run`].
 pub fn nft(arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
     run(Path::new(NFT), arguments)
 }
 
-/// The ledger of the firewall at a control socket, and its program's name. A firewall that can't be asked is red.
+/// Returns the ledger of the firewall at a control socket, and its program's name. If the firewall does not answer, the
+/// ledger counts as red.
+/// - control: None: there is no firewall.
 pub fn ledger(fwctl: &Path, control: Option<&Path>) -> Result<(Ledger, Option<String>)> {
     let Some(control) = control else {
         return Ok((Ledger::None, None));
@@ -52,8 +54,9 @@ pub fn ledger(fwctl: &Path, control: Option<&Path>) -> Result<(Ledger, Option<St
     })
 }
 
-/// The rule of a table that has dropped the most packets since it was loaded: its text and packets, as `nft -j list table` tells
-/// them. Rules that drop without a counter are not seen.
+/// Returns the rule of a table that has dropped the most packets since it was loaded: its chain and handle, and its
+/// packets. Rules that drop without a counter are not seen.
+/// - table: output of `nft -j list table`.
 fn most_dropped(table: &Value) -> Option<(String, u64)> {
     let all = table["nftables"].as_array()?;
     let rules = all.iter().filter_map(|object| object.get("rule"));
@@ -71,9 +74,9 @@ fn most_dropped(table: &Value) -> Option<(String, u64)> {
         .max_by_key(|(_, packets)| *packets)
 }
 
-/// Why a policy drops too much. None if it doesn't.
-/// - seconds: since it was loaded.
-/// - bound: packets a second that one rule may drop.
+/// Returns the reason why a policy drops too much; None if it doesn't.
+/// - seconds: time since the policy was loaded.
+/// - bound: packets per second that one rule may drop.
 pub fn excess(tables: &[apply::source::Table], seconds: f64, bound: u64) -> Result<Option<String>> {
     for table in tables {
         let arguments = ["-j", "list", "table", &table.family, &table.name];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The service of root on each host: it knows try, apply, confirm, revert and rotate, and verifies everything itself. One process a
-//! connection, started by its socket; between requests nothing runs.
+//! Root's service on each host. Its requests are state, try, apply, confirm, revert and rotate, and it verifies
+//! everything itself. Its socket starts one process per connection; between requests no process runs.
 
 pub mod client;
 pub mod health;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A trial on packets of the past: the host decides its own last minute by both policies, names included.
+//! Trial on recorded packets: the host decides the packets of its last minute by both policies, names included.
 //!
-//! The record is kept by the unit twinwall-record: capture files in a folder of another user, which is not trusted. So root opens
-//! regular files only, follows no link, and hands whole blocks to `fwctl diff`, which gives up root's rights before it parses a packet.
+//! The record is kept by the unit twinwall-record: capture files in a folder of another user, which is not trusted. So
+//! root opens regular files only, follows no link, and passes whole blocks to `fwctl diff`, which gives up root's
+//! rights before it parses a packet.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,16 +19,16 @@ use crate::clock::unix_seconds;
 use crate::failure::{at, request, system, Result};
 use crate::report::{Flip, Trial};
 
-/// Bytes of the record that are read; the newest count.
+/// Maximum number of bytes of the record that are read, newest files first.
 const RECORD_MAX: u64 = 128 << 20;
-/// Bytes of a block's type and length.
+/// Size of a block's type and length in bytes.
 const BLOCK_HEAD: usize = 8;
-/// Bytes of a rule's text in an answer.
+/// Maximum number of characters of a rule's text in an answer.
 const TEXT_MAX: usize = 200;
-/// A policy that decides nothing, for a host without one.
+/// Policy without rules, for a host without a policy.
 const NOTHING: &str = "table inet nothing {\n}\n";
 
-/// Opens a file of the record. None if it is none, or is gone by now.
+/// Opens a file of the record. Returns the file and its length; None if it is no regular file, or no longer exists.
 fn open(path: &Path) -> Option<(File, u64)> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -36,7 +37,7 @@ fn open(path: &Path) -> Option<(File, u64)> {
     data.is_file().then_some((file, data.len()))
 }
 
-/// Opens the files of the record, the oldest first. Their names begin with their time.
+/// Opens the newest files of the record. Returns them with the oldest first; their names begin with their time.
 fn files(record: &Path) -> Vec<(File, u64)> {
     let entries = fs::read_dir(record).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -53,7 +54,7 @@ fn files(record: &Path) -> Vec<(File, u64)> {
     files
 }
 
-/// The length of the blocks of pcapng that are complete: the last one may be written just now.
+/// Returns the length of the complete pcapng blocks. The last block may be incomplete, because it is being written.
 fn whole(bytes: &[u8]) -> usize {
     let mut end = 0;
     loop {
@@ -90,7 +91,7 @@ fn compare(
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(fail)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It prints its lines after the last packet. If it ends before, it says why.
+        // `fwctl diff` prints its lines after the last packet. If it ends earlier, it prints the reason.
         for (file, length) in files {
             let mut bytes = Vec::new();
             file.take(length).read_to_end(&mut bytes).map_err(fail)?;
@@ -100,7 +101,7 @@ fn compare(
         }
     }
     let output = child.wait_with_output().map_err(fail)?;
-    // 1: it found flips.
+    // Exit code 1: some verdicts differ.
     match output.status.code() {
         Some(0 | 1) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         _ => {
@@ -112,8 +113,9 @@ fn compare(
     }
 }
 
-/// The name of a rule, "FILE:LINE", with its text.
-/// - folders: those of both policies; another file is not read, since `by` comes from a process that has parsed packets.
+/// Returns the name of a rule, "FILE:LINE", with its text.
+/// - folders: folders of both policies. Other files are not read, because `by` comes from a process that has parsed
+///   packets.
 fn rule(by: &str, folders: &[&Path]) -> String {
     let Some((path, line)) = by.rsplit_once(':') else {
         return by.to_owned();
@@ -131,7 +133,7 @@ fn rule(by: &str, folders: &[&Path]) -> String {
     format!("{name}:{line}: {text}")
 }
 
-/// Flips by their rule, those with the most packets first.
+/// Flips (packets with different verdicts) by rule: their packets and flows.
 #[derive(Default)]
 struct Sums(BTreeMap<String, (u64, u64)>);
 
@@ -155,7 +157,8 @@ impl Sums {
     }
 }
 
-/// Reads the lines of `fwctl diff --json`: one a flow, then the sums.
+/// Parses the lines of `fwctl diff --json`: one per flow, then the totals.
+/// - into: out: the outcome.
 fn read(lines: &str, folders: &[&Path], now: u64, into: &mut Trial) -> Result<()> {
     let (mut drops, mut passes) = (Sums::default(), Sums::default());
     let mut sums = Value::Null;
@@ -181,9 +184,10 @@ fn read(lines: &str, folders: &[&Path], now: u64, into: &mut Trial) -> Result<()
     Ok(())
 }
 
-/// Decides the recorded packets by two policies. Returns false if the host keeps no record.
-/// - old: None: the host has no policy of the fleet.
-/// - nothing: place for a file with a policy that decides nothing.
+/// Decides the recorded packets by two policies. Returns false if the host has no record.
+/// - old: present policy; None: the host has no policy of the fleet.
+/// - nothing: path at which a policy without rules is written.
+/// - into: out: the outcome.
 pub fn decide(
     fwctl: &Path,
     record: &Path,

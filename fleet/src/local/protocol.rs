@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Requests to root's service: a line of JSON, for `apply` followed by the bundle's bytes. The answer is a line.
+//! Requests to root's service: a line of JSON; in `apply` and `try` the bundle's bytes follow. The answer is a line of
+//! JSON.
 
 use std::io::{BufRead, Read};
 
@@ -16,23 +17,23 @@ pub const SOCKET: &str = "/run/twinwall-fleet.sock";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
-    /// How far the host has come.
+    /// Report the host's state.
     State {},
-    /// Apply a pointer's policy, until it is confirmed.
+    /// Apply a pointer's policy, with a time limit for its confirmation.
     Apply {
         pointer: Signed,
         bundle_bytes: usize,
     },
-    /// Try a policy on the host's traffic, for a question or before a pointer's policy is applied.
+    /// Try a policy on the host's traffic: for a question, or before a pointer's policy is applied.
     Try {
         message: Signed,
         bundle_bytes: usize,
     },
-    /// The store answers through the policy: keep it, if the host is well.
+    /// Confirm the pending policy if the host is healthy. The agent has reached the store under this policy.
     Confirm { generation: u64 },
-    /// Go back.
+    /// Revert the pending policy.
     Revert { generation: u64, why: String },
-    /// Take other keys.
+    /// Replace the trusted keys.
     Rotate { keys: Signed },
 }
 
@@ -49,7 +50,7 @@ pub fn read(from: impl BufRead) -> Result<(Request, Vec<u8>)> {
     let broken =
         |why: String| request(format_args!("the request: {why}: are both of one version?"));
     let mut line = Vec::new();
-    // A text is at most six times as long in JSON.
+    // JSON makes a text at most six times as long.
     let mut from = from.take(8 * SIGNED_MAX as u64);
     from.read_until(b'\n', &mut line)
         .map_err(|error| broken(error.to_string()))?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether the store answers through the rules that the kernel holds. Root asks that itself, since an agent that was taken over
-//! could say anything; but another process reads the answer, of a user without rights, since the store is not trusted either.
+//! Check that the store can be reached under the rules in the kernel. Root checks this itself, because an agent that an
+//! attacker controls could lie. A separate process without privileges reads the store's answer, because the store is
+//! not trusted either.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -11,15 +12,16 @@ use nix::unistd::geteuid;
 use crate::failure::{system, unreachable, Kind, Result};
 use crate::options::StoreOptions;
 
-/// Debian's `nobody` and `nogroup`.
+/// User and group ids of Debian's `nobody` and `nogroup`.
 const NOBODY: u32 = 65534;
-/// How long the store may take.
+/// Time limit for the store's answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Asks the store on a new connection, in a process without rights: this program again, with `--reach`.
+/// Checks on a new connection that the store answers. A process without privileges does this: this program again, with
+/// `--reach`.
 pub fn check() -> Result<()> {
     let fail = |error: std::io::Error| system(format_args!("the check of the store: {error}"));
-    // The file that runs now, wherever it was moved to.
+    // The file that runs now, even if it was moved.
     let mut command = Command::new("/proc/self/exe");
     command
         .args(std::env::args_os().skip(1))
@@ -45,8 +47,9 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// That process: asks the store. Without a login etcd answers by a refusal, which is an answer: each login would cost it some ten
-/// milliseconds of CPU (bcrypt), and a password would be in a process of `nobody`.
+/// Checks that the store answers, in the process without privileges. It does not log in: etcd then answers with a
+/// refusal, which counts as an answer. A login would cost etcd some ten milliseconds of CPU time (bcrypt), and a
+/// password would be in a process of `nobody`.
 pub fn ask(store: &StoreOptions, channel: &str) -> Result<()> {
     match store.open(&store.tls()?, None)?.reach(channel, LIMIT) {
         Err(failure) if failure.kind == Kind::Refused => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What root's service keeps on disk: `state.json` in its folder, replaced as a whole.
+//! State of root's service on disk: `state.json` in its folder, replaced as a whole.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -18,44 +18,44 @@ const LOCK: &str = "lock";
 const STATE_MAX: usize = 1 << 20;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Keys that replace those of the keys file.
+/// Keys that replace the keys of the keys file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotated {
     pub serial: u64,
-    /// The text of the new keys file.
+    /// Text of the new keys file.
     pub keys: String,
-    /// SHA-256 of the keys file that they began with. Once root writes another one, that counts.
+    /// SHA-256 of the keys file when the keys were rotated. After root has changed this file, its keys count again.
     pub anchor: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// The highest generation that was taken.
+    /// Highest generation that the host has accepted.
     pub generation: u64,
     pub digest: String,
     pub phase: Phase,
     pub why: Option<String>,
-    /// How often the generation was applied.
+    /// Number of times that this generation was applied.
     pub attempts: u32,
-    /// The generation that was confirmed last.
+    /// Generation that was confirmed last.
     pub confirmed: u64,
-    /// When the policy was applied, milliseconds since 1970.
+    /// Time at which the policy was applied (ms since 1970).
     pub applied_ms: u64,
-    /// Seconds for which the policy is watched before it may be confirmed.
+    /// Seconds for which the policy is observed before it may be confirmed.
     pub observe_seconds: u32,
-    /// The pointer's bound, packets a second for each rule.
+    /// Bound of the pointer: packets per second that each rule may drop.
     pub drops_per_second: Option<u64>,
-    /// The number of the latest question that was taken up.
+    /// Number of the latest question that was accepted.
     pub question: u64,
-    /// When the trial that runs ends, seconds since 1970.
+    /// End of the running trial (seconds since 1970).
     pub trial_ends: Option<u64>,
-    /// The latest trial, which may still run.
+    /// Latest trial, which may still run.
     pub trial: Option<Trial>,
     pub rotated: Option<Rotated>,
 }
 
-/// The folder, locked.
+/// Locked folder of the service.
 pub struct Folder {
     path: PathBuf,
     pub record: Record,
@@ -63,7 +63,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder when no other request is served. Fails if others than its user can change it.
+    /// Opens the folder, after waiting for other requests. Fails if another user can change the folder.
     pub fn open(path: &Path) -> Result<Folder> {
         file::make_folder(path)?;
         let data = fs::symlink_metadata(path).map_err(at(path))?;
@@ -107,17 +107,18 @@ impl Folder {
         file::replace(&self.path.join(STATE), text.as_bytes())
     }
 
-    /// The folder of the bundle that is tried, the file of its tables, and that of a policy that decides nothing.
+    /// Returns the paths of three items: the folder of the tried bundle, the file of the trial's tables, and the file
+    /// of a policy without rules.
     pub fn tried(&self) -> [PathBuf; 3] {
         ["tried", "trial.json", "nothing.nft"].map(|name| self.path.join(name))
     }
 
-    /// The folder of a generation's bundle.
+    /// Returns the folder of a generation's bundle.
     pub fn bundle(&self, generation: u64) -> PathBuf {
         self.path.join("bundles").join(generation.to_string())
     }
 
-    /// Removes the bundles of other generations than these.
+    /// Removes all bundles except those of these generations.
     pub fn keep(&self, generations: [u64; 2]) {
         for entry in fs::read_dir(self.path.join("bundles"))
             .into_iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Requests, served as root. Whatever comes over the socket is believed for its signature alone.
+//! Serves requests, as root. Messages from the socket are trusted only because of their signatures.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -19,29 +19,29 @@ use crate::question::Question;
 use crate::report::{was_interrupted, Ledger, Local, Phase, Trial};
 use crate::signed::Signed;
 
-/// How often a generation is applied whose confirmation was interrupted.
+/// Maximum number of times that a generation is applied if its confirmation is interrupted.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// This host, as root has set it up.
+/// Configuration of this host, as root has written it.
 pub struct Host {
     pub id: String,
     pub channel: String,
-    /// The keys file.
+    /// Path of the file with the public keys that this host trusts.
     pub keys: PathBuf,
-    /// The folder of the service.
+    /// Folder of the service.
     pub folder: PathBuf,
-    /// The folder of `fwctl apply`.
+    /// State folder of `fwctl apply`.
     pub apply: PathBuf,
     pub fwctl: PathBuf,
-    /// The firewall's control socket.
+    /// Control socket of the firewall.
     pub control: Option<PathBuf>,
-    /// The folder of the record of packets.
+    /// Folder of the recorded packets.
     pub packets: PathBuf,
-    /// The ledger of the firewall and its program's name, once they were read.
+    /// Ledger of the firewall and name of its program, once they were read.
     pub asked: OnceCell<(Ledger, Option<String>)>,
 }
 
-/// The keys that count: those of a rotation, unless the keys file has been changed since.
+/// Returns the keys that count: the rotated keys, unless the keys file has been changed since the rotation.
 fn keys(host: &Host, folder: &Folder) -> Result<Keys> {
     let text = fs::read_to_string(&host.keys).map_err(at(&host.keys))?;
     let anchor = bundle::digest(text.as_bytes());
@@ -52,7 +52,7 @@ fn keys(host: &Host, folder: &Folder) -> Result<Keys> {
 }
 
 impl Host {
-    /// The ledger of the firewall and its program's name, read once in a request.
+    /// Returns the ledger of the firewall and the name of its program. They are read once per request.
     fn ledger(&self) -> Result<&(Ledger, Option<String>)> {
         if let Some(asked) = self.asked.get() {
             return Ok(asked);
@@ -76,7 +76,8 @@ impl Host {
         }
     }
 
-    /// The latest generation of `fwctl apply` from a bundle.
+    /// Returns the latest generation of `fwctl apply` that was made from a bundle.
+    /// - bundle: folder of the bundle.
     fn applied(&self, bundle: &Path) -> Result<Option<Generation>> {
         let file = bundle.join(bundle::POLICY);
         let state = apply::store::read(&self.apply)?.unwrap_or_default();
@@ -84,7 +85,7 @@ impl Host {
         Ok(all.find(|one| Path::new(&one.file) == file))
     }
 
-    /// Brings the record to what really happened: a timer, a reboot or a death may have come between.
+    /// Updates the record to the state of `fwctl apply`, which a timer, a reboot or a killed process may have changed.
     fn reconcile(&self, folder: &mut Folder) -> Result<()> {
         let record = &folder.record;
         if !matches!(record.phase, Phase::Started | Phase::Pending) {
@@ -110,7 +111,7 @@ impl Host {
         folder.write()
     }
 
-    /// Ends a trial whose time is over.
+    /// Ends the trial if its time is over, and stores its outcome.
     fn end_trial(&self, folder: &mut Folder) -> Result<()> {
         let record = &mut folder.record;
         let is_over = record
@@ -126,7 +127,8 @@ impl Host {
         folder.write()
     }
 
-    /// How far the host has come. The answer to `apply` has no ledger: the agent asks again before it reports.
+    /// Returns the host's state. The answer to `apply` has no ledger, because the agent requests the state again before
+    /// it reports.
     fn local(&self, folder: &Folder, request: &Request) -> Local {
         let record = &folder.record;
         let (ledger, twin) = match request {
@@ -145,7 +147,7 @@ impl Host {
         }
     }
 
-    /// Goes back from the generation that waits, and notes why.
+    /// Reverts the pending generation, and stores the reason.
     fn go_back(&self, folder: &mut Folder, why: &str) -> Result<()> {
         let done = self.fwctl(&["revert"]);
         self.reconcile(folder)?;
@@ -156,7 +158,7 @@ impl Host {
         folder.write()
     }
 
-    /// Fails unless the host may take a pointer now.
+    /// Fails unless the host may accept a pointer now.
     fn admit(&self, folder: &Folder, pointer: &Pointer) -> Result<()> {
         let record = &folder.record;
         if pointer.channel != self.channel {
@@ -203,8 +205,9 @@ impl Host {
         }
     }
 
-    /// Tries a policy on the packets that the host has recorded, for a question or if it reads names; a pointer's trial counts exactly, by
-    /// the kernel, where that is possible. Returns whether the trial has its outcome.
+    /// Tries a policy on the packets that the host has recorded: for a question, or if the policy reads names.
+    /// Otherwise the trial of a pointer is left to the kernel, which counts exactly. Returns true if the trial has its
+    /// outcome.
     fn try_past(
         &self,
         nothing: &Path,
@@ -215,13 +218,13 @@ impl Host {
             return Ok(false);
         }
         match past::decide(&self.fwctl, &self.packets, (old, new), nothing, one) {
-            // The firewalls' language lacks parts of nft's (NAT, flowtables): the kernel decides by these.
+            // The firewalls' language lacks parts of nft's language (NAT, flowtables). The kernel tries such policies.
             Err(_) if !trial::reads_names(new)? => Ok(false),
             tried => tried,
         }
     }
 
-    /// Begins a trial of a bundle. Its outcome, or why there is none, is in the state from its end on.
+    /// Begins a trial of a bundle. After its end, the state has its outcome, or the reason why there is none.
     fn begin_trial(&self, folder: &mut Folder, mut one: Trial, bundle: &Bundle) -> Result<()> {
         let [place, tables, nothing] = folder.tried();
         bundle.unpack(&place)?;
@@ -244,7 +247,7 @@ impl Host {
         folder.write()
     }
 
-    /// Tries a policy, if root's keys have signed the wish.
+    /// Tries a policy, if trusted keys have signed the message.
     fn try_policy(&self, folder: &mut Folder, message: &Signed, bytes: &[u8]) -> Result<()> {
         if folder.record.trial_ends.is_some() {
             return Err(refused("another policy is tried: wait"));
@@ -281,7 +284,7 @@ impl Host {
         self.begin_trial(folder, one, &bundle)
     }
 
-    /// Fails unless the trial that a pointer asks for has found the policy well enough.
+    /// Fails unless the trial that a pointer requires is over, and has dropped no more than the pointer allows.
     fn expect_tried(&self, folder: &mut Folder, pointer: &Pointer) -> Result<()> {
         if pointer.try_seconds == 0 {
             return Ok(());
@@ -350,8 +353,8 @@ impl Host {
         applied
     }
 
-    /// Why the host is not well under the generation that waits. None if it is. Fails while it is too early to tell, or the store
-    /// does not answer.
+    /// Returns the reason why the host is not healthy under the pending generation; None if it is healthy. Fails if it
+    /// is too early to decide, or if the store does not answer.
     fn illness(&self, folder: &Folder) -> Result<Option<String>> {
         if self.ledger()?.0 == Ledger::Red {
             return Ok(Some("the firewall's ledger is red".to_owned()));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A trial: the kernel decides the host's traffic by another policy, and drops nothing by it.
+//! Trial by the kernel: it decides the host's traffic by another policy, but drops no packet.
 //!
-//! A rule that drops or rejects becomes one that counts and accepts, in tables whose names begin with TRIAL. They are three copies:
-//! `new` and `old` lie just before the policy's priority and see all packets; `flip` is the new one just behind it and sees only
-//! what the present policy lets pass, so its counts are what would newly drop. Statements that change a packet, its marks or its
-//! way are left out. nft itself reads both policies, in a network namespace that goes with it.
+//! A rule that drops or rejects becomes a rule that counts and accepts, in tables whose names begin with TRIAL. There
+//! are three copies. `new` and `old` are just before the policy's priority, and see all packets. `flip` is a copy of
+//! the new policy just after the policy's priority. It sees only packets that the present policy accepts, so it counts
+//! the packets that would newly be dropped. Statements that change a packet, its marks or its path are left out. nft
+//! itself parses both policies, in a temporary network namespace.
 
 use std::path::Path;
 
@@ -14,26 +15,26 @@ use super::health::{nft, run};
 use crate::failure::{request, system, Result};
 use crate::report::{Flip, Trial};
 
-/// Begin of the names of a trial's tables.
+/// Prefix of the names of a trial's tables.
 const TRIAL: &str = "twinwall_trial_";
-/// Chain that stands for a drop in a map of verdicts.
+/// Chain that replaces a drop in a verdict map.
 const DROPPED: &str = "twinwall_dropped";
-/// Bytes of nft's comments.
+/// Maximum size of nft's comments in bytes.
 const COMMENT_MAX: usize = 120;
-/// Rules of an answer.
+/// Maximum number of rules in an answer.
 pub const FLIPS_MAX: usize = 50;
-/// Statements that only read a packet, or change what belongs to the table.
+/// Statements that are copied: they only read a packet, or change objects of the table.
 const KEPT: [&str; 15] = [
     "match", "counter", "limit", "quota", "ct count", "vmap", "jump", "goto", "return", "accept",
     "continue", "drop", "reject", "set", "map",
 ];
-/// Objects of a table that rules need; helpers and flowtables of connections change them.
+/// Objects of a table that are copied. Helpers and flowtables are not, because they change connections.
 const OBJECTS: [&str; 5] = ["set", "map", "counter", "quota", "limit"];
 
-/// Lists a file's rules as nft reads them: as objects, and as text with handles.
+/// Shell command that lists a file's rules as nft reads them: as JSON objects, and as text with handles.
 const LIST: &str = "nft -f \"$1\" && nft -j list ruleset && nft -s -a list ruleset";
 
-/// Whether a policy reads names.
+/// Returns true if a policy reads names.
 pub fn reads_names(policy: &Path) -> Result<bool> {
     let source = apply::source::read(policy)?;
     Ok(stage::asks_for_names(&source.text) == Ok(true))
@@ -61,7 +62,7 @@ fn list(policy: &Path) -> Result<(Value, String)> {
     Ok((read, text.to_owned()))
 }
 
-/// The text of a rule, by the handle that stands behind it in a table's list.
+/// Returns the text of a rule, by the handle that follows it in a table's list.
 fn rule_text(list: &str, table: &str, handle: u64) -> Option<String> {
     let begin = list.find(&format!("{table} {{"))?;
     let end = format!(" # handle {handle}");
@@ -69,7 +70,7 @@ fn rule_text(list: &str, table: &str, handle: u64) -> Option<String> {
     Some(line.trim_end_matches(&end).trim().to_owned())
 }
 
-/// A comment that nft takes.
+/// Returns a text as a comment that nft accepts: without quotes, and not too long.
 fn comment(text: &str) -> String {
     let plain = text.chars().filter(|c| *c != '"');
     let mut bytes = 0;
@@ -80,7 +81,7 @@ fn comment(text: &str) -> String {
     plain.take_while(fits).collect()
 }
 
-/// Replaces drops in a map of verdicts by a chain that counts.
+/// Replaces drops in a verdict map by a chain that counts.
 fn without_drops(value: &mut Value) {
     match value {
         Value::Object(object) if object.contains_key("drop") => {
@@ -92,7 +93,7 @@ fn without_drops(value: &mut Value) {
     }
 }
 
-/// The statements of a rule for a trial, and whether it drops.
+/// Returns the statements of a rule for a trial, and true if the rule drops.
 fn statements(rule: &Value) -> (Vec<Value>, bool) {
     let mut drops = false;
     let mut kept = Vec::new();
@@ -105,7 +106,7 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
                 drops = true;
                 kept.extend([json!({"counter": null}), json!({"accept": null})]);
             }
-            // A packet that goes to a firewall's queue passes here.
+            // A packet that goes to a firewall's queue is accepted here.
             "queue" => kept.push(json!({"accept": null})),
             "counter" if statement["counter"].is_object() => {}
             "vmap" => {
@@ -120,9 +121,10 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
     (kept, drops)
 }
 
-/// Rules that count, after the others of its chain, what the policy of a chain drops.
+/// Returns rules that count the packets that the policies of chains drop. They come after the other rules of their
+/// chain.
 /// - tables: family and name of the copied tables, in the order of their numbers.
-/// - copy: as of [`shadow`].
+/// - copy: as in [`shadow`].
 fn policies<'a>(
     objects: &'a Value,
     tables: &'a [(String, String)],
@@ -144,9 +146,9 @@ fn policies<'a>(
     })
 }
 
-/// The tables of a policy that drop nothing.
+/// Returns a copy of a policy's tables that drops no packet.
 /// - objects, text: as [`list`] returns them.
-/// - copy: its place in the tables' names.
+/// - copy: part of the tables' names: `new`, `old` or `flip`.
 /// - shift: added to the priority of each chain.
 fn shadow(objects: &Value, text: &str, copy: &str, shift: i64) -> Vec<Value> {
     let mut tables: Vec<(String, String)> = Vec::new();
@@ -222,7 +224,7 @@ fn shadow(objects: &Value, text: &str, copy: &str, shift: i64) -> Vec<Value> {
     made.into_iter().chain(rules).collect()
 }
 
-/// Names of a trial's tables in the kernel, with their families.
+/// Returns family and name of the trial's tables in the kernel.
 fn tables() -> Result<Vec<(String, String)>> {
     let (_, said, _) = nft(&["-j", "list", "tables"])?;
     let read: Value = serde_json::from_str(&said).unwrap_or_default();
@@ -244,9 +246,9 @@ pub fn remove() -> Result<()> {
     Ok(())
 }
 
-/// Begins a trial of a policy beside the present one.
-/// - place: a file for the tables, in a folder that is root's alone.
-/// - old: None: the host has no policy of the fleet.
+/// Begins a trial of a policy, in addition to the present policy.
+/// - old: present policy; None: the host has no policy of the fleet.
+/// - place: file for the tables, in a folder that only root can change.
 pub fn begin(new: &Path, old: Option<&Path>, place: &Path) -> Result<()> {
     remove()?;
     let (objects, text) = list(new)?;
@@ -266,7 +268,7 @@ pub fn begin(new: &Path, old: Option<&Path>, place: &Path) -> Result<()> {
     }
 }
 
-/// Counts of the rules of a table that stand for drops.
+/// Returns the counts of a table's rules that replace drops.
 fn counts(table: &Value) -> Vec<Flip> {
     let all = table["nftables"].as_array().into_iter().flatten();
     let count = |object: &Value| {
@@ -286,7 +288,8 @@ fn counts(table: &Value) -> Vec<Flip> {
     all.filter_map(count).collect()
 }
 
-/// Ends a trial, and reads what the policy would have dropped.
+/// Ends a trial, and reads the packets that the policy would have dropped.
+/// - into: out: the outcome.
 pub fn end(into: &mut Trial) -> Result<()> {
     let (mut old, mut new) = (0, 0);
     let mut flips = Vec::new();
@@ -303,7 +306,7 @@ pub fn end(into: &mut Trial) -> Result<()> {
     remove()?;
     flips.sort_by_key(|one| std::cmp::Reverse(one.packets));
     let flipped: u64 = flips.iter().map(|one| one.packets).sum();
-    // Drops of both policies: all of the new one less its drops of packets that pass now.
+    // Packets that both policies drop = all drops of the new policy - its drops of packets that pass now.
     let passes = old.saturating_sub(new.saturating_sub(flipped));
     into.passes = (passes > 0)
         .then(|| Flip {

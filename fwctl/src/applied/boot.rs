@@ -20,8 +20,8 @@ fn is_of_file(state: &State, policy: &Path) -> bool {
         && applied.is_none_or(|file| fs::canonicalize(policy).is_ok_and(|policy| policy == file))
 }
 
-/// Reads the policy's file. Fails if others than root can change it, a file that it includes or a list that it names, or
-/// if it has the text of a generation that was reverted: nobody could confirm it.
+/// Reads the policy's file. Fails if another user than root can change the file, an included file or a list. Also fails
+/// if it has the text of a reverted generation, because nobody could confirm it.
 fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Failure> {
     trust::check_file(policy)?;
     let read = apply::source::read(policy)?;

@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 pub struct Config {
     pub twin: Option<Twin>,
     options: Vec<String>,
-    /// Bits of packet marks that the stage may use.
+    /// Mark bits that a split policy may use.
     marks: Option<u32>,
 }
 
@@ -105,7 +105,7 @@ fn parsed(words: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// Returns the settings of the kernel's text that follow from the firewall's options.
+/// Returns the options for splitting a policy that follow from the firewall's options.
 fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failure> {
     let is_open = |situation: OptionsSituation| options.fail_open[situation as usize];
     let bypass = is_open(OptionsSituation::Crash);
@@ -128,13 +128,13 @@ fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failur
 }
 
 impl Config {
-    /// Returns the firewall for a new policy.
+    /// Returns the parameters of the firewall for a new policy.
     pub fn wanted(&self) -> Result<Wanted, Failure> {
         let twin = self.twin.unwrap_or_else(program::installed);
         self.wanted_by(twin, &self.options)
     }
 
-    /// Returns the firewall that a generation was applied with.
+    /// Returns the parameters of the firewall with which a generation was applied.
     pub fn wanted_again(&self, orders: &Orders) -> Result<Wanted, Failure> {
         self.wanted_by(orders.twin, &orders.options)
     }

@@ -24,7 +24,7 @@ pub mod trust;
 use arguments::{Apply, Boot, Revert, StatePlace};
 use firewall::HostFirewall;
 
-/// /proc/self/loginuid of a process without a login.
+/// Value of /proc/self/loginuid for a process without a login.
 const NO_LOGIN: u32 = u32::MAX;
 
 impl From<apply::failure::Failure> for Failure {
@@ -42,7 +42,7 @@ fn name_of(uid: u32) -> String {
     user.map_or(uid.to_string(), |user| user.name)
 }
 
-/// User of the command: of the login if the kernel knows one, otherwise of the process.
+/// Returns the user of the process, and the user of the login if it is another one.
 fn who() -> String {
     let login = std::fs::read_to_string("/proc/self/loginuid").ok();
     let login = login.and_then(|text| text.trim().parse().ok());
@@ -165,7 +165,8 @@ pub fn unapply(place: &StatePlace) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Undoes the pending generation now.
+/// Reverts the pending generation now.
+/// - seize: true to kill a running operation.
 fn revert_pending(host: Host, seize: bool, why: &str) -> Result<(), Failure> {
     let mut store = match seize {
         true => Store::seize(host)?,

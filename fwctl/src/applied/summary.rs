@@ -35,7 +35,8 @@ fn loss(number: u64) -> Option<String> {
     }
 }
 
-/// Counts connections by their marks: final in this generation, and with a class that may still change.
+/// Returns a line with the numbers of connections by their marks: the class is final in this generation, the class may
+/// still change, or there is no class.
 fn connections_line(naming: &Naming) -> String {
     let marks = match apply::conntrack::marks() {
         Ok(marks) => marks,

@@ -29,7 +29,7 @@ pub fn check_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Returns a converter from errors of file operations at this path.
+/// Returns a function that makes the failure of a file operation at this path.
 pub fn at(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |error| {
         Failure::new(

@@ -16,7 +16,7 @@ use super::flips::{Flips, FlowKey, Left, FLOWS_MAX};
 use crate::failure::Failure;
 use crate::rights;
 
-/// Returns a packet's family, which the kernel reports even if no byte is copied.
+/// Returns a packet's protocol family, from its first byte; 0 if it is unknown.
 fn nfproto(bytes: &[u8]) -> u8 {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) => fields::IPV4,
@@ -25,16 +25,17 @@ fn nfproto(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Packets of a connection in each hook that a record has without a gap (packaging/record.nft).
+/// Number of first packets of a connection in each hook that a record has without a gap (packaging/record.nft).
 const CONTIGUOUS: u8 = 10;
 
-/// Connections whose first packet was in the capture, as its comments tell, with the number of packets in each hook.
+/// Connections whose first packet is in the capture, according to its comments, with the number of packets in each
+/// hook.
 #[derive(Default)]
 struct Opened(HashMap<FlowKey, [u8; HOOKS.len()]>);
 
 impl Opened {
-    /// Returns true if a packet's names can be known: the capture has its connection from the first packet on, without a gap. True also
-    /// for packets without ports, which have no names.
+    /// Counts a packet. Returns true if its names can be known: the capture has its connection from the first packet
+    /// on, without a gap. Also returns true for packets without ports, which have no names.
     /// - is_new: the packet is the first of its connection.
     fn take(&mut self, flow: &FlowKey, hook: u8, is_new: bool) -> bool {
         if !flow.has_ports() {
@@ -51,7 +52,7 @@ impl Opened {
         let Some(counts) = self.0.get_mut(opener) else {
             return false;
         };
-        // Both directions may be in different hooks: a gap in one follows its last packet.
+        // The directions may be in different hooks: a gap in one hook makes the whole connection incomplete.
         let is_whole = counts.iter().all(|count| *count < CONTIGUOUS);
         if let Some(count) = counts.get_mut(usize::from(hook)) {
             *count = count.saturating_add(1);
@@ -60,11 +61,12 @@ impl Opened {
     }
 }
 
-/// Properties of a comparison by a capture.
+/// Properties of a comparison with a capture.
 pub struct Capture {
-    /// Only packets of these last seconds count.
+    /// Only packets of this last number of seconds count. None: all packets count.
     pub last_seconds: Option<u32>,
-    /// The capture has all packets of the connections that it shows from their beginning, and the state of each.
+    /// True for a record of the unit twinwall-record: it has the connection state of each packet, and the first packets
+    /// of connections without a gap.
     pub has_all: bool,
 }
 
@@ -130,7 +132,7 @@ impl Capture {
             }
             let (was, old_timed) = old.decide(&facts, interfaces);
             let (will, new_timed) = new.decide(&facts, interfaces);
-            // Packets behind a refused one would not have been sent.
+            // Packets after a refused packet would not have been sent.
             let is_behind = self.has_all && [&was, &will].iter().any(|one| one.by == CONNECTION);
             if !is_early && !is_behind {
                 left.first_ns.get_or_insert(packet.time_ns);
@@ -169,7 +171,7 @@ mod tests {
         for _ in 2..CONTIGUOUS {
             assert!(opened.take(&flow(1, 2), input, false));
         }
-        // Behind these the record has gaps.
+        // After these packets the record may have gaps.
         assert!(!opened.take(&flow(1, 2), input, false));
         assert!(!opened.take(&flow(2, 1), output, true));
     }

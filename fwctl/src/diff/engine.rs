@@ -118,7 +118,7 @@ fn has_limits(policy: &Policy) -> bool {
     statements.any(|statement| is_limit(&statement.kind))
 }
 
-/// Observes whether a walk meets a limit or a quota.
+/// Recorder that finds out whether an evaluation meets a limit or a quota.
 struct Watch<'a> {
     policy: &'a Policy,
     met: bool,
@@ -141,7 +141,8 @@ impl DecideRecorder for Watch<'_> {
 }
 
 impl Engine {
-    /// Compiles a policy. options: settings of the decision.
+    /// Compiles a policy.
+    /// - options: settings of the decision.
     pub fn new(
         policy: Policy,
         options: &Options,
@@ -227,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// Learns addresses from an accepted packet, if the policy does.
+    /// Learns addresses from an accepted packet, if the policy learns addresses.
     fn learn(&mut self, parsed: &Packet) {
         let how = self.connection_input();
         if let Some(asked) = &mut self.asked {
@@ -248,8 +249,9 @@ impl Engine {
         Some(named::follow(connections, &self.compiled, parsed, &how))
     }
 
-    /// Evaluates the policy; for a packet with several DNS queries or HTTP requests, once for each until one is not accepted. Also
-    /// returns whether the packet met a rule that depends on earlier packets and on the time.
+    /// Evaluates the policy. For a packet with several DNS queries or HTTP requests, evaluates it once for each of
+    /// them, until one is not accepted. Also returns true if the packet met a rule that depends on earlier packets and
+    /// on the time.
     /// - named: None: the policy reads no names.
     fn ask_policy(
         &mut self,
@@ -286,8 +288,8 @@ impl Engine {
         }
     }
 
-    /// Decides a packet, limited to the bytes that the firewall would copy. Also returns whether the decision depends on
-    /// earlier packets and on the time.
+    /// Decides a packet, limited to the bytes that the firewall would copy. Also returns true if the decision depends
+    /// on earlier packets and on the time.
     pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
         self.now_ns = self.now_ns.max(facts.time_ns);
         let bytes = facts.bytes.get(..self.copied).unwrap_or(&facts.bytes);

@@ -55,7 +55,7 @@ impl FlowKey {
         self.src_port.is_some()
     }
 
-    /// Returns the other direction.
+    /// Returns the key of the opposite direction.
     pub fn reversed(&self) -> FlowKey {
         FlowKey {
             src_ip: self.dest_ip,
@@ -118,12 +118,13 @@ pub struct Flips {
     /// Number of compared packets.
     pub packets: u64,
     flipped: u64,
-    /// Changed packets of flows beyond FLOWS_MAX.
+    /// Changed packets of flows that are not listed, because there are more than FLOWS_MAX flows.
     unlisted: u64,
 }
 
 impl Flips {
-    /// Adds a packet. timed: its verdict depends on earlier packets or on the time.
+    /// Adds a packet.
+    /// - timed: true if its verdict depends on earlier packets or on the time.
     pub fn note(&mut self, flow: FlowKey, was: Decision, will: Decision, timed: bool) {
         self.packets += 1;
         if was.verdict == will.verdict {
@@ -144,7 +145,7 @@ impl Flips {
         self.flipped > 0
     }
 
-    /// Groups flows by old and new verdict, those with the most packets first.
+    /// Groups flows by old and new verdict. Groups and flows with the most packets come first.
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: HashMap<(&Decision, &Decision), Group> = HashMap::new();
         for (flip, seen) in &self.flips {
@@ -170,14 +171,14 @@ impl Flips {
         groups
     }
 
-    /// Returns the number of flows that change; each counts once, whatever rules its packets match.
+    /// Returns the number of flows that change. A flow counts once, whatever rules its packets match.
     fn flows(&self) -> usize {
         let flows: HashSet<&FlowKey> = self.flips.keys().map(|flip| &flip.flow).collect();
         flows.len()
     }
 
-    /// Formats the result for --json: a line for each flow, then the sums.
-    /// - missed: packets that arrived too fast.
+    /// Formats the result for --json: a line for each flow, then the totals.
+    /// - missed: number of packets that came too fast to be compared.
     pub fn json(&self, left: Left, missed: u64) -> Vec<String> {
         let groups = self.groups();
         let flips = groups.iter().flat_map(|group| {

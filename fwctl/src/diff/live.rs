@@ -50,7 +50,7 @@ fn check(status: &Status, options: &Options, new: &Engine) -> Result<(), Failure
     ))
 }
 
-/// Parses a connection state of a packet: a single state.
+/// Parses the name of a connection state.
 fn ct_state(name: &str) -> Option<u32> {
     symbol::find(symbol::symbols_of(Type::CtState), name)
 }

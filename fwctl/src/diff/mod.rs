@@ -63,7 +63,7 @@ fn settings(given: Vec<OsString>, diff: &Diff) -> Result<Options, Failure> {
 struct Compared {
     flips: Flips,
     left: Left,
-    /// Packets that came too fast.
+    /// Number of packets that came too fast to be compared.
     missed: u64,
 }
 

@@ -74,7 +74,7 @@ impl Drop {
     }
 }
 
-/// Returns true for the protocol numbers of IPv4 and IPv6 in the link layer: losses of local sockets are not packets.
+/// Returns true for the ethertypes of IPv4 and IPv6. Losses of other sockets of this host have other numbers.
 pub fn is_ip(protocol: u64) -> bool {
     [0x0800, 0x86dd].contains(&protocol)
 }
@@ -91,7 +91,8 @@ pub fn function_of(symbol: &str) -> &str {
 #[derive(Default)]
 pub struct Drops {
     rows: BTreeMap<(Culprit, String, String, String), Row>,
-    /// Drops without details, because they came too fast.
+    /// Losses because drops came too fast: with the drop monitor the number of losses, with the tracepoint the number
+    /// of lost drops.
     pub untold: u64,
 }
 

@@ -128,7 +128,7 @@ pub fn run(arguments: &Arguments, asked: &Asked) -> Result<Exit, Failure> {
         source.read(&mut drops)?;
     }
     let name = source.name();
-    // Stopped before printing: the reader of the output may be slow.
+    // The source is stopped before printing, because the reader of the output may be slow.
     std::mem::drop(source);
     match arguments.json {
         true => output::json(&objects(&drops, name, start.elapsed())),

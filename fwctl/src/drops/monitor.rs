@@ -46,7 +46,8 @@ const NLMSG_ERROR: u16 = 2;
 
 const HEAD_BYTES: usize = 16 + 4;
 const ATTRIBUTE_BYTES: usize = 4;
-/// Bytes for an Ethernet header with a tag or two, and the headers that identify a flow.
+/// Bytes of a packet that the kernel copies: room for an Ethernet header with up to two VLAN tags, and for the headers
+/// that identify a flow.
 const COPY_BYTES: u32 = 128;
 /// Packets that may wait in the kernel on each processor.
 const WAITING_PACKETS: u32 = 10_000;
@@ -115,7 +116,7 @@ fn message(family: u16, command: u8, version: u8) -> Vec<u8> {
     message
 }
 
-/// Parses one message of the group; None if it reports no packet.
+/// Parses one message of the monitor's multicast group; None if it reports no packet.
 fn drop_of(message: &[u8]) -> Option<Drop> {
     if message.get(16) != Some(&COMMAND_PACKET) {
         return None;
@@ -143,7 +144,7 @@ fn interface(port: &[u8]) -> String {
     name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the bytes from the IP header on: a payload may begin with its link layer's header.
+/// Returns the bytes from the IP header on: a payload may begin with an Ethernet header.
 fn network_header(payload: &[u8]) -> &[u8] {
     const ETHERNET_BYTES: usize = 14;
     let kind = payload.get(12..ETHERNET_BYTES);
@@ -165,7 +166,7 @@ impl Monitor {
         let fd = open(GROUP_ALERT).map_err(failed("the monitor's group"))?;
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
         if take {
-            // No monitor may be running: then there is nothing to stop.
+            // The request fails if no monitor is running.
             let _ = ask(&control, message(family, COMMAND_STOP, VERSION));
         }
         let mut config = message(family, COMMAND_CONFIG, VERSION);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tracepoint skb:kfree_skb, through perf, for kernels without drop monitor. It reports place and reason of each dropped
-//! packet, and neither interface nor flow. Nothing of it outlives the process.
+//! The tracepoint skb:kfree_skb, through perf, for kernels without drop monitor. It reports place and reason of each
+//! dropped packet, but neither interface nor flow. It ends with this process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ pub struct Trace {
     symbols: BTreeMap<u64, String>,
 }
 
-/// Returns the position in `field:TYPE NAME;\toffset:N;\tsize:N;`.
+/// Returns the position of a field, from its line `field:TYPE NAME;\toffset:N;\tsize:N;`.
 fn field(text: &str, name: &str) -> Option<Field> {
     let line = text.lines().find(|line| {
         let declared = line

@@ -23,7 +23,7 @@ fn answer(host: &Host, question: u64) -> Option<&Trial> {
     trial.filter(|one| one.question == question)
 }
 
-/// Waits until all reachable hosts have answered, or the time is over.
+/// Waits until all hosts that are alive have answered, or the time is over. Returns the hosts of the channel.
 fn hosts(etcd: &mut Etcd, asked: &Diff, question: u64) -> Result<Vec<Host>> {
     let end = Duration::from_secs(u64::from(asked.seconds) + ANSWER_SECONDS);
     let begun = Instant::now();

@@ -30,9 +30,10 @@ use arguments::{
     Advance, Careful, Channel, Fleet, Push, Rollback, Rotate, Servers, Signing, Waiting,
 };
 
-/// Pause between two reads of a rollout's state, at least.
+/// Minimum pause between two reads of a rollout's state.
 const LOOK: Duration = Duration::from_millis(300);
-/// The same as a multiple of the time that a read takes: reports of a large fleet cost etcd as much as its hosts do.
+/// Minimum pause as a multiple of the time of a read: reading the reports of a large fleet costs etcd as much as the
+/// hosts' requests.
 const LOOK_SHARE: u32 = 3;
 
 impl From<fleet::failure::Failure> for Failure {
@@ -99,7 +100,7 @@ fn follow(
     loop {
         let begun = Instant::now();
         let step = match rollout::advance(etcd, channel, generation, bounds, signer) {
-            // An outage of the store is ignored until the patience ends.
+            // An outage of the store is ignored for the time `patience`.
             Err(failure) if failure.kind == Kind::Unreachable && since.elapsed() < patience => {
                 sleep(LOOK);
                 continue;

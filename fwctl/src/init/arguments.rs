@@ -63,7 +63,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Ports of this host, the first to the last.
+/// Range of ports of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports {
     pub protocol: Protocol,
@@ -156,7 +156,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// A place that SSH may come from.
+/// Addresses from which SSH is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Any,
@@ -182,7 +182,7 @@ impl FromStr for Origin {
     }
 }
 
-/// Reads a destination. A name at another port than those of HTTP and HTTPS shows nothing that the kernel could be told.
+/// Parses a destination. Refuses a name with a port: names are only read at the ports of HTTP and HTTPS.
 pub fn destination(text: &str) -> Result<Allowed, String> {
     let allowed: Allowed = text.parse()?;
     match (&allowed.host, allowed.port) {

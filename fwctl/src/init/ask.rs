@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The questions of `init`, on a terminal. A question is asked again until its answer can be read; no answer is the default.
+//! The questions of `init`, on a terminal. A question is asked again until its answer can be parsed. An empty answer
+//! selects the default.
 
 use std::io::{BufRead, Write};
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use super::wish::{Host, Offer};
 use crate::failure::{words, Exit, Failure};
 use crate::output::printable;
 
-/// The terminal, or what a test has in its place.
+/// Terminal, or the input and output of a test.
 pub struct Dialog<R, W> {
     pub input: R,
     pub output: W,
@@ -42,7 +43,7 @@ impl<R: BufRead, W: Write> Dialog<R, W> {
         writeln!(self.output).map_err(|error| failed(&error))
     }
 
-    /// Asks a question. Fails if there is no answer any more.
+    /// Asks a question. Returns the answer; fails at the end of the input.
     fn answer(&mut self, question: &str) -> Result<String, Failure> {
         self.say(question)?;
         let mut line = String::new();
@@ -53,7 +54,7 @@ impl<R: BufRead, W: Write> Dialog<R, W> {
         }
     }
 
-    /// Asks for a list.
+    /// Asks for a list, until all words of the answer can be parsed.
     fn list<T>(
         &mut self,
         question: &str,
@@ -124,7 +125,7 @@ impl<R: BufRead, W: Write> Dialog<R, W> {
         Ok(())
     }
 
-    /// Asks for what no option says.
+    /// Asks for the settings that no option gives.
     pub fn complete(&mut self, asked: &mut Init, host: &Host) -> Result<(), Failure> {
         self.ssh(asked, host)?;
         self.open(asked, host)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ports that Docker publishes: of its proxies, and of its rules where it runs none.
+//! Ports that Docker publishes: from the command lines of its proxies, and from its rules, because it may run no proxy.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -31,19 +31,20 @@ fn published(name: &str, port: &str, address: Option<&str>) -> Option<Ports> {
     (!is_local).then_some(ports)
 }
 
-/// Returns the word behind an option.
+/// Returns the word after an option.
 fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     let at = words.iter().position(|word| *word == name)?;
     words.get(at + 1).copied()
 }
 
-/// Parses the command line of a proxy.
+/// Parses the command line of a proxy. Returns the published port.
 fn of_proxy(words: &[&str]) -> Option<Ports> {
     let (protocol, port) = (option(words, "-proto")?, option(words, "-host-port")?);
     published(protocol, port, option(words, "-host-ip"))
 }
 
-/// Parses a rule: `-t nat -A DOCKER ! -i docker0 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 172.17.0.2:80`.
+/// Parses a rule such as `-t nat -A DOCKER ! -i docker0 -p tcp -m tcp --dport 8080 -j DNAT --to-destination
+/// 172.17.0.2:80`. Returns the published port.
 fn of_rule(text: &str) -> Option<Ports> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (protocol, port) = (option(&words, "-p")?, option(&words, "--dport")?);
@@ -75,7 +76,7 @@ fn of_proxies() -> Vec<Ports> {
     all
 }
 
-/// Returns the published ports. As another user than root it finds those of proxies only.
+/// Returns the published ports. Without root's rights, finds only the ports of proxies.
 pub fn ports() -> BTreeSet<Ports> {
     let mut all: BTreeSet<Ports> = of_proxies().into_iter().collect();
     all.extend(of_tables(&tools::gather().0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The expectations that a host's policy is held against at each apply (docs/POLICY.md): SSH stays, what is open is, what is
-//! not is not.
+//! Expectations of a host's policy, which are checked at each apply (docs/POLICY.md): SSH stays possible, open ports
+//! are open, other ports are closed.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -8,11 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 use super::arguments::{Ports, Protocol};
 use super::wish::{Host, Wish};
 
-/// Addresses that an expectation has for ends that it does not name: of others than those that are allowed.
+/// Addresses of hosts without special rights. An expectation has these addresses for ends without an address.
 const OTHERS: [&str; 2] = ["198.18.0.1", "2001:2::1"];
 const OTHER_SERVER: &str = "198.18.0.2";
 
-/// The session of now, and others than those that SSH may come from.
+/// Writes expectations for the present SSH session, and for SSH from the addresses in OTHERS.
 fn ssh(text: &mut String, wish: &Wish, host: &Host) {
     if let Some(session) = host.ssh.session {
         let (client, server) = (session.client, session.server);
@@ -49,7 +49,7 @@ fn open(text: &mut String, ports: &Ports) {
     }
 }
 
-/// A port that nobody opened.
+/// Writes the expectation that a port which is not open is closed.
 fn closed(text: &mut String, wish: &Wish, host: &Host) {
     let is_open = |port: u16| {
         let port = Ports::one(Protocol::Tcp, port);
@@ -89,7 +89,7 @@ fn names(text: &mut String, wish: &Wish, host: &Host) {
     }
 }
 
-/// Writes the expectations, a comment each.
+/// Returns the expectations as policy comments, each on its own line.
 pub fn text(wish: &Wish, host: &Host) -> String {
     let mut text = String::from("\n# Held against the policy by fwctl check and fwctl apply.\n");
     ssh(&mut text, wish, host);

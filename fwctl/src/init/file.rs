@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy's file: made whole or not at all, in a folder of root's alone, and never over another file unless that is
-//! wished. Links are replaced, not followed.
+//! The policy's file. It is written as a whole or not at all, in a folder that only root can change. An existing file
+//! is replaced only with --force. Links are replaced, not followed.
 
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use tempfile::Builder;
 use crate::applied::trust;
 use crate::failure::{Exit, Failure};
 
-/// A written file, and where the one before it is.
+/// Written file, and the path of the previous file.
 pub struct Written {
     path: PathBuf,
     old: Option<PathBuf>,
@@ -29,7 +29,7 @@ fn refuse_existing(path: &Path) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// Fails if the file is there.
+/// Fails if the file exists.
 pub fn check_free(path: &Path) -> Result<(), Failure> {
     match is_there(path) {
         true => Err(refuse_existing(path)),
@@ -37,7 +37,7 @@ pub fn check_free(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Moves the file that is there to PATH.old.
+/// Moves an existing file to PATH.old. Returns the new path; None if there is no file.
 fn move_old(path: &Path) -> Result<Option<PathBuf>, Failure> {
     if !is_there(path) {
         return Ok(None);
@@ -50,7 +50,7 @@ fn move_old(path: &Path) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Writes the policy.
-/// - force: replace a file that is there.
+/// - force: true to replace an existing file.
 pub fn write(path: &Path, text: &str, force: bool) -> Result<Written, Failure> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     let folder = parent.unwrap_or(Path::new("."));
@@ -58,7 +58,7 @@ pub fn write(path: &Path, text: &str, force: bool) -> Result<Written, Failure> {
     let mut builder = Builder::new();
     builder.permissions(Permissions::from_mode(0o644));
     let mut file = builder.tempfile_in(folder).map_err(trust::at(folder))?;
-    // The creation mask may have taken bits.
+    // The umask may have cleared bits.
     let readable = file
         .as_file()
         .set_permissions(Permissions::from_mode(0o644));
@@ -80,7 +80,7 @@ pub fn write(path: &Path, text: &str, force: bool) -> Result<Written, Failure> {
 }
 
 impl Written {
-    /// Brings the file back that was there before, or none.
+    /// Restores the previous file, or removes the file if there was none.
     pub fn take_back(&self) {
         let _ = match &self.old {
             Some(old) => fs::rename(old, &self.path),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `init`: a first policy of this host, from questions and from what can be seen here.
+//! `init`: makes a first policy of this host, from answers to questions and from the state of the host.
 
 pub mod arguments;
 mod ask;
@@ -23,13 +23,13 @@ use crate::arguments::Arguments;
 use crate::failure::{tell, Exit, Failure};
 use crate::{diff, instance, output};
 
-/// Time for which the policy is tried on the packets of a running firewall.
+/// Time in seconds for which the policy is tried on the packets of a running firewall.
 const TRIAL_SECONDS: u32 = 10;
 
-/// The questions go to stderr: stdout has the policy.
+/// Terminal for the questions. They go to stderr, because stdout has the policy.
 type Terminal<'a> = Dialog<StdinLock<'a>, std::io::Stderr>;
 
-/// Returns the terminal, if questions may be asked. Fails if they may, and there is none.
+/// Returns the terminal; None if options forbid questions. Fails if stdin is no terminal.
 fn terminal<'a>(asked: &Init, stdin: &'a Stdin) -> Result<Option<Terminal<'a>>, Failure> {
     if asked.yes || asked.print {
         return Ok(None);
@@ -46,7 +46,7 @@ fn terminal<'a>(asked: &Init, stdin: &'a Stdin) -> Result<Option<Terminal<'a>>, 
     }
 }
 
-/// Returns true if the policy lets clients in to the offered port.
+/// Returns true if the policy accepts new connections to an offered port.
 fn is_reached(wish: &Wish, host: &Host, offer: &Offer) -> bool {
     let mut open = wish.open.iter().chain(&host.published);
     let is_ssh = wish.ssh_ports.contains(&offer.ports.first);
@@ -81,7 +81,7 @@ fn note(wish: &Wish, host: &Host) {
     }
 }
 
-/// Tries the policy on the packets that a running firewall decides meanwhile. Nothing if none runs.
+/// Tries the policy on the packets that a running firewall decides meanwhile. Does nothing if no firewall runs.
 fn try_on_packets(arguments: &Arguments, text: &str) -> Result<(), Failure> {
     let Some(socket) = instance::socket(arguments)
         .ok()
@@ -106,7 +106,7 @@ fn try_on_packets(arguments: &Arguments, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the policy and applies it. If it can't be applied, the file is as it was.
+/// Writes the policy and applies it. If it can't be applied, restores the previous file.
 fn apply(asked: &Init, text: &str) -> Result<(), Failure> {
     let path: &Path = &asked.policy;
     let written = file::write(path, text, asked.force)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The text of a host's policy.
+//! Text of a host's policy.
 //!
-//! SSH, and the answers of what is served, are accepted by ports and flags before any other rule: a connection that was there
-//! before the policy has no state and no class, and goes on. Names are asked before established connections are accepted:
-//! behind that no rule would ever see one.
+//! SSH, and the answers of this host's services, are accepted by ports and flags before any other rule. So a connection
+//! that is older than the policy, and has neither a state nor a class, continues. Names are matched before established
+//! connections are accepted: after that, no rule would see a name.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -46,10 +46,11 @@ const NEEDED_OUT: &str = "
 	}
 ";
 
-/// Ports at which clients show names. A client may take any port for its own, so answers of a service never go to one of these.
+/// Ports at which clients show names. A client on this host may use a service's port as its source port, so the rule
+/// that accepts services' answers excludes these destination ports.
 const NAMED: &str = "{ 53, 80, 443 }";
 
-/// Formats the ports of a protocol as a set, each once: "{ 22, 8000-8100 }". None if there are none.
+/// Formats the ports of a protocol as a set without duplicates: "{ 22, 8000-8100 }". None if there are none.
 fn set(ports: impl IntoIterator<Item = Ports>, protocol: Protocol) -> Option<String> {
     let mut all: Vec<Ports> = ports
         .into_iter()
@@ -127,7 +128,7 @@ fn open_rules(text: &mut String, ports: impl IntoIterator<Item = Ports> + Clone,
 }
 
 /// Writes the chain of incoming packets.
-/// - ssh: matches of the addresses that SSH may come from; empty: all.
+/// - ssh: matches of the addresses from which SSH is allowed; empty = all.
 fn input(text: &mut String, wish: &Wish, host: &Host, ssh: &[String]) {
     *text += "\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\n\t\tiifname \"lo\" accept\n";
     if let Some(set) = set(ssh_ports(wish), Protocol::Tcp) {
@@ -166,7 +167,7 @@ fn destination_rules(text: &mut String, prefixes: &[(Prefix, Option<u16>)]) {
 }
 
 /// Writes the rules of destinations that are names.
-/// - resolvers: matches of the DNS servers; empty: all.
+/// - resolvers: matches of the DNS servers; empty = all.
 fn name_rules(text: &mut String, resolvers: &[String]) {
     *text += "\n\t\t# Questions about these names, and connections to them. Until a client has shown the name, packets pass: the\n\
               \t\t# handshake of TCP says nothing of a name.\n";
@@ -189,7 +190,7 @@ fn name_rules(text: &mut String, resolvers: &[String]) {
     );
 }
 
-/// Writes the chain of outgoing packets, if not everything may be reached.
+/// Writes the chain of outgoing packets; writes nothing if all destinations are allowed.
 fn output(text: &mut String, wish: &Wish, host: &Host, resolvers: &[String]) {
     if wish.allow.is_empty() {
         return;
@@ -211,7 +212,7 @@ fn output(text: &mut String, wish: &Wish, host: &Host, resolvers: &[String]) {
     *text += NEEDED_OUT;
 }
 
-/// Writes the policy.
+/// Returns the text of the policy, with its expectations.
 pub fn text(wish: &Wish, host: &Host) -> String {
     let mut text = HEAD.to_owned() + "table inet host {\n";
     let ssh = address_sets(&mut text, "ssh", "saddr", &wish.ssh_from);
@@ -361,7 +362,7 @@ mod tests {
     fn a_session_needs_no_state() {
         for allow in [&[][..], &["a.example"]] {
             let text = made(&host(), &["2001:db8::7"], &[], allow);
-            // As a connection that the kernel had not tracked looks, in either direction.
+            // A packet of a connection that the kernel has not tracked may have any of these states.
             let mut older = String::new();
             for state in ["new", "invalid", "untracked"] {
                 let ends = ("[2001:db8::7]:5000", "[2001:db8::1]:2222");

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The DNS servers that this host asks over the network.
+//! DNS servers on other hosts that this host queries.
 
 use std::fs;
 use std::net::IpAddr;
 
-/// The second has those of systemd-resolved, where the first names its address on this host.
+/// Files with DNS servers. If the first file has only the local address of systemd-resolved, the second file has the
+/// servers of systemd-resolved.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
 
-/// Parses a resolv.conf: the servers that are not on this host.
+/// Parses a resolv.conf. Returns the servers on other hosts, without duplicates.
 fn parse(text: &str) -> Vec<IpAddr> {
     let mut all = Vec::new();
     for line in text.lines() {
@@ -16,7 +17,7 @@ fn parse(text: &str) -> Vec<IpAddr> {
             Some("nameserver") => words.next(),
             _ => None,
         };
-        // Behind % is the interface of an address of the link.
+        // In a link-local address, the interface follows a %.
         let server = server.and_then(|server| server.split('%').next()?.parse().ok());
         let is_new = |server: &IpAddr| !server.is_loopback() && !all.contains(server);
         if let Some(server) = server.filter(is_new) {
@@ -26,7 +27,7 @@ fn parse(text: &str) -> Vec<IpAddr> {
     all
 }
 
-/// Returns the servers. Empty if none is configured, or a program of this host knows them alone.
+/// Returns the servers; empty if none is configured, or if only a program of this host knows them.
 pub fn find() -> Vec<IpAddr> {
     let read = FILES
         .iter()

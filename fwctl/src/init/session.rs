@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The session of SSH that this process runs in, and the ports of the SSH servers of this host.
+//! SSH session in which this process runs, and ports of the SSH servers of this host.
 //!
-//! SSH_CONNECTION is a claim of the environment, which sudo drops and any user can set. What counts is the kernel's table of
-//! sockets: an established connection to an SSH server's port, held by root's sshd among the ancestors of this process, or at
-//! least root's and named by the claim (a shell in tmux has no sshd among its ancestors).
+//! SSH_CONNECTION can't be trusted: sudo removes it, and any user can set it. Only a connection in the kernel's table
+//! of sockets counts: an established connection of root to an SSH server's port. Either an sshd of root among the
+//! ancestors of this process holds it, or SSH_CONNECTION names it (a shell in tmux has no sshd among its ancestors).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +15,9 @@ use super::docker;
 use super::sockets::{Owner, Socket, State};
 
 const SSH: u16 = 22;
-/// Beginnings of the names of SSH servers' programs; OpenSSH 9.8 has sshd-session.
+/// Prefixes of the names of SSH servers' programs. OpenSSH 9.8 has sshd-session.
 const SERVERS: [&str; 2] = ["sshd", "dropbear"];
-/// Maximum number of ancestors that are looked at.
+/// Maximum number of ancestors that are examined.
 const ANCESTORS_MAX: usize = 64;
 
 /// Connection of a session.
@@ -31,7 +31,7 @@ pub struct Session {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub session: Option<Session>,
-    /// SSH_CONNECTION names a connection that is none of this host's SSH servers.
+    /// True if SSH_CONNECTION names another connection than the session that was found.
     pub is_claim_false: bool,
 }
 
@@ -39,7 +39,7 @@ fn is_server(owner: &Owner) -> bool {
     owner.uid == 0 && SERVERS.iter().any(|name| owner.name.starts_with(name))
 }
 
-/// Returns the ports at which SSH servers listen, for other hosts than this one.
+/// Returns the ports at which SSH servers accept connections of other hosts.
 pub fn ports(sockets: &[Socket]) -> BTreeSet<u16> {
     let is_usual = |one: &Socket| {
         let is_container = |owner: &Owner| owner.name == docker::PROXY;
@@ -70,7 +70,7 @@ fn claim(text: &str) -> Option<Session> {
     })
 }
 
-/// Returns the processes that this one descends from, the parent first.
+/// Returns the ancestors of this process, the parent first.
 pub fn ancestors() -> Vec<i32> {
     let parent = |pid: i32| {
         let stat = Process::new(pid).ok()?.stat().ok()?;
@@ -82,8 +82,8 @@ pub fn ancestors() -> Vec<i32> {
 }
 
 /// Finds the session.
-/// - ancestors: the processes that this one descends from.
-/// - claimed: SSH_CONNECTION.
+/// - ancestors: ancestors of this process.
+/// - claimed: value of SSH_CONNECTION.
 pub fn find(sockets: &[Socket], ancestors: &[i32], claimed: Option<&str>) -> Found {
     let ports = ports(sockets);
     let sessions = sockets.iter().filter(|one| {
@@ -137,7 +137,8 @@ mod tests {
         }
     }
 
-    /// A server at port 2222, a session by the process 20, a tunnel of that session.
+    /// Returns the sockets of a server at port 2222, of a session by the process 20, of a tunnel of that session, and
+    /// of others.
     fn sockets() -> Vec<Socket> {
         vec![
             socket("0.0.0.0:2222", "0.0.0.0:0", owner(10, 0, "sshd")),

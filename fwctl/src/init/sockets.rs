@@ -34,16 +34,17 @@ pub struct Socket {
     pub state: State,
     /// User who owns the socket.
     pub uid: u32,
-    /// Empty if another user holds the socket, and this is not root.
+    /// Processes that hold the socket; empty if they belong to another user and this process is not root.
     pub owners: Vec<Owner>,
 }
 
-/// An address of IPv4 in IPv6 is one of IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Returns the process as an owner, with the user of its status: the folder in /proc of a process that can't be dumped is root's.
+/// Returns a process as an owner. The user comes from the process's status, because /proc/PID belongs to root if the
+/// process can't be dumped.
 fn owner(process: &Process) -> Option<Owner> {
     let status = process.status().ok()?;
     Some(Owner {
@@ -72,7 +73,8 @@ fn owners() -> HashMap<u64, Vec<Owner>> {
     all
 }
 
-/// Returns all listening and connected sockets. A table that can't be read has none: a kernel without IPv6 lacks two.
+/// Returns all listening and connected sockets. A table that can't be read counts as empty: a kernel without IPv6 lacks
+/// two tables.
 pub fn all() -> Vec<Socket> {
     use procfs::net::{tcp, tcp6, udp, udp6};
     let mut owners = owners();
@@ -120,7 +122,7 @@ pub fn all() -> Vec<Socket> {
 }
 
 impl Socket {
-    /// Returns true if other hosts can reach the socket without a connection to it.
+    /// Returns true if other hosts can reach the socket: it is not connected, and not bound to loopback.
     pub fn is_offered(&self) -> bool {
         self.state == State::Listening && !self.local.ip().is_loopback()
     }

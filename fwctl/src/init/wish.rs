@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The facts of this host and the wishes of its administrator that a policy is made of.
+//! Facts about this host and wishes of its administrator, from which a policy is made.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,11 +14,11 @@ use crate::failure::{Exit, Failure};
 
 const SSH: u16 = 22;
 
-/// A port that a program of this host offers to others.
+/// A port that a program of this host offers to other hosts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offer {
     pub ports: Ports,
-    /// Name of the program; empty if it can't be told.
+    /// Name of the program; empty if it is unknown.
     pub program: String,
 }
 
@@ -37,12 +37,12 @@ pub struct Host {
 /// Wishes of the administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Empty: from everywhere.
+    /// Addresses from which SSH is allowed; empty = all.
     pub ssh_from: Vec<Prefix>,
-    /// Empty: no SSH.
+    /// Ports of SSH; empty = no SSH.
     pub ssh_ports: BTreeSet<u16>,
     pub open: BTreeSet<Ports>,
-    /// Empty: everything.
+    /// Destinations that this host may reach; empty = all.
     pub allow: Vec<Allowed>,
 }
 
@@ -75,8 +75,9 @@ fn refused(text: impl std::fmt::Display) -> Failure {
 }
 
 impl Wish {
-    /// Completes the wishes by the facts. Fails if they would end the session of SSH, or contradict each other.
-    /// - ssh_from: empty: from everywhere.
+    /// Completes the wishes by facts about the host. Fails if they would end the present SSH session, or contradict
+    /// each other.
+    /// - ssh_from: empty = all addresses.
     pub fn new(
         host: &Host,
         ssh_from: &[Origin],
@@ -131,7 +132,7 @@ impl Wish {
         }
     }
 
-    /// Returns the names that may be reached.
+    /// Returns the names that this host may reach.
     pub fn names(&self) -> Vec<&str> {
         let hosts = self.allow.iter().map(|one| &one.host);
         let names = hosts.filter_map(|host| match host {
@@ -141,7 +142,7 @@ impl Wish {
         names.collect()
     }
 
-    /// Returns the addresses that may be reached, with the port if it is one.
+    /// Returns the prefixes that this host may reach, each with its port; None: all ports.
     pub fn prefixes(&self) -> Vec<(Prefix, Option<u16>)> {
         let prefix = |one: &Allowed| match one.host {
             Peer::Net(address, bits) => Some((Prefix { address, bits }, one.port)),

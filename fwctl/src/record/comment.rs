@@ -56,7 +56,7 @@ mod tests {
     use rust_firewall::options::OptionsFacts;
     use rust_firewall::packet::verdict::Verdict;
 
-    /// `explain` and `diff` parse the firewall's verdict from it.
+    /// `explain` and `diff` parse verdict and metadata from the comment.
     #[test]
     fn explain_reads_what_is_written() {
         let line = r#"{"timestamp":"2026-01-01T00:00:00.000000+0000","event_type":"drop","twinwall":{"verdict":"drop",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `record`: writes packets as pcapng when they are decided, each with a comment of its verdict and its metadata for a
-//! policy.
+//! `record`: writes packets as pcapng when they are decided. The comment of a packet has its verdict and the metadata
+//! that a policy can match.
 
 mod comment;
 
@@ -30,11 +30,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Link type of packets that begin with their IP header.
 const LINKTYPE_RAW: u16 = 101;
 
-/// The file, written in whole blocks.
+/// Output file in pcapng format. Each write contains complete pcapng blocks.
 struct Out {
     name: String,
     file: File,
-    /// The block that is being made.
+    /// Blocks that are not written yet.
     block: Vec<u8>,
     start_ns: u64,
     recorded: u64,
@@ -128,7 +128,7 @@ impl Out {
         self.write()
     }
 
-    /// Writes the final block: the numbers of all packets and of the missed ones.
+    /// Writes the final block: the numbers of all packets, of missed packets and of recorded packets.
     fn end(&mut self) -> Result<(), Failure> {
         let totals = Totals {
             start_ns: self.start_ns,

@@ -242,7 +242,8 @@ fn draw_rules(frame: &mut Frame, area: Rect, view: &View, mode: &Mode) -> usize 
     above
 }
 
-/// Formats a talker. with_name: there is a column of names.
+/// Formats a talker (a source address with its rates).
+/// - with_name: true if there is a column of names.
 fn talker_row(talker: &Talker, with_name: bool) -> Row<'static> {
     let refused = match talker.refused_rate {
         rate if rate > 0.0 => Cell::from(Line::styled(short(rate), Color::Magenta).right_aligned()),

@@ -95,7 +95,7 @@ impl Screen {
 fn has_gone(limit: PollTimeout) -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    // A signal interrupts it, too.
+    // A signal also ends the wait.
     let _ = poll(&mut polled, limit);
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
     polled[0]
@@ -170,12 +170,12 @@ pub fn run(socket: &Path, interval: Duration, talkers: &Talkers) -> Result<Exit,
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(fail)?;
     }
-    // It also restores the terminal after a panic.
+    // This also makes a panic restore the terminal.
     let mut terminal = ratatui::try_init().map_err(fail)?;
     let shown = watch(&mut terminal, socket, interval, talkers, &ended);
     let restored = ratatui::try_restore();
     if has_gone(PollTimeout::ZERO) {
-        // Dropping it would report on stderr that the terminal can't be restored, and stderr is gone.
+        // Dropping the terminal would report on stderr that it can't be restored, and stderr is gone.
         mem::forget(terminal);
         return Ok(Exit::Fine);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Top talkers, from the tail of packets, read on a separate thread.
+//! Top talkers: the source addresses with the most packets, counted from the events of `tail` on a separate thread.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::tail;
 
 /// Maximum number of addresses that are counted separately between two reads.
 const ADDRESSES_MAX: usize = 4096;
-/// Pause between a tail that ended and the next.
+/// Pause after a tail has ended, before the next one is requested.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Packets of an address.
@@ -36,7 +36,7 @@ pub struct Talk {
     pub packets: u64,
     /// Packets that came too fast for the tail.
     pub missed: u64,
-    /// Reason for a missing tail.
+    /// Reason why the packets can't be counted.
     pub error: Option<String>,
 }
 

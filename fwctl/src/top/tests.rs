@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The screen for replies of a real firewall, before and after a second of a flood (samples/*.jsonl: status, stats, rules).
+//! Tests of the screen with replies of a real firewall, before and after a second of a flood (samples/*.jsonl: status,
+//! stats, rules).
 
 use std::net::IpAddr;
 
@@ -161,7 +162,7 @@ fn rules_are_sorted_as_asked() {
 fn what_has_no_room_is_scrolled_to() {
     let view = view_of(second());
     let sort = Sort::Place;
-    // A panel of two rules.
+    // The panel has room for two rules.
     let screen = |scrolled| {
         text(&drawn(
             &view,
@@ -185,7 +186,7 @@ fn what_has_no_room_is_scrolled_to() {
         !next.contains("web.nft:4") && next.contains("web.nft:5"),
         "{next}"
     );
-    // Not beyond the last rule.
+    // The last rule stays at the end of the panel.
     assert!(
         screen(99).contains(" rules (4 to 5 of 5, by place) "),
         "{}",
@@ -193,7 +194,7 @@ fn what_has_no_room_is_scrolled_to() {
     );
 }
 
-/// Returns the line of a talker, and the head above.
+/// Returns the head of the table of talkers, and the line of a talker.
 fn talker_lines(view: &View, width: u16) -> [String; 2] {
     let text = text(&drawn(view, &MODE, width, 24));
     let line = |begin: &str| {

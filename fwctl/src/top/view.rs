@@ -10,7 +10,7 @@ use super::sample::Sample;
 use super::talkers::{Heard, Talk};
 use crate::answer::{Rule, StatsTotal, Status, StatusLedger, StatusQueue};
 
-/// Number of stored rates.
+/// Number of rates that are stored for each kind and each rule.
 pub const HISTORY: usize = 120;
 const TALKERS_MAX: usize = 64;
 /// Time for which talkers are remembered, in seconds.
@@ -43,7 +43,7 @@ impl Sort {
     }
 }
 
-/// Packets of a kind, with the rate per second.
+/// Packets of a kind (a verdict, `malformed`, `lost` or `unseen`), with the rate per second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Kind {
     pub name: String,
@@ -135,7 +135,7 @@ impl History {
     }
 }
 
-/// Computes views from samples.
+/// State for the computation of views from samples.
 #[derive(Default)]
 pub struct Watch {
     before: Option<Sample>,
@@ -181,7 +181,7 @@ fn rate(now: u64, before: Option<u64>, interval_s: f64) -> f64 {
 }
 
 fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) -> Queue {
-    // Unknown figures make the ledger red.
+    // Unknown figures count as 0 here. They make the ledger red.
     let known = |figure: Option<u64>| figure.unwrap_or(0);
     let lost = |queue: &StatusQueue| known(queue.queue_full) + known(queue.user_drop);
     Queue {
@@ -277,7 +277,7 @@ impl Watch {
         }
     }
 
-    /// Returns the view of a sample; None for the first, which has no rates.
+    /// Returns the view of a sample; None for the first sample, which has no rates.
     pub fn view(&mut self, sample: Sample, talk: Talk) -> Option<View> {
         let before = self.before.replace(sample.clone())?;
         let passed_ms = sample.stats.time_ms.saturating_sub(before.stats.time_ms);

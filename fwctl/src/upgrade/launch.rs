@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The process that becomes the new firewall: it follows its orders, gives up its rights, and executes the program in its
-//! place.
+//! The process that becomes the new firewall: it receives orders, gives up its rights, and executes the firewall's
+//! program.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -30,7 +30,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Interval between checks whether the parent has ended.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Formats the reason why a step failed.
+/// Returns a function that formats the reason why a step failed.
 fn because<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> String {
     move |error| format!("{step}: {}", words(&error.into()))
 }
@@ -46,7 +46,7 @@ fn leave(fd: BorrowedFd) -> Result<String, String> {
     Ok(fd.as_raw_fd().to_string())
 }
 
-/// Connects to the control socket at which this process listens.
+/// Connects to a control socket. Fails if another process than `pid` listens there.
 fn connect(path: &Path, pid: i32) -> Result<UnixStream, String> {
     let stream = UnixStream::connect(path).map_err(because("the control socket"))?;
     let listener = getsockopt(&stream, sockopt::PeerCredentials);
@@ -83,7 +83,7 @@ fn become_firewall(orders: Orders, descriptors: &Descriptors) -> Result<Infallib
     if let Some(rights) = &orders.rights {
         rights.apply()?;
     }
-    // Only now: stderr is the old firewall's.
+    // Warnings are printed after giving up the rights, because stderr is the old firewall's.
     for note in notes.into_iter().flatten() {
         tell("warning", note);
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `upgrade`: replaces the running firewall by another binary without losing a packet.
 //!
-//! Theory of operation: the caller has more rights than the firewall, which may be compromised. So no file that the firewall
-//! names is run, opened or entered. `peer` identifies its process through the kernel, `program` accepts only a file that no
-//! other user could have made. The new program has the firewall's user and no more capabilities (`rights`) from its first
-//! instruction on. Only then the firewall's own arguments are used: they can't make the new firewall do more than the old
-//! one could. Arguments from the operator or from systemd (`unit`) have the rights for all of them.
+//! Theory of operation: the caller has more rights than the firewall, which may be compromised. So no file that the
+//! firewall names is run, opened or entered. `peer` identifies its process through the kernel; `program` accepts only a
+//! file that no other user could have made. The new program has the firewall's user and no more capabilities (`rights`)
+//! from its first instruction on. Only after that are the firewall's own arguments used: they can't make the new
+//! firewall do more than the old one could. Arguments from the operator or from systemd (`unit`) are trusted, and get
+//! all rights that they need.
 
 pub mod launch;
 mod orders;
@@ -135,7 +136,7 @@ fn take_over(
     given: &[String],
 ) -> Result<Peer, Failure> {
     let mut orders = orders_for(old, program, given)?;
-    // Only root can open them; the new firewall may lack them as the old one may.
+    // Only root can open the file with the kernel's figures. The new firewall, like the old one, can do without it.
     let figures = File::open(queue::proc::QUEUES).ok();
     rehearsal::run(program, &mut orders, socket)?;
     let option = format!("--take-over={}", socket.display());

@@ -23,7 +23,7 @@ const STEP_BYTES: usize = 1 << 14;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
-    /// Its argv[0].
+    /// argv[0] of the firewall.
     pub name: PathBuf,
     pub arguments: Vec<String>,
     /// All environment variables besides PATH.
@@ -39,7 +39,7 @@ pub struct Orders {
 /// Descriptors sent with the orders.
 pub struct Descriptors {
     pub program: OwnedFd,
-    /// The file with the kernel's figures.
+    /// File with the kernel's figures of queues.
     pub figures: Option<OwnedFd>,
 }
 

@@ -25,7 +25,7 @@ pub struct Peer {
     /// User and group at the time of the reply.
     pub uid: u32,
     pub gid: u32,
-    /// Its status reply.
+    /// Status reply of the firewall.
     pub status: Status,
     process: OwnedFd,
 }
@@ -78,12 +78,12 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Returns its pidfd.
+    /// Returns the pidfd of the process.
     pub fn process(&self) -> BorrowedFd<'_> {
         self.process.as_fd()
     }
 
-    /// Fails if it has ended: data read from /proc by its id may then belong to another process.
+    /// Fails if the process has ended: data read from /proc by its id may then belong to another process.
     pub fn check(&self) -> Result<(), Failure> {
         match has_ended(self.process()) {
             true => Err(refused(format_args!(
@@ -94,12 +94,13 @@ impl Peer {
         }
     }
 
-    /// Returns the path of one of its files in /proc.
+    /// Returns the path of a file of the process in /proc.
     pub fn file(&self, name: &str) -> PathBuf {
         Path::new("/proc").join(self.pid.to_string()).join(name)
     }
 
-    /// Returns the text of one of its files in /proc, and checks that the file is its own.
+    /// Returns the text of a file of the process in /proc. Fails if the process has ended, because the file may then
+    /// belong to another process.
     pub fn read(&self, name: &str) -> Result<String, Failure> {
         let path = self.file(name);
         let text = fs::read_to_string(&path);
@@ -107,7 +108,7 @@ impl Peer {
         text.map_err(|error| refused(format_args!("{}: {}", path.display(), words(&error))))
     }
 
-    /// Fails if it is in another namespace of a kind, as far as this process can read it.
+    /// Fails if the process is in another namespace of a kind. A namespace that can't be read is accepted.
     fn check_namespace(&self, kind: &str, what: &str) -> Result<(), Failure> {
         let theirs = fs::metadata(self.file(&format!("ns/{kind}")));
         let ours = fs::metadata(Path::new("/proc/self/ns").join(kind));
@@ -125,8 +126,8 @@ impl Peer {
         )))
     }
 
-    /// Fails if its namespaces differ from this process's: user and capabilities would have another meaning, or the new
-    /// firewall would be in the wrong network.
+    /// Fails if the process's namespaces differ from those of this process. Otherwise user and capabilities could have
+    /// another meaning, or the new firewall could be in the wrong network.
     pub fn check_namespaces(&self) -> Result<(), Failure> {
         self.check_namespace("user", "user")?;
         self.check_namespace("net", "network")

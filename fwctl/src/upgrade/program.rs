@@ -21,7 +21,7 @@ const EXECUTE: u32 = 0o111;
 pub struct Program {
     /// Descriptor for executing and inspecting only (O_PATH).
     pub file: File,
-    /// Its path, for messages and as argv[0].
+    /// Path of the file, for messages and as argv[0].
     pub path: PathBuf,
     id: (u64, u64),
 }
@@ -30,8 +30,8 @@ fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, format_args!("{}: {what}", path.display()))
 }
 
-/// Returns the other users who may change a file or folder. In a sticky folder such as /tmp, everybody may create files, but
-/// not rename or remove files of other users.
+/// Returns the other users who may change a file or folder; None if there are none. In a sticky folder such as /tmp,
+/// everybody may create files, but not rename or remove files of other users.
 fn changer(data: &Metadata) -> Option<String> {
     let own = geteuid().as_raw();
     let is_sticky = data.is_dir() && data.mode() & STICKY != 0;
@@ -68,7 +68,7 @@ fn check(file: File, path: PathBuf) -> Result<Program, Failure> {
         return Err(usage(&path, "is no program: name a firewall"));
     }
     check_path(&path)?;
-    // Its real location, since links may lead there.
+    // The real location is checked as well, because the path may contain links.
     check_path(&fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(fail)?)?;
     let id = (data.dev(), data.ino());
     Ok(Program { file, path, id })
@@ -89,8 +89,8 @@ impl Program {
         check(open_path(&absolute)?, absolute)
     }
 
-    /// Opens the program that a process runs: the very file. A replaced program must be named, since two files have that
-    /// name.
+    /// Opens the file that a process runs. Fails if its path has another file now: the operator must then name the
+    /// binary.
     pub fn of(peer: &Peer) -> Result<Program, Failure> {
         let path = peer.file("exe");
         let file = open_path(&path)?;
@@ -116,7 +116,7 @@ impl Program {
         Program { file, path, id }
     }
 
-    /// Returns true if a process runs it.
+    /// Returns true if a process runs this program.
     pub fn runs_as(&self, peer: &Peer) -> bool {
         let data = fs::metadata(peer.file("exe"));
         peer.check().is_ok() && data.is_ok_and(|data| (data.dev(), data.ino()) == self.id)

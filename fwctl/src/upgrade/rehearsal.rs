@@ -27,14 +27,15 @@ const STEP: Duration = Duration::from_millis(5);
 /// Largest number of bytes of a request that are read.
 const REQUEST_MAX: u64 = 65536;
 
-/// The socket in a separate folder, deleted on drop.
+/// Socket in a separate folder, deleted on drop.
 struct Stage {
     folder: PathBuf,
     listener: UnixListener,
 }
 
 impl Stage {
-    /// Makes the socket in a folder where no other user can replace it; the user connects to it.
+    /// Creates the socket in a folder where no other user can replace it.
+    /// - user: owner of the socket, who connects to it.
     fn new(user: Option<u32>) -> io::Result<Stage> {
         let place = match nix::unistd::geteuid().is_root() {
             true => PathBuf::from("/run"),
@@ -84,7 +85,7 @@ fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     Ok(request["command"] == "proof")
 }
 
-/// Waits for its end. Returns true if it requested to take over.
+/// Waits for the end of the new firewall. Returns true if it requested to take over.
 fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     let mut asked = false;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::peer::Peer;
 use crate::failure::{Exit, Failure};
 
-/// Capabilities that a firewall may keep if its old arguments are trusted.
+/// Capabilities that a new firewall may have with the arguments that the old firewall reports.
 const OF_A_FIREWALL: [Capability; 2] = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
 /// Additional capability of a firewall whose arguments come from root: to read a policy that only root may read.
 const OF_ROOTS_WORD: Capability = Capability::CAP_DAC_READ_SEARCH;
@@ -34,7 +34,8 @@ impl Rights {
         }
     }
 
-    /// Returns the rights of a process. Fails if they exceed a firewall's.
+    /// Returns the rights of a firewall's process: its user, its group, and its capabilities of OF_A_FIREWALL. Fails if
+    /// it lacks CAP_NET_ADMIN.
     pub fn of(peer: &Peer) -> Result<Rights, Failure> {
         let permitted = peer.status_line("CapPrm")?;
         let permitted = u64::from_str_radix(&permitted, 16).unwrap_or(0);

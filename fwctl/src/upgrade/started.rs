@@ -22,10 +22,10 @@ use crate::failure::{tell, words, Exit, Failure};
 /// Time limit for the new firewall to load its policy and to take over.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
-/// Largest number of bytes of its output that are read.
+/// Maximum number of bytes of the firewall's output that are read.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
 
-/// Destination of its output.
+/// Destination of the new firewall's output.
 pub enum Output {
     /// stderr is read here.
     Here,
@@ -92,7 +92,7 @@ pub fn last_error(text: &str) -> Option<&str> {
 pub struct Started {
     pub pid: i32,
     process: OwnedFd,
-    /// None if init has adopted it.
+    /// None if init has adopted the process.
     pub child: Option<Child>,
     output: Option<OldOutput>,
 }
@@ -132,7 +132,9 @@ fn command(ordered: UnixStream, output: &mut Output) -> io::Result<Command> {
 }
 
 impl Started {
-    /// Starts the program with orders. is_orphan: init adopts it at once.
+    /// Starts the program with orders.
+    /// - figures: file with the kernel's figures of queues.
+    /// - is_orphan: true if init adopts the process at once.
     pub fn start(
         program: &Program,
         orders: &Orders,
@@ -172,7 +174,7 @@ impl Started {
         })
     }
 
-    /// Describes its end, if it has ended, by the exit codes of cli/help.txt.
+    /// Describes the end of the process, if it has ended, by the exit codes of cli/help.txt.
     pub fn ended(&mut self) -> Option<String> {
         if !peer::has_ended(self.process.as_fd()) {
             return None;
@@ -192,7 +194,7 @@ impl Started {
         let _ = pidfd_send_signal(&self.process, Signal::KILL); // it may have ended
     }
 
-    /// Returns the reason of its failure, or the place where it is logged.
+    /// Returns the reason of the firewall's failure, or the place where it is logged.
     fn words(&self) -> String {
         let error = self.output.as_ref().and_then(OldOutput::error);
         error.unwrap_or_else(|| {
@@ -201,7 +203,7 @@ impl Started {
         })
     }
 
-    /// Waits until it replies in place of the old firewall. Fails if it ends, or exceeds the time limit.
+    /// Waits until the new firewall replies in place of the old firewall. Fails if it ends, or exceeds the time limit.
     pub fn wait_for(&mut self, socket: &Path, old: i32) -> Result<Peer, Failure> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {

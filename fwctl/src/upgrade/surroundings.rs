@@ -129,7 +129,7 @@ impl Surroundings {
         }
     }
 
-    /// Applies the attributes to this process, while it still has the rights. Returns warnings.
+    /// Applies the attributes to this process, which must still have its rights. Returns warnings.
     pub fn apply(&self) -> Vec<String> {
         let mut notes = Vec::new();
         self.enter_cgroups(&mut notes);

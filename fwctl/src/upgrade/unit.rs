@@ -58,7 +58,7 @@ pub fn service_of(cgroups: &str) -> Option<&str> {
     paths.find_map(|path| path.rsplit('/').find(|part| part.ends_with(".service")))
 }
 
-/// Returns the output of `systemctl show` for properties, a line each; None without systemd.
+/// Returns the output of `systemctl show` for properties, one per line; None without systemd.
 pub fn show(unit: &str, properties: &str) -> Option<String> {
     let mut command = Command::new("systemctl");
     command.args(["show", "--property", properties, "--", unit]);
@@ -99,7 +99,8 @@ fn microseconds(span: &str) -> Option<u64> {
 }
 
 impl Unit {
-    /// Returns the service whose main process a firewall is; None if there is none. Fails if the unit can't upgrade.
+    /// Returns the service whose main process is the firewall; None if there is no such service. Fails if the unit's
+    /// ExecReload can't upgrade.
     pub fn of(peer: &Peer) -> Result<Option<Unit>, Failure> {
         let cgroups = peer.read("cgroup")?;
         let Some(name) = service_of(&cgroups) else {
@@ -218,7 +219,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Makes the socket; the user may connect.
+    /// Creates the socket.
+    /// - user: user who may connect.
     fn new(unit: &str, user: u32) -> io::Result<Stage> {
         let made = DirBuilder::new().mode(0o755).create(FOLDER);
         let data = fs::symlink_metadata(FOLDER)?;
@@ -243,7 +245,7 @@ impl Drop for Stage {
     }
 }
 
-/// Connects to the process that requests an upgrade of the unit, if there is one: it must be root's.
+/// Connects to the process that requests an upgrade of the unit, if there is one. The process must run as root.
 fn asked(unit: &str) -> Option<UnixStream> {
     let stream = UnixStream::connect(Path::new(FOLDER).join(unit)).ok()?;
     let listener = getsockopt(&stream, sockopt::PeerCredentials).ok()?;
@@ -276,7 +278,8 @@ fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Re
     started.wait_for(&arguments.socket, old.pid).map(drop)
 }
 
-/// Runs a unit's ExecReload. command: that of its ExecStart.
+/// Runs a unit's ExecReload.
+/// - command: command of its ExecStart.
 pub fn run(arguments: &Arguments, unit: &str, command: &[String]) -> Result<Exit, Failure> {
     let Some(mut stream) = asked(unit) else {
         return reload::run(arguments);

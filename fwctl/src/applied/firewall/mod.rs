@@ -25,9 +25,9 @@ pub mod process;
 pub mod program;
 mod unit;
 
-/// Name of the instance.
+/// Name of the firewall's instance, in its unit and its runtime folder.
 const INSTANCE: &str = "twinwall";
-/// Parent of the runtime folders; systemd's units know no other one.
+/// Parent of the runtime folders. systemd's units use no other parent.
 pub const RUN: &str = "/run/twinwall";
 
 impl From<Failure> for Failed {
@@ -69,18 +69,18 @@ impl HostFirewall {
         self.run.join(folder).join("control")
     }
 
-    /// Returns true if systemd runs it.
+    /// Returns true if systemd runs the firewall.
     fn is_unit(&self, twin: Twin) -> bool {
         self.run == Path::new(RUN) && unit::is_there(twin)
     }
 
-    /// Returns the program and options of the last start; None if it was not started.
+    /// Returns the program and options of the last start; None if the firewall was not started.
     fn orders(&self) -> Option<Orders> {
         let text = fs::read_to_string(self.file("orders.json")).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Returns all of its options except those of the control socket.
+    /// Returns all options of the firewall except those of the control socket.
     fn options(&self, orders: &Orders) -> Vec<String> {
         let names = self.names().to_string_lossy().into_owned();
         let mask = format!("{:#010x}", orders.mask);
@@ -94,7 +94,8 @@ impl HostFirewall {
         client.ask(&json!({"command": "reload"})).map(drop)
     }
 
-    /// Starts it, and waits until it decides packets.
+    /// Starts the firewall, and waits until it decides packets.
+    /// - lock: lock of the state folder, held until the process can be found again.
     fn start(&self, orders: &Orders, lock: File) -> Result<(), Failure> {
         let options = self.options(orders);
         match self.is_unit(orders.twin) {
@@ -143,7 +144,7 @@ impl HostFirewall {
         self.start(orders, lock)
     }
 
-    /// Fails if no firewall runs with these orders and this policy of names.
+    /// Fails unless the firewall runs with these start parameters, and has loaded this policy of names.
     fn examine(&self, orders: &Orders, names: &str) -> Result<(), Failed> {
         let is_known = self.orders().as_ref() == Some(orders);
         let path = self.names();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The firewall as a separate process, where systemd does not run it.
 //!
-//! It begins as this program (`fwctl start-firewall`), which writes its pid file and then executes the firewall. Until
-//! then its stdin holds the lock of the state folder: the next holder of the lock finds the process by the pid file.
+//! The process begins as this program (`fwctl start-firewall`), which writes its pid file and then executes the
+//! firewall. Until the pid file exists, the process's stdin holds the lock of the state folder, so that the next holder
+//! of the lock finds the process by the pid file.
 
 use std::fs::{self, File};
 use std::io;
@@ -43,7 +44,7 @@ fn start_time(pid: i32) -> Option<String> {
     rest.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// `fwctl start-firewall`: writes the pid file and executes the firewall.
+/// Runs `fwctl start-firewall`: writes the pid file and executes the firewall.
 pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Failure> {
     let failed = |error: io::Error| refused(format_args!("start-firewall: {}", words(&error)));
     setsid().map_err(|error| failed(error.into()))?;
@@ -51,7 +52,7 @@ pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Fail
     let pid = std::process::id();
     let started = start_time(pid as i32).unwrap_or_default();
     trust::replace(pid_file, &format!("{pid} {started}\n"))?;
-    // Closes the lock.
+    // Closes the lock file, which is stdin.
     let nothing = File::open("/dev/null").map_err(failed)?;
     dup2_stdin(nothing).map_err(|error| failed(error.into()))?;
     let Some((program, arguments)) = command.split_first() else {
@@ -136,7 +137,7 @@ fn end(process: BorrowedFd) -> Result<(), Failure> {
     Err(refused("the firewall can't be ended: see ps for its state"))
 }
 
-/// Ends the process in the pid file.
+/// Ends the process in the pid file, if it still runs.
 fn end_started(pid_file: &Path) -> Result<(), Failure> {
     let text = fs::read_to_string(pid_file).unwrap_or_default();
     let Some((pid, started)) = text.trim().split_once(' ') else {
