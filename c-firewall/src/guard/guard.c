@@ -67,8 +67,8 @@ static char *mode_of(const struct options *options, enum options_situation situa
     return (char *)options_mode_name(options->fail_open[situation]);
 }
 
-/// Starts this program again, with one end of the socket pair as its standard input. Returns 0 or
-/// -errno.
+/// Starts the guard: this program again, with one end of the socket pair as its standard input.
+/// Returns 0 or -errno.
 static int spawn(const struct options *options, const int *queue_fds, const uint16_t *numbers,
                  uint32_t count, int end, pid_t *pid) {
     char words[OPTION_QUEUES_MAX][WORD_BYTES], deadline[WORD_BYTES];

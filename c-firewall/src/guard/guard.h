@@ -57,7 +57,7 @@ struct guard_note {
 bool guard_wanted(const struct options *options);
 
 /// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be
-/// called before queues are opened, with the rights of the start.
+/// called before queues are opened and before rights are given up.
 void guard_relieve(const struct options *options);
 
 /// Starts the guard if guard_wanted; otherwise guard->fd is -1. Must be called before threads are

@@ -50,10 +50,9 @@ bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *fig
 
 /// Records that the guard has answered the packets that were due.
 /// - before, after: figures from before and after the answer.
-/// - begins: out: true if this is the first answer of the guard since the firewall answered
-///   anything.
-/// - Returns the number of packets that it answered, including those that the firewall answered
-///   between both figures, which can't be told apart.
+/// - begins: out: true if this is the first answer of the guard since the firewall last answered.
+/// - Returns the number of packets that the guard answered. It includes packets that the firewall
+///   answered between both figures, because these can't be distinguished.
 uint32_t guard_watch_settled(struct guard_watch *watch, const struct queue_figures *before,
                              const struct queue_figures *after, bool *begins);
 

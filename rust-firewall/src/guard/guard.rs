@@ -126,7 +126,7 @@ fn find_bereaved(number: u16) -> Option<Pid> {
 }
 
 /// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be called before queues are
-/// opened, with the rights of the start.
+/// opened and before rights are given up.
 pub fn relieve(options: &Options) {
     for number in options.queue_first..=options.queue_last {
         let due = Instant::now() + Duration::from_millis(GONE_MS.into());
@@ -154,7 +154,7 @@ fn keep_open(fd: BorrowedFd, open: bool) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFD(flags)).map(drop)
 }
 
-/// Starts this program again, with one end of the socket pair as its standard input.
+/// Starts the guard: this program again, with one end of the socket pair as its standard input.
 fn spawn(
     options: &Options,
     queue_fds: &[BorrowedFd],

@@ -84,8 +84,9 @@ pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -
 
 /// Records that the guard has answered the packets that were due.
 /// - before, after: figures from before and after the answer.
-/// - Returns the number of packets that it answered, including those that the firewall answered between both figures,
-///   which can't be told apart, and true if this is the first answer of the guard since the firewall answered anything.
+/// - Returns the number of packets that the guard answered. It includes packets that the firewall answered between both
+///   figures, because these can't be distinguished. Also returns true if this is the first answer of the guard since
+///   the firewall last answered.
 pub fn settled(watch: &mut GuardWatch, before: &QueueFigures, after: &QueueFigures) -> (u32, bool) {
     let came = enqueued_of(after).wrapping_sub(enqueued_of(before));
     let there = before.waiting.wrapping_add(came);
