@@ -5,11 +5,11 @@
 //! new process reads and compiles its policy and connects to the control socket of the old one (docs/CONTROL.md,
 //! `upgrade`). The old process sends its state, descriptors of the queues' sockets (queue_adopt describes how they are
 //! used), and the rules of its policy. The new process pairs these rules with its own, adopts the sockets, and gives up
-//! its rights. Then it says "commit". The old process stops its workers between two batches: from now on packets wait
+//! its rights. Then it sends "commit". The old process stops its workers between two batches: from now on packets wait
 //! in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an order that both processes
 //! know by now. If both policies read names, it also sends each worker's connections; if both policies learn addresses,
 //! the learned addresses. The new process stores all of it and starts its workers: here the pause ends. Meanwhile the
-//! old process sends the sums (values of counters). The new process adds them and says "taken". The old process
+//! old process sends the sums (values of counters). The new process adds them and sends "taken". The old process
 //! confirms, and ends without unbinding the queues.
 //!
 //! The old process decides the outcome: until it has received "taken" it resumes filtering if anything is wrong with
