@@ -13,7 +13,8 @@ enum {
     // Number of oldest connections of a list among which a connection is chosen for eviction, by
     // the number of its client's connections.
     SAMPLE = 16,
-    // Maximum number of connections that free their memory for one piece of a stream.
+    // Maximum number of connections whose memory is freed to store one piece of another
+    // connection's stream.
     RECLAIM_MAX = 16,
 };
 
@@ -179,9 +180,9 @@ static void evict(struct connections *connections, uint32_t slot, uint64_t now_n
     abandon(connections, slot, now_ns);
 }
 
-/// Returns the connection to evict for a new connection of a client. It is the one, among the
-/// oldest connections of a list, whose client has the most connections. If the new connection's
-/// client has at least as many, it is that client's oldest connection.
+/// Returns the connection to evict for a new connection of a client. Among the oldest connections
+/// of a list, it has the client with the most connections. If the new connection's client has at
+/// least as many, it is that client's oldest connection.
 /// - place: index of the client's share.
 static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
     struct connection_table *table = &connections->table;

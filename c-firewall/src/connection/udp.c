@@ -371,8 +371,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return lifetime_odd(connections, CONNECTION_PARSE);
 }
 
-/// Handles a DNS query, which is independent of others. Several queries in one packet can't be
-/// separated.
+/// Handles a DNS query, which is independent of other queries. Several queries in one packet can't
+/// be separated.
 static struct followed ask(struct connections *connections, const struct datagram *datagram,
                            bool segmented) {
     if (segmented ||

@@ -25,7 +25,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// Returns true if a packet's checksum is correct, or can't be checked: the packet was cut, has no checksum, or is too
-/// long for one.
+/// long for a checksum.
 /// - packet: TCP or UDP with its layer 4 header, not a fragment.
 /// - size: number of bytes from the layer 4 header on.
 pub fn is_right(packet: &Packet, size: u32) -> bool {

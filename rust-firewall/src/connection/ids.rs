@@ -55,7 +55,7 @@ pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     }
 }
 
-/// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without one.
+/// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without an id.
 pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     let bucket = bucket_of(table, id);
     let connection = table::at(table, slot);

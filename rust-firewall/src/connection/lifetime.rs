@@ -30,7 +30,7 @@ const SHARE: u32 = 16;
 /// Number of oldest connections of a list among which a connection is chosen for eviction, by the number of its
 /// client's connections.
 const SAMPLE: u32 = 16;
-/// Maximum number of connections that free their memory for one piece of a stream.
+/// Maximum number of connections whose memory is freed to store one piece of another connection's stream.
 const RECLAIM_MAX: u32 = 16;
 
 const LISTS: [ConnectionList; LIST_COUNT] = [
@@ -195,9 +195,9 @@ fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     abandon(connections, slot, now_ns);
 }
 
-/// Returns the connection to evict for a new connection of a client. It is the one, among the oldest connections of a
-/// list, whose client has the most connections. If the new connection's client has at least as many, it is that
-/// client's oldest connection.
+/// Returns the connection to evict for a new connection of a client. Among the oldest connections of a list, it has the
+/// client with the most connections. If the new connection's client has at least as many, it is that client's oldest
+/// connection.
 /// - place: index of the client's share.
 fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
     let mut slot = oldest(connections, list_to_evict(connections));

@@ -103,7 +103,7 @@ pub enum ConnectionList {
     Known,
     /// UDP with final names.
     Datagrams,
-    /// One of its ends has closed it, or it is denied.
+    /// One of the ends has closed the connection, or the connection is denied or unreadable.
     Closing,
     /// Both ends have opened it, and the client has sent no data yet.
     Silent,

@@ -413,7 +413,7 @@ fn go_on(
     lifetime::odd(connections, ConnectionCause::Parse)
 }
 
-/// Handles a DNS query, which is independent of others. Several queries in one packet can't be separated.
+/// Handles a DNS query, which is independent of other queries. Several queries in one packet can't be separated.
 fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> Followed {
     if segmented || dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
         return lifetime::odd(connections, ConnectionCause::Parse);
