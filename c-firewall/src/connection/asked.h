@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Pending queries for addresses. Unsolicited answers are ignored.
+// Pending DNS queries for addresses. Only an answer to a pending query adds addresses to sets.
 //
-// Theory of operation: a query is stored as a hash of both ends, the id and the question, with a
-// random key, so a sender can't choose the place that its query replaces. The table has a fixed
-// size and never allocates: in a full bucket the oldest entry is replaced.
+// Theory of operation: a query is stored as a hash of both ends, the id and the question. The hash
+// has a random key, so a sender can't choose the entry that its query replaces. The table has a
+// fixed size and never allocates: in a full bucket the oldest entry is replaced.
 #ifndef CONNECTION_ASKED_H
 #define CONNECTION_ASKED_H
 
@@ -39,11 +39,11 @@ struct asked {
 /// Makes an empty table; free it with free. Returns NULL if there is no memory.
 struct asked *asked_make(void);
 
-/// Stores the question of a query.
+/// Records that the question of a query is pending.
 void asked_note(struct asked *asked, const struct packet *packet, const struct answer *query,
                 const struct connection_input *input);
 
-/// Removes the question of an answer. Returns true if it was pending.
+/// Removes the question of an answer from the table. Returns true if the question was pending.
 bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
                 const struct connection_input *input);
 

@@ -11,7 +11,8 @@
 
 void borders_make(struct borders *borders) { borders->key = siphash_draw(); }
 
-/// Returns the hash of a packet's connection. is_servers: the packet comes from the server.
+/// Returns the hash of a packet's connection.
+/// - is_servers: true if the packet comes from the server.
 static uint64_t hash(const struct borders *borders, const struct packet *packet, bool is_servers) {
     uint64_t words[CONNECTION_KEY_WORDS + 1];
     struct connection_key key;
@@ -27,8 +28,8 @@ static struct border *bucket(struct borders *borders, uint64_t tag) {
     return borders->buckets[tag % BORDERS_BUCKETS];
 }
 
-/// Returns the state of the connection of a server's packet; NULL if there is none, or the packet
-/// comes from another interface.
+/// Returns the entry for a server's packet; NULL if there is none, or if the packet's interfaces
+/// are not those of its connection.
 static struct border *find(struct borders *borders, const struct packet *packet,
                            const struct connection_input *input) {
     const uint64_t tag = hash(borders, packet, true);

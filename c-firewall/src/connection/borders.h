@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Borders of DNS messages in a server's TCP stream.
 //
-// Theory of operation: messages don't align with segments, and a client influences by its window
-// where the server splits them. So a border is known from the server's SYN-ACK on, and advances
-// from message to message; the start of a segment is not a border. Like for queries, a hash is
-// stored in a table of fixed size, in which the oldest entry is replaced. A connection without an
-// entry teaches no addresses.
+// Theory of operation: messages don't align with segments, and by its window a client influences
+// where the server splits them. So the start of a segment does not count as a border: the server's
+// SYN-ACK shows the first border, and each message the next one. A connection is stored as a hash,
+// in a table of fixed size in which the oldest entry is replaced. Answers on a connection without
+// an entry add no addresses to sets.
 #ifndef CONNECTION_BORDERS_H
 #define CONNECTION_BORDERS_H
 
@@ -21,7 +21,7 @@ enum {
     BORDERS_BUCKET_BORDERS = 8,
 };
 
-/// State of a connection.
+/// Entry of the table: position in the messages of a connection's server.
 struct border {
     uint64_t tag;
     uint64_t end_ns; // expiry time; 0 means that the entry is unused
@@ -31,7 +31,7 @@ struct border {
     uint32_t next; // sequence number of the next message's first byte
 };
 
-/// The connections of a worker.
+/// Table of a worker's DNS connections over TCP.
 struct borders {
     struct siphash_key key;
     struct border buckets[BORDERS_BUCKETS][BORDERS_BUCKET_BORDERS];
@@ -40,15 +40,17 @@ struct borders {
 /// Makes an empty table in zeroed memory.
 void borders_make(struct borders *borders);
 
-/// Adds a connection, by its client's SYN.
+/// Adds the connection that a client's SYN opens.
 void borders_begin(struct borders *borders, const struct packet *packet,
                    const struct connection_input *input);
 
-/// Stores the start of a server's next message, after one of the server's packets.
+/// Stores the sequence number of the server's next message.
+/// - packet: packet from the server.
 void borders_set(struct borders *borders, const struct packet *packet,
                  const struct connection_input *input, uint32_t next);
 
-/// Returns the sequence number of a server's next message in *next. Returns false if it is unknown.
+/// Stores the sequence number of a server's next message in *next. Returns false if the number is
+/// unknown.
 bool borders_next(struct borders *borders, const struct packet *packet,
                   const struct connection_input *input, uint32_t *next);
 

@@ -10,8 +10,8 @@ enum {
     OFFSET = 12, // offset of the data offset in a TCP header; it is in words of 4 bytes
 };
 
-/// Returns the number of bytes of a packet's data. A header that was not copied counts as the
-/// shortest.
+/// Returns the length of a packet's data in bytes. If the length of the TCP header was not copied,
+/// the minimum is assumed.
 static uint32_t data_bytes(const struct packet *packet) {
     const uint32_t bytes = packet->end > packet->l4_offset ? packet->end - packet->l4_offset : 0;
     uint32_t header = PACKET_UDP_HEADER_BYTES;

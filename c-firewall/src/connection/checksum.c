@@ -8,7 +8,8 @@ enum {
     UDP_PLACE = 6, // offset of the checksum in a UDP header
 };
 
-/// Returns the sum of big-endian 16-bit words; a final odd byte is padded with 0.
+/// Returns a sum that is equal, modulo 0xffff, to the sum of the big-endian 16-bit words; a final
+/// odd byte is padded with 0.
 static uint64_t sum(const uint8_t *bytes, uint32_t length) {
     uint64_t total = 0;
     uint32_t at = 0;

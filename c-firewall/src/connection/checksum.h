@@ -9,9 +9,9 @@
 #include "packet/packet.h"
 
 /// Returns true if a packet's checksum is correct, or can't be checked: the packet was cut, has no
-/// checksum, or is too long for one.
+/// checksum, or is too long for a checksum.
 /// - packet: TCP or UDP with its layer 4 header, not a fragment.
-/// - size: bytes from its layer 4 header on.
+/// - size: number of bytes from the layer 4 header on.
 bool checksum_is_right(const struct packet *packet, uint32_t size);
 
 #endif

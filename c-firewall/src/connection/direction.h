@@ -9,15 +9,15 @@
 
 #include "connection/types.h"
 
-/// Binds both ends of a connection by its client's first packet.
+/// Binds both ends of a connection to the interfaces of its client's first packet.
 void direction_bind(struct connection *connection, const struct connection_input *input);
 
-/// Binds the server of a connection by one of its packets, if the client's first packet did not
-/// show the server's interface.
+/// Binds the server of a connection to the source interface of one of its packets, if the client's
+/// first packet did not show the server's interface.
 void direction_bind_server(struct connection *connection, const struct connection_input *input);
 
-/// Returns true if a packet comes from another interface than that of its sender's end.
-/// - is_low: the packet claims to come from the lower end.
+/// Returns true if a packet comes from another interface than its sender is bound to.
+/// - is_low: true if the packet claims to come from the lower end.
 bool direction_is_foreign(const struct connection *connection, bool is_low,
                           const struct connection_input *input);
 
@@ -33,7 +33,8 @@ bool direction_answers(uint32_t client, uint32_t server, const struct connection
 bool direction_answers_pending(const struct connection *connection,
                                const struct connection_input *input);
 
-/// Binds both ends by the pending SYN, which the server has answered.
+/// Binds both ends to the interfaces of the pending SYN, which the server has answered.
+/// - input: metadata of the server's answer.
 void direction_take_pending(struct connection *connection, const struct connection_input *input);
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// QUIC connections by the connection id that opens their clients' Initial packets.
+// Finds QUIC connections by the connection id from which the keys of their clients' Initial packets
+// are derived.
 //
 // Theory of operation: a server identifies a client by this id, not by address and port (RFC 9000,
-// section 5.2). So Initial packets with one id from two places are one handshake, and each place
-// shows only a part of it. An id is found by a hash, like a connection by its ends; an id that was
-// given up is remembered as long as forgotten connections are.
+// section 5.2). So Initial packets with the same id from two addresses belong to one handshake, and
+// each address shows only a part of it. An id is found by a hash, like a connection by its ends. An
+// id that was given up is recorded for as long as a forgotten connection.
 #ifndef CONNECTION_IDS_H
 #define CONNECTION_IDS_H
 
@@ -17,19 +18,20 @@
 uint32_t connection_ids_find(const struct connection_table *table, const uint8_t *id,
                              uint8_t bytes);
 
-/// Returns true if an id belongs to another connection than this one, or to one that was given up
+/// Returns true if an id belongs to another connection than that in `slot`, or was given up
 /// recently.
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 
-/// Assigns an id of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes to a connection without one.
+/// Assigns an id of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes to a connection without an id.
 void connection_ids_add(struct connection_table *table, uint32_t slot, const uint8_t *id,
                         uint8_t bytes);
 
-/// Unlinks a connection's id, if it has one. Its bytes remain.
+/// Unlinks a connection's id, if it has one. The bytes of the id remain stored.
 void connection_ids_remove(struct connection_table *table, uint32_t slot);
 
-/// Remembers that a connection gives up its id, if it has one, since its server may still use it.
+/// Records that a connection gives up its id, if it has one, because its server may still use the
+/// id.
 void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns);
 
 #endif

@@ -11,9 +11,10 @@ enum {
     EXPIRE_MAX = 16, // maximum number of connections of a list that expire for one packet
     SHARE = 16, // a list makes room for other lists if it holds more than this part of the table
     // Number of oldest connections of a list among which a connection is chosen for eviction, by
-    // its client's share.
+    // the number of its client's connections.
     SAMPLE = 16,
-    // Maximum number of connections that free their memory for one piece of a stream.
+    // Maximum number of connections whose memory is freed to store one piece of another
+    // connection's stream.
     RECLAIM_MAX = 16,
 };
 
@@ -74,7 +75,7 @@ void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_
     }
 }
 
-/// Removes a connection from the table whose server may continue it.
+/// Removes a connection from the table, and records it if its server may continue it.
 static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     lifetime_bury(connections, slot, now_ns);
     forget(connections, slot);
@@ -106,8 +107,8 @@ static bool has_begun(const struct connection *connection) {
            stream->spans[stream->span_count - 1].end > connection->requests.next;
 }
 
-/// Settles a connection although its server may not have all bytes. A query or request that has
-/// begun is lost.
+/// Settles a connection although its server may not have acknowledged all bytes. If another query
+/// or request has begun, it is lost, and the connection becomes unreadable.
 static void let_go(struct connections *connections, uint32_t slot, enum connection_cause cause,
                    uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
@@ -159,12 +160,13 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns) {
     }
 }
 
-/// Returns the list whose oldest connection makes room: the first list in their order that has more
-/// than its share, so that a client that opens many connections does not evict the few known ones.
+/// Returns the list from which a connection is evicted: the first list, in the order of LISTS, that
+/// has more than 1/SHARE of the table. So a client that opens many connections does not evict the
+/// few known connections.
 static enum connection_list list_to_evict(const struct connections *connections) {
     const uint32_t share = connections->table.limit / SHARE;
 
-    // There are fewer lists than shares, so one list of a full table exceeds its share.
+    // There are fewer than SHARE lists, so in a full table at least one list exceeds 1/SHARE.
     for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
         if (count_of(connections, lists[i]) > share)
             return lists[i];
@@ -178,8 +180,10 @@ static void evict(struct connections *connections, uint32_t slot, uint64_t now_n
     abandon(connections, slot, now_ns);
 }
 
-/// Returns the connection to evict for a client: among the oldest of a list, one whose client has
-/// the most. If the client itself has as many, its own oldest connection.
+/// Returns the connection to evict for a new connection of a client. Among the oldest connections
+/// of a list, it has the client with the most connections. If the new connection's client has at
+/// least as many, it is that client's oldest connection.
+/// - place: index of the client's share.
 static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
     struct connection_table *table = &connections->table;
     uint32_t slot = oldest(connections, list_to_evict(connections));
@@ -201,8 +205,8 @@ static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
                : found;
 }
 
-/// Makes room for another connection of a client.
-/// - place: place of the client.
+/// Evicts a connection if the table is full, to make room for a new connection of a client.
+/// - place: index of the client's share.
 static void make_room(struct connections *connections, uint32_t place, uint64_t now_ns) {
     if (connection_table_is_full(&connections->table))
         evict(connections, slot_to_evict(connections, place), now_ns);
@@ -266,7 +270,7 @@ void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now
         connection_table_move_to(&connections->table, slot, CONNECTION_CLOSING, now_ns);
 }
 
-/// Returns names in a state for a packet without a connection.
+/// Returns names without content, in the given state, for a packet without a connection.
 static struct followed alone(struct connections *connections, enum names_state state) {
     connections->alone.state = state;
     connections->alone.protocol = NAMES_OTHER;
@@ -363,8 +367,8 @@ void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_
         connection_table_move_to(&connections->table, slot, CONNECTION_SHOWING, now_ns);
 }
 
-/// Frees memory of another connection: evicts the oldest one that is sending its names, otherwise
-/// settles the oldest one that waits for its server. Returns false if there is none.
+/// Frees memory of another connection than that in `slot`: evicts the oldest connection of the list
+/// Showing, or else settles the oldest of the list Settling. Returns false if there is none.
 static bool reclaim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const uint32_t showing = oldest(connections, CONNECTION_SHOWING);
     const uint32_t settling = oldest(connections, CONNECTION_SETTLING);

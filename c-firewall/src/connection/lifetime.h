@@ -12,24 +12,25 @@
 /// Frees the stored bytes of a client and moves its connection to its final list.
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Remembers a connection that will be forgotten and that its server may continue. TCP needs a new
-/// SYN to continue, which the server does not answer while it has the connection; so only UDP is
-/// remembered, and TCP with data on the SYN, which is repeated with the same SYN.
+/// Records a connection that will be removed, if its server may continue it. TCP needs a new SYN to
+/// continue, which the server does not answer while it has the connection. So only UDP is recorded,
+/// and TCP with data on the SYN: a repeated SYN can continue it.
 void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Handles the timeouts of expired connections, up to a limit.
+/// Handles the timeouts of expired connections, at most EXPIRE_MAX of each list.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
 
-/// Adds a connection that is not in the table, and evicts another one if the table is full. Returns
-/// its slot.
-/// - client_low: the client is the lower end.
-/// - since_ns: time when it entered its list, here or in another table, or was used last.
+/// Adds a connection that is not in the table, and evicts another connection if the table is full.
+/// Returns the new connection's slot.
+/// - client_low: true if the client is the lower end.
+/// - since_ns: time when the connection was used last, or entered its list, here or in another
+///   process's table.
 uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
                       bool client_low, enum connection_list list, uint64_t since_ns,
                       uint64_t now_ns);
 
-/// Begins to follow a connection that is not in the table.
-/// - client_low: the client is the lower end.
+/// Begins to follow a connection that is not in the table. Returns its slot.
+/// - client_low: true if the client is the lower end.
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        bool client_low, enum connection_list list, uint64_t now_ns);
 
@@ -51,13 +52,14 @@ struct followed lifetime_odd(struct connections *connections, enum connection_ca
 /// Returns undecided names for a packet that opens a connection.
 struct followed lifetime_fresh(struct connections *connections);
 
-/// Returns known, missing names for a packet that needs no connection.
+/// Returns known names without content for a packet that needs no connection.
 struct followed lifetime_other(struct connections *connections);
 
 /// Returns true if all packets of a connection are denied.
 bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t generation);
 
-/// Returns the names of a packet's connection.
+/// Returns the names of a packet's connection, or Denied if its client sent different bytes for the
+/// same position.
 struct followed lifetime_named(struct connections *connections, uint32_t slot);
 
 /// Makes the names of a connection unreadable for good.
@@ -67,22 +69,24 @@ struct followed lifetime_unreadable(struct connections *connections, uint32_t sl
 /// Denies a connection for good because its client sent different bytes for the same position.
 struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Records that a policy refused a connection. tells: its ends are notified if it is TCP.
+/// Records that a policy refused a connection.
+/// - tells: true if the ends of a TCP connection are notified.
 void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation, bool tells);
 
-/// Records that a connection's names are known. The client's bytes up to `decided` are kept until
-/// its server has them.
+/// Records that a connection's names are known. The client's bytes up to the offset `decided` are
+/// kept until the server has acknowledged them.
 void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
                      uint64_t now_ns);
 
 /// Records that a client has begun to send its names, which starts the time limit.
 void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted.
+/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted or
+/// settled to free memory.
 enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 
-/// Handles bytes of a client that were not stored.
+/// Handles bytes of a client that were not stored: the connection is denied or becomes unreadable.
 struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
                                 uint64_t now_ns);
 

@@ -34,7 +34,7 @@ void listing_fill(const struct connections *connections, uint64_t generation, ui
             connection->names.state == NAMES_KNOWN ? &connection->names : &none;
         struct listed *listed = &page->listed[page->count];
 
-        // A free slot has no protocol.
+        // In a free slot the key is 0: it has no protocol.
         if (connection->key.words[0] == 0 || (page->undecided && state != LISTED_UNDECIDED))
             continue;
         *listed = (struct listed){

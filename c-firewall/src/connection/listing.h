@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Listing of connections, by pages, each of which takes a limited time for any table. A connection
-// keeps its slot, so a connection that stays is listed once.
+// Lists connections in pages. The time for a page is limited, whatever the size of the table. A
+// connection keeps its slot, so a connection that stays is listed once.
 #ifndef CONNECTION_LISTING_H
 #define CONNECTION_LISTING_H
 
@@ -46,7 +46,9 @@ struct listing_page {
     struct listed listed[LISTING_LISTED_MAX];
 };
 
-/// Fills a page as requested. generation: generation of the policy.
+/// Fills a page as requested.
+/// - generation: generation of the policy.
+/// - page: in: the request; out: all other fields.
 void listing_fill(const struct connections *connections, uint64_t generation, uint64_t now_ns,
                   struct listing_page *page);
 

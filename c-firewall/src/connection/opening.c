@@ -9,7 +9,8 @@
 
 enum {
     DNS_PORT = 53, // port of DNS servers
-    // Maximum distance of a server's segment before the latest byte from the server.
+    // Maximum distance of a server's segment after the latest byte from the server: segments may be
+    // reordered.
     AHEAD_MAX = 1 << 20,
 };
 
@@ -45,14 +46,14 @@ static bool is_first_again(const struct connection *connection, const struct seg
 
 /// Returns true if a SYN may belong to another connection. The ends may change their roles only
 /// when the old connection is over for both: a client whose SYN was not answered yet answers a SYN
-/// itself (RFC 9293, section 3.5, figure 7), and the server's packets alone do not show that it was
-/// answered.
+/// itself (RFC 9293, section 3.5, figure 7), and the server's packets alone do not show that the
+/// SYN was answered.
 static bool may_begin(const struct connection *connection, const struct segment *segment) {
     return segment_is_clients(segment, connection) ||
            (connection->closed && opening_is_finished(connection));
 }
 
-/// Returns true if a server's answer to a SYN answers the pending SYN.
+/// Returns true if a SYN with ACK answers the pending SYN.
 static bool answers_pending(const struct connection *connection, const struct segment *segment) {
     return connection->pending && segment->is_low != connection->pending_low &&
            segment->acknowledged == connection->pending_base &&
@@ -91,14 +92,14 @@ bool opening_is_finished(const struct connection *connection) {
            connection->stream.acked >= connection->stream.decided;
 }
 
-/// Records the sequence number of the server's first byte.
+/// Records the sequence number of the server's first byte, from its SYN with ACK.
 static void confirm(struct connection *connection, const struct segment *segment) {
     connection->confirmed = true;
     connection->server_begun = first_of(segment);
     connection->server_end = connection->server_begun + segment->length;
 }
 
-/// Replaces a connection by another one between the same ends, whose SYN was answered.
+/// Replaces a connection by the connection of the pending SYN, which the server has answered.
 static struct followed replace(struct connections *connections, uint32_t slot,
                                const struct segment *segment) {
     struct connection *connection = at(connections, slot);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Opening of TCP connections, and replacement of a connection by another one between the same ends.
+// Opening of TCP connections, and replacement of a connection by a new connection between the same
+// ends.
 //
-// Theory of operation: the first SYN identifies the client, and the server's answer identifies the
-// connection: by the numbers of both ends, not only by the client's, which a client may reuse. A
-// SYN belongs to another connection if the first one was answered or if it has another number. It
-// changes nothing before the server has answered it: a server that still has the old connection
-// does not answer a SYN (RFC 9293, section 3.10.7.4). A server without state before the client's
-// third segment (SYN cookies) may answer several SYNs; the numbers that the client acknowledges
-// then show which of them it continues.
+// Theory of operation: the first SYN identifies the client. The server's answer identifies the
+// connection by the sequence numbers of both ends, because a client may reuse its own number. A SYN
+// belongs to another connection if the first SYN was answered, or if its number differs from the
+// first SYN's. It changes nothing before the server has answered it: a server that still has the
+// old connection does not answer a SYN (RFC 9293, section 3.10.7.4). A server without state before
+// the client's third segment (SYN cookies) may answer several SYNs; the number that the client
+// acknowledges then shows which SYN it continues.
 #ifndef CONNECTION_OPENING_H
 #define CONNECTION_OPENING_H
 
@@ -17,15 +18,17 @@
 #include "connection/segment.h"
 #include "connection/types.h"
 
-/// Handles a SYN of a connection that is not followed. Returns the connection's slot.
+/// Handles a SYN of a connection that is not followed, and begins to follow it. Returns the
+/// connection's slot.
 uint32_t opening_begin(struct connections *connections, const struct segment *segment);
 
-/// Returns true if a segment of a denied connection may open another one.
+/// Returns true if a segment of a denied connection may open another connection.
 bool opening_restarts(const struct connection *connection, const struct segment *segment);
 
-/// Handles a SYN of a connection that is followed: a repetition of its first SYN, or a SYN of
-/// another connection, which begins only when the server has answered it. Returns false for a
-/// repetition.
+/// Handles a SYN between the ends of a followed connection. Returns false if the SYN repeats the
+/// connection's first SYN. Otherwise it belongs to another connection, which begins when the server
+/// answers the SYN.
+/// - followed: out: result for the SYN, unless it is a repetition.
 bool opening_begin_again(struct connections *connections, uint32_t slot,
                          const struct segment *segment, struct followed *followed);
 
@@ -33,8 +36,9 @@ bool opening_begin_again(struct connections *connections, uint32_t slot,
 /// can't change the names.
 bool opening_is_finished(const struct connection *connection);
 
-/// Handles a server's answer to a SYN. If it answers an unknown SYN while the server may still have
-/// the followed connection, it is uncertain which one the server has.
+/// Handles a SYN with ACK, the answer to a SYN. If it answers an unknown SYN while the server may
+/// still have the followed connection, it is uncertain which connection the server has, and the
+/// names become unreadable.
 struct followed opening_answer(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 

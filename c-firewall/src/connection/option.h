@@ -10,8 +10,8 @@ enum {
     OPTION_MULTIPATH = 30, // Multipath TCP (RFC 8684)
 };
 
-/// Returns true if the options contain one of this kind. An option with an invalid length ends
-/// them, as in Linux (tcp_parse_options).
+/// Returns true if the options contain an option of the given kind. An option with an invalid
+/// length ends the list, as in Linux (tcp_parse_options).
 /// - options: the bytes after the first 20 bytes of a header.
 bool option_has(const uint8_t *options, uint32_t length, uint8_t kind);
 

@@ -8,12 +8,13 @@
 
 #include "connection/types.h"
 
-/// Makes a pool of `bytes` bytes, rounded down to blocks. Returns 0, or -ENOMEM with nothing to
-/// free.
+/// Makes a pool of `bytes` bytes, rounded down to whole blocks. Returns 0, or -ENOMEM with nothing
+/// to free.
 int connection_pool_make(struct connection_pool *pool, uint64_t bytes);
 void connection_pool_free(struct connection_pool *pool);
 
-/// Allocates a block from the pool, with arbitrary content; CONNECTION_BLOCK_NONE if there is none.
+/// Allocates a block from the pool. Returns its index, or CONNECTION_BLOCK_NONE if no block is
+/// free. Its content is arbitrary.
 uint32_t connection_pool_take(struct connection_pool *pool);
 
 /// Frees a block.

@@ -10,7 +10,7 @@
 
 enum {
     LENGTH_BYTES = 2, // of a message's length field
-    // Number of kept bytes from which acknowledged bytes are dropped.
+    // Number of kept bytes above which acknowledged queries are dropped.
     TRIM_BYTES = STREAM_BYTES_MAX / 2,
 };
 
@@ -18,7 +18,9 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Returns the length of the message at a place, with its length field; 0 if it is incomplete.
+/// Returns the length of the message at an offset, including its length field; 0 if the message is
+/// incomplete.
+/// - place: offset of the message in `bytes`.
 /// - end: end of the available bytes.
 static uint32_t whole_at(const uint8_t *bytes, uint32_t place, uint32_t end) {
     uint32_t length;
@@ -38,7 +40,8 @@ static uint32_t gather(struct connections *connections, uint32_t slot) {
     return end;
 }
 
-/// Returns the end of the last message that ends at or before a place.
+/// Returns the end of the last message that ends at or before an offset.
+/// - place: offset in the gathered bytes.
 /// - end: end of the gathered bytes.
 static uint32_t border(const struct connections *connections, uint32_t place, uint32_t end) {
     uint32_t last = 0, bytes;
@@ -48,8 +51,8 @@ static uint32_t border(const struct connections *connections, uint32_t place, ui
     return last;
 }
 
-/// Drops the queries that the server has acknowledged, from a stream without gaps. The rest needs
-/// no additional memory.
+/// Drops the queries that the server has acknowledged, from a stream without gaps. The remaining
+/// bytes need no additional memory.
 static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
     const struct stream before = *stream;
@@ -88,7 +91,8 @@ void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now
     stream->acked = acked;
 }
 
-/// Makes the connection unreadable because the current packet can't be decided.
+/// Makes the connection unreadable because the current packet can't be decided. Returns true: the
+/// packet is decided by unreadable names.
 static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
     struct connection_queries *queries = &connections->queries;
 
@@ -124,7 +128,8 @@ bool queries_next(struct connections *connections, uint64_t now_ns) {
     return true;
 }
 
-/// Records that the messages up to a place are decided with the current packet.
+/// Records that the messages up to an offset are decided with the current packet, and moves the
+/// connection to the list Settling.
 static void decide_to(struct connections *connections, uint32_t slot, uint32_t place,
                       uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
@@ -135,7 +140,8 @@ static void decide_to(struct connections *connections, uint32_t slot, uint32_t p
     connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
 }
 
-/// Handles a packet that completes no query. grown: it extended the bytes before the first gap.
+/// Handles a packet that completes no query.
+/// - grown: true if the packet extended the bytes before the first gap.
 static void note_part(struct connections *connections, uint32_t slot, bool grown, uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
     const uint32_t decided = connection->stream.decided;

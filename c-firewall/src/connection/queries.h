@@ -3,9 +3,9 @@
 //
 // Theory of operation: queries don't align with segments. So a packet is decided by every query of
 // which it contains a byte, once that query is complete, also when the packet is repeated. A packet
-// that fills a gap completes queries of which it contains no byte; after pieces have arrived before
-// their predecessors, packets are decided by the queries after them, too. An incomplete query is
-// undecided: the packet that completes it is decided by it.
+// that fills a gap completes queries of which it contains no byte. So after pieces have arrived
+// before their predecessors, a packet is also decided by the complete queries after it. An
+// incomplete query is undecided; it decides the packet that completes it.
 #ifndef CONNECTION_QUERIES_H
 #define CONNECTION_QUERIES_H
 
@@ -15,23 +15,25 @@
 #include "connection/types.h"
 
 enum {
-    // Maximum number of queries that decide a packet; a connection with more in one packet is
-    // unreadable.
+    // Maximum number of queries that decide a packet; a connection with more queries in one packet
+    // is unreadable.
     QUERIES_MAX = 128,
 };
 
-/// Moves the stream's start after acknowledged queries: after all of them, or, if many bytes are
-/// kept, after those that the server has acknowledged.
+/// Moves the stream's start after the queries if the server has acknowledged all of them.
+/// Otherwise, if many bytes are kept, moves it after the acknowledged queries only.
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.
-/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
+/// - offset: offset in the stream of the packet's first byte.
+/// - data: captured bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on.
 struct followed queries_take(struct connections *connections, uint32_t slot, uint32_t offset,
                              const uint8_t *data, uint32_t captured, uint32_t length,
                              uint64_t now_ns);
 
-/// Moves to the next query that decides the current packet, and sets the names of its connection to
-/// those of this query. Returns false if there is none.
+/// Moves to the next query that decides the current packet, and stores the query's names as those
+/// of the connection. Returns false if none is left.
 bool queries_next(struct connections *connections, uint64_t now_ns);
 
 #endif

@@ -35,7 +35,7 @@ bool requests_go_on(const struct connection *connection) {
                                    connection->requests.awaited == REQUESTS_CHUNK);
 }
 
-/// End of the last stored piece of a stream.
+/// Returns the end of the last stored piece of a stream; 0 if no piece is stored.
 static uint32_t kept_end(const struct stream *stream) {
     return stream->span_count > 0 ? stream->spans[stream->span_count - 1].end : 0;
 }
@@ -93,7 +93,9 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
                                  now_ns);
 }
 
-/// Moves after the part that the current packet was decided by, and after the body that follows it.
+/// Moves past a header (or the head of a chunk) and the body that follows it.
+/// - head_bytes: length of the header.
+/// - body_bytes: length of the body.
 static void pass(struct connections *connections, uint32_t head_bytes, uint64_t body_bytes,
                  uint64_t now_ns) {
     struct connection_queries *queries = &connections->queries;
@@ -109,7 +111,7 @@ static void pass(struct connections *connections, uint32_t head_bytes, uint64_t 
     connection_table_move_to(&connections->table, queries->slot, CONNECTION_SETTLING, now_ns);
 }
 
-/// Reads the head of a chunk.
+/// Reads the head of a chunk, and moves past the chunk.
 static enum names_state take_chunk(struct connections *connections, const uint8_t *bytes,
                                    uint32_t length, uint64_t now_ns) {
     struct names_chunk chunk;
@@ -133,7 +135,7 @@ static void note(struct connections *connections, const struct names *names,
     connection->names = *names;
     connection->cache = (struct connection_cache){0};
     connection->requests.awaited = body->is_chunked ? REQUESTS_CHUNK : REQUESTS_HEADER;
-    // The part of the server's response to another request is unknown.
+    // For a later request, the position of the response in the server's bytes is unknown.
     connection->may_switch =
         body->switches && is_first && connection->server_end == connection->server_begun;
     if (queries->place + body->header_bytes > queries->counted)
@@ -141,7 +143,8 @@ static void note(struct connections *connections, const struct names *names,
     pass(connections, body->header_bytes, body->length, now_ns);
 }
 
-/// Reads a request. is_read: out: true if there is one, which decides the current packet.
+/// Reads a request.
+/// - is_read: out: true if the request is complete and decides the current packet.
 static enum names_state take_header(struct connections *connections, const uint8_t *bytes,
                                     uint32_t length, uint64_t now_ns, bool *is_read) {
     struct names_progress *progress = &at(connections, connections->queries.slot)->progress;
@@ -167,7 +170,8 @@ static enum names_state take_header(struct connections *connections, const uint8
     return state;
 }
 
-/// Makes the connection unreadable because the current packet can't be decided.
+/// Makes the connection unreadable because the current packet can't be decided. Returns true: the
+/// packet is decided by unreadable names.
 static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
     const uint32_t slot = connections->queries.slot;
 
@@ -203,7 +207,7 @@ bool requests_next(struct connections *connections, uint64_t now_ns) {
     return false;
 }
 
-/// Reads the available bytes of a stream from a place on.
+/// Reads the available bytes of a stream from an offset on.
 static struct followed read(struct connections *connections, uint32_t slot, uint64_t place,
                             uint64_t now_ns) {
     const struct stream *stream = &at(connections, slot)->stream;
@@ -264,7 +268,7 @@ struct followed requests_take(struct connections *connections, uint32_t slot, ui
         connection->progress = (struct names_progress){0};
         return read(connections, slot, requests->next, now_ns);
     }
-    // A header that has begun can't be read further without a line end.
+    // A header that has begun stays incomplete until a line ends.
     if (connection->list == CONNECTION_SHOWING && offset <= before &&
         stream_prefix(&connection->stream) == offset + needed &&
         offset + needed < STREAM_BYTES_MAX && requests->awaited == REQUESTS_HEADER &&

@@ -2,13 +2,13 @@
 // Requests of an HTTP connection, one after another (RFC 9112, section 9.3).
 //
 // Theory of operation: each request is read like the first, and a packet is decided by each request
-// that it completes. Repeated bytes that the server has not acknowledged are decided again by all
-// kept bytes. Bodies between the requests pass unread; the header or the head of a chunk gives
-// their length. Acknowledged bytes are dropped, so that the stream begins with the next request or
-// chunk, which may be far ahead. Bytes that are not a request make the connection unreadable,
-// unless the server has made the connection a tunnel from that point on: then nothing more is read.
-// Requests are followed while the policy reads them. Afterwards the position in the requests is
-// unknown, so the connection is unreadable for a later policy that reads them.
+// that it completes. A packet that repeats bytes that the server has not acknowledged is decided
+// again by all kept requests. Bodies between the requests pass unread; the header or the head of a
+// chunk gives their length. Acknowledged bytes are dropped, so that the stream begins with the next
+// request or chunk, which may be far ahead. Bytes that are not a request make the connection
+// unreadable, unless the server has made the connection a tunnel from that point on: then nothing
+// more is read. Requests are followed while the policy reads them. Afterwards the position in the
+// requests is unknown, so the connection is unreadable for a later policy that reads them.
 #ifndef CONNECTION_REQUESTS_H
 #define CONNECTION_REQUESTS_H
 
@@ -25,24 +25,27 @@ bool requests_go_on(const struct connection *connection);
 struct followed requests_begin(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 
-/// Records whether the policy reads requests. Returns true if it does and requests of this
-/// connection were lost.
+/// Records whether the policy reads requests. Returns true if it does, and an earlier policy did
+/// not read all requests of this connection.
 bool requests_are_lost(struct connection *connection, const struct connection_input *input);
 
-/// Reads a server's bytes, to detect that the connection becomes a tunnel.
+/// Reads the status of a server's first response, to detect that the connection becomes a tunnel.
 void requests_hear(struct connection *connection, const struct segment *segment);
 
-/// Moves the stream's start to the next byte, if the server has acknowledged the bytes before it.
+/// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes
+/// before it.
 void requests_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.
-/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
+/// - offset: offset in the stream of the packet's first byte.
+/// - data: captured bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on.
 struct followed requests_take(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *data, uint32_t captured, uint32_t length,
                               uint64_t now_ns);
 
-/// Moves to the next request that decides the current packet, and sets the names of its connection
-/// to those of this request. Returns false if there is none.
+/// Moves to the next request that decides the current packet, and stores the request's names as
+/// those of the connection. Returns false if none is left.
 bool requests_next(struct connections *connections, uint64_t now_ns);
 
 #endif

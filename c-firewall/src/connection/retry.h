@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Detection of a TLS server's request for a second ClientHello (HelloRetryRequest, RFC 8446,
-// section 4.1.4), and check that the second has the same names.
+// section 4.1.4), and check that the second ClientHello has the same names as the first.
 //
-// Theory of operation: a server that requests another ClientHello uses the name in that one. So a
+// Theory of operation: a server that requests another ClientHello uses the name in the second. So a
 // name is final once the server's first message is known not to be such a request, or the second
 // ClientHello has arrived. Until then the client's bytes after its ClientHello are kept and read,
 // too: they may contain the second ClientHello before the server has requested it.
@@ -24,8 +24,8 @@ void retry_hear(struct connection *connection, const struct segment *segment);
 /// Moves a connection to its final list if its names are final.
 void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Reads the bytes after a ClientHello up to the first gap: a second ClientHello must have the same
-/// names.
+/// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have
+/// the same names.
 struct followed retry_read(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 #endif

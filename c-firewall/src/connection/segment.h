@@ -35,11 +35,11 @@ struct segment {
     uint64_t now_ns;
 };
 
-/// Parses a packet's header. Returns false if it was not copied or is malformed.
+/// Parses a packet's TCP header. Returns false if the header was not copied or is malformed.
 bool segment_of(const struct packet *packet, const struct connection_input *input,
                 struct segment *segment);
 
-/// Returns the sequence number of a TCP packet in *sequence. Returns false if its header was not
+/// Stores the sequence number of a TCP packet in *sequence. Returns false if its header was not
 /// copied or is malformed.
 bool segment_sequence(const struct packet *packet, uint32_t *sequence);
 

@@ -24,7 +24,7 @@ struct stream stream_make(uint32_t base) {
     return stream;
 }
 
-/// Returns the part of a stream between two offsets, as far as it is in one block.
+/// Returns the part of a stream from `offset` on that ends at `limit` or at the end of the block.
 static struct chunk chunk_at(uint32_t offset, uint32_t limit) {
     const uint32_t start = offset % CONNECTION_BLOCK_BYTES;
 
@@ -35,13 +35,13 @@ static struct chunk chunk_at(uint32_t offset, uint32_t limit) {
     };
 }
 
-/// Returns the memory of a chunk, whose block the stream has.
+/// Returns the memory of a chunk, whose block must be allocated.
 static uint8_t *chunk_memory(const struct stream *stream, struct connection_pool *pool,
                              const struct chunk *chunk) {
     return connection_pool_block(pool, stream->blocks[chunk->block]) + chunk->start;
 }
 
-/// Returns true if the stored bytes from an offset on differ.
+/// Returns true if the stored bytes from an offset on differ from `bytes`.
 static bool differs_at(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                        const uint8_t *bytes, uint32_t length) {
     for (uint32_t done = 0; done < length;) {
@@ -54,7 +54,7 @@ static bool differs_at(const struct stream *stream, struct connection_pool *pool
     return false;
 }
 
-/// Returns true if the stored bytes differ from any part of a piece.
+/// Returns true if any part of a piece differs from the bytes that are stored for its position.
 static bool differs(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                     const uint8_t *bytes, uint32_t length) {
     for (uint32_t i = 0; i < stream->span_count; i++) {
@@ -84,7 +84,7 @@ static bool store(struct stream *stream, struct connection_pool *pool, uint32_t 
     return true;
 }
 
-/// Appends a span.
+/// Appends a span, if there is room.
 static void put_span(struct stream_span spans[static CONNECTION_SPANS_MAX + 1], uint32_t *count,
                      struct stream_span span) {
     spans[(*count)++] = span;

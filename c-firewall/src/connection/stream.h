@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// First bytes of a client, assembled from pieces in any order. Different bytes for the same
-// position are reported: the server may have accepted the other ones.
+// Bytes of a client, assembled from pieces in any order. Different bytes for the same position are
+// reported, because the server may have accepted the ones that are not stored.
 #ifndef CONNECTION_STREAM_H
 #define CONNECTION_STREAM_H
 
@@ -22,9 +22,10 @@ enum stream_put {
 };
 
 /// Makes an empty stream.
+/// - base: sequence number of offset 0.
 struct stream stream_make(uint32_t base);
 
-/// Stores a piece. Bytes beyond STREAM_BYTES_MAX are dropped.
+/// Stores a piece. Bytes from offset STREAM_BYTES_MAX on are dropped.
 enum stream_put stream_put(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                            const uint8_t *bytes, uint32_t length);
 
@@ -34,11 +35,11 @@ uint32_t stream_prefix(const struct stream *stream);
 /// Returns true if bytes are stored after those that the names were read from.
 bool stream_has_more(const struct stream *stream);
 
-/// Joins the stored bytes between two offsets into one piece.
+/// Copies the stored bytes between two offsets to `out`.
 void stream_gather(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                    uint32_t limit, uint8_t out[static STREAM_BYTES_MAX]);
 
-/// Frees the blocks of a stream.
+/// Frees the blocks of a stream, and records that its bytes were freed.
 void stream_release(struct stream *stream, struct connection_pool *pool);
 
 #endif

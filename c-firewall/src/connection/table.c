@@ -10,8 +10,8 @@
 
 enum {
     IPV4_WORDS = 2, // of an IPv4 key; the others are 0
-    // Time that a forgotten connection is remembered; its server may remember the client's bytes
-    // that long.
+    // Time in seconds for which a forgotten connection is recorded: its server may keep the
+    // client's bytes that long.
     GRAVE_SECONDS = 120,
     SECOND_NS = 1000000000,
 };
@@ -52,7 +52,7 @@ void connection_table_free(struct connection_table *table) {
     *table = (struct connection_table){0};
 }
 
-/// Returns an address as a number, the first byte is the highest.
+/// Returns an address of 4 or 16 bytes in network byte order as a number.
 static unsigned __int128 number(const uint8_t *address, uint32_t bytes) {
     uint64_t high, low;
     uint32_t word;
@@ -215,17 +215,18 @@ void connection_table_remove(struct connection_table *table, uint32_t slot) {
     table->free = slot;
 }
 
-/// Returns the second of a time, from 1.
+/// Returns a time in whole seconds, plus 1.
 static uint32_t second_of(uint64_t now_ns) { return (uint32_t)(now_ns / SECOND_NS) + 1; }
 
 static bool is_fresh(const struct connection_grave *grave, uint32_t second) {
     return grave->second != 0 && second - grave->second < GRAVE_SECONDS;
 }
 
-/// Stores at a place that a connection was forgotten.
+/// Records at an index of `graves` that a connection was forgotten.
 static void dig(struct connection_table *table, uint32_t place, uint32_t tag, uint32_t second) {
     struct connection_grave *grave = &table->graves[place];
-    // Two connections share the place: 0 stands for any.
+    // If another forgotten connection has the same index, the tag becomes 0, which matches any
+    // connection.
     const bool is_shared = is_fresh(grave, second) && grave->tag != tag;
 
     *grave = (struct connection_grave){is_shared ? 0 : tag, second};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections by their key, and in lists by their time. The table has a fixed size and never
-// allocates.
+// Table of connections by their key, with lists by time. Its size is fixed; it never allocates
+// later.
 //
 // Theory of operation: senders must not control the time of a search. A bucket is found by SipHash
 // with a random key, and there are at least twice as many buckets as connections, so chains are as
@@ -15,19 +15,20 @@
 #include "connection/types.h"
 #include "packet/packet.h"
 
-/// Makes a table. Returns 0, or -ENOMEM with nothing to free.
+/// Makes an empty table of at most `connections` connections. Returns 0, or -ENOMEM with nothing to
+/// free.
 int connection_table_make(struct connection_table *table, uint32_t connections);
 void connection_table_free(struct connection_table *table);
 
-/// Returns the key of a packet with addresses and ports in *key. Returns true if its source is the
-/// lower end.
+/// Stores the key of a packet with addresses and ports in *key. Returns true if the packet's source
+/// is the lower end.
 bool connection_table_key(const struct packet *packet, struct connection_key *key);
 
 /// Returns the bucket of a key.
 uint32_t connection_table_bucket(const struct connection_table *table,
                                  const struct connection_key *key);
 
-/// Returns a connection; for CONNECTION_SLOT_NONE a spare one.
+/// Returns the connection in a slot; for CONNECTION_SLOT_NONE, the spare connection.
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot);
 
 /// Returns the connection with a key, or CONNECTION_SLOT_NONE.
@@ -41,29 +42,33 @@ void connection_table_warm(struct connection_table *table, uint32_t connections)
 /// Returns true if there is no room for another connection.
 bool connection_table_is_full(const struct connection_table *table);
 
-/// Adds a connection with a new key to a list. Returns CONNECTION_SLOT_NONE if the table is full.
+/// Adds a connection whose key is not in the table, and appends it to a list. Returns its slot, or
+/// CONNECTION_SLOT_NONE if the table is full.
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
                               enum connection_list list, uint64_t now_ns);
 
-/// Appends a connection to a list.
+/// Moves a connection to the end of a list, from the list that it is in.
 void connection_table_move_to(struct connection_table *table, uint32_t slot,
                               enum connection_list list, uint64_t now_ns);
 
 /// Removes a connection from the table.
 void connection_table_remove(struct connection_table *table, uint32_t slot);
 
-/// Remembers that a connection's bytes are forgotten, since its server may remember them.
+/// Records that the bytes of a connection with this key are forgotten, because its server may still
+/// have them.
 void connection_table_bury(struct connection_table *table, const struct connection_key *key,
                            uint64_t now_ns);
 
-/// Returns the age in seconds of the forgotten connection at a place in *age. Returns false if
-/// there is none.
+/// Stores the age in seconds of the record at an index of `graves` in *age. Returns false if there
+/// is no record, or it has expired.
 bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
                                 uint64_t now_ns, uint32_t *age);
 
-/// Adds an entry of another table with the same hash of forgotten connections and perhaps another
-/// size, at all places that it may belong to. Returns false if the entry is invalid.
+/// Adds a record of a forgotten connection from another table, at all indexes that it may belong
+/// to. Both tables use the same hash, but their sizes may differ. Returns false if the record is
+/// invalid.
 /// - mask: mask of the other table.
+/// - place: index of the record in the other table.
 /// - age: as returned by connection_table_grave_age.
 bool connection_table_bury_told(struct connection_table *table, uint32_t mask, uint32_t place,
                                 uint32_t tag, uint32_t age, uint64_t now_ns);

@@ -22,7 +22,7 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
 }
 
 /// Compares repeated and late bytes with the bytes that the names were read from. If a server may
-/// request another ClientHello, the bytes after the first are read as well.
+/// request another ClientHello, the bytes after the first ClientHello are read as well.
 static struct followed take_known(struct connections *connections, uint32_t slot,
                                   const struct segment *segment, uint32_t offset,
                                   const uint8_t *data, uint32_t captured, uint32_t length) {
@@ -67,8 +67,9 @@ static enum names_state read(struct connections *connections, uint32_t slot, uin
                              &connection->progress, &connection->names);
 }
 
-/// Returns true if the latest bytes leave an undecided connection undecided.
-/// - before: previous end of the read bytes.
+/// Returns true if the latest bytes can't decide an undecided connection, so that its bytes need
+/// not be read.
+/// - before: end of the bytes that were read before.
 /// - data: bytes of the latest segment, from its offset on.
 static bool waits(struct connections *connections, uint32_t slot, uint32_t before, uint32_t offset,
                   const uint8_t *data, uint32_t length) {
@@ -81,7 +82,8 @@ static bool waits(struct connections *connections, uint32_t slot, uint32_t befor
                               end - before, end);
 }
 
-/// Records that a client has sent its names up to a place.
+/// Records that a client has sent its names.
+/// - place: end of the bytes that the names were read from, as an offset in the stream.
 static struct followed decide(struct connections *connections, uint32_t slot, uint32_t place,
                               uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
@@ -97,7 +99,7 @@ static struct followed decide(struct connections *connections, uint32_t slot, ui
     return retry_read(connections, slot, now_ns);
 }
 
-/// Reads the bytes of a client that has not sent its names.
+/// Reads the bytes of a client that has not sent its names completely.
 static struct followed take_undecided(struct connections *connections, uint32_t slot,
                                       const struct segment *segment, uint32_t offset,
                                       const uint8_t *data, uint32_t captured, uint32_t length) {
@@ -132,7 +134,8 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     return lifetime_named(connections, slot);
 }
 
-/// Reads a client's data. Bytes before the stream's first byte are not part of it.
+/// Reads a client's data. Bytes before the start of the stream are skipped.
+/// - sequence: sequence number of the data's first byte.
 static struct followed take(struct connections *connections, uint32_t slot,
                             const struct segment *segment, uint32_t sequence) {
     struct connection *connection = at(connections, slot);
@@ -185,7 +188,7 @@ static struct followed hear(struct connections *connections, uint32_t slot,
     return lifetime_named(connections, slot);
 }
 
-/// Handles a segment of a connection that is not refused.
+/// Handles a segment without SYN of a connection that is not denied.
 static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
@@ -199,7 +202,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     if (!segment_is_clients(segment, connection))
         return hear(connections, slot, segment);
     is_over = opening_is_finished(connection) && !requests_go_on(connection);
-    // The receiver removes a byte from the stream (RFC 6093), and its position is uncertain.
+    // The receiver removes the urgent byte from the stream (RFC 6093), and the position of this
+    // byte is uncertain.
     if ((segment->flags & SEGMENT_URG) && (!is_over || connection->is_dns))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     is_acknowledging = connection->confirmed && opening_is_acknowledging(connection, segment);
@@ -213,8 +217,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return take(connections, slot, segment, segment->sequence);
 }
 
-/// Returns true if the content of a segment is recorded, so that it must be one that its receiver
-/// accepts.
+/// Returns true if the content of a segment is recorded. Then its checksum must be correct, so that
+/// its receiver accepts it, too.
 static bool is_noted(struct connections *connections, uint32_t slot,
                      const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
@@ -225,10 +229,10 @@ static bool is_noted(struct connections *connections, uint32_t slot,
            !is_known || connection->may_retry;
 }
 
-/// Handles a segment of a denied connection. Segments that lead to a new connection pass: a RST
-/// without data, and a server's segment without data that shows the numbers it expects, so that its
-/// client can end the old connection. The RSTs that notify the ends pass as well, if they are
-/// queued.
+/// Handles a segment of a denied connection. Segments without data pass in two cases. While a new
+/// SYN is pending, RSTs and the server's segments pass: the server shows its expected number, so
+/// that its client ends the old connection. After both ends are notified, the RSTs that notify them
+/// pass, if they are queued.
 static struct followed denied(struct connections *connections, uint32_t slot,
                               const struct segment *segment) {
     const struct connection *connection = at(connections, slot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Types of connections, and of the names of a packet.
+// Data types of followed connections, and of the result for a packet.
 #ifndef CONNECTION_TYPES_H
 #define CONNECTION_TYPES_H
 
@@ -12,7 +12,8 @@
 #include "names/quic.h"
 #include "names/types.h"
 
-// Slot of no connection: the names belong to this packet only.
+// Slot (index in the table of connections) that means no connection: the names belong to one packet
+// only.
 #define CONNECTION_SLOT_NONE UINT32_MAX
 
 #define CONNECTION_INTERFACE_HOST 0 // index for this host, in place of an interface
@@ -24,7 +25,7 @@ struct connection_settings {
     uint32_t connections;      // maximum number of connections
     uint64_t hello_bytes;      // memory for clients' bytes until the names are known, in bytes
     uint64_t hello_timeout_ns; // time limit for a client's names, from its first byte
-    // Bytes that pass in each direction before the client has sent its names.
+    // Maximum number of bytes that pass in each direction before the client has sent its names.
     uint32_t undecided_bytes;
 };
 
@@ -39,7 +40,8 @@ enum connection_checksum {
 /// Metadata of a packet.
 struct connection_input {
     enum connection_checksum checksum;
-    // True if it combines several packets (NFQA_SKB_GSO), which its receiver gets separately.
+    // True if the packet combines several packets (NFQA_SKB_GSO), which its receiver gets
+    // separately.
     bool segmented;
     // Input and output interface, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t source_interface;
@@ -49,32 +51,32 @@ struct connection_input {
     uint64_t now_ns;     // monotonic time
 };
 
-/// Result for a packet.
+/// Kind of the result for a packet.
 enum followed_kind {
     FOLLOWED_NONE,   // no names: neither TCP nor UDP
     FOLLOWED_NAMES,  // names, returned by connection_names
     FOLLOWED_DENIED, // the connection is denied: the packet is dropped without evaluating rules
 };
 
-/// Names of a packet. Valid until the next packet.
+/// Result for a packet, which leads to its names. Valid until the next packet.
 struct followed {
     enum followed_kind kind;
     uint32_t slot; // slot of its connection, or CONNECTION_SLOT_NONE
 };
 
-/// Numbers of a connection's names in the policy, for the caller of the policy. Zeroed when the
-/// names change.
+/// Numbers of a connection's names in a policy, which the engine stores here. Zeroed when the names
+/// change.
 struct connection_cache {
     uint64_t generation; // generation of the policy; 0 means none
     uint32_t host_number;
     uint32_t alpn_bits;
 };
 
-/// List of a connection. Each list is ordered by time and has one timeout.
+/// Timeout list that contains a connection. Each list is ordered by time and has one timeout.
 enum connection_list {
     CONNECTION_OPENING, // only the client's SYN was sent
     CONNECTION_SHOWING, // the client has sent a part of its names
-    // Its names are known, and the client's bytes are kept until the server has them.
+    // The names are known, and the client's bytes are kept until the server has acknowledged them.
     CONNECTION_SETTLING,
     CONNECTION_KNOWN,     // TCP with final names
     CONNECTION_DATAGRAMS, // UDP with final names
@@ -103,15 +105,15 @@ enum {
     CONNECTION_PROTOCOL_COUNT = 5, // number of values of enum names_protocol
 };
 
-/// Counters.
+/// Counters of connections.
 struct connection_counts {
     uint64_t opened;                             // connections that were followed
     uint64_t now[CONNECTION_LIST_COUNT];         // connections followed now
     uint64_t decided[CONNECTION_PROTOCOL_COUNT]; // connections, DNS queries, HTTP requests
     uint64_t denied;                             // connections that the policy refused
     uint64_t evasion; // connections whose client sent different bytes for the same position
-    // Packets for CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM, INTERFACE and for packets without
-    // a connection, otherwise connections.
+    // Connections that became unreadable, and packets that are unreadable regardless of their
+    // connection. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE count packets only.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
     uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections
     uint64_t unknown_version;                // packets of unsupported QUIC versions
@@ -136,13 +138,13 @@ struct connection_pool {
     uint32_t free;   // first that is free
 };
 
-/// A piece of a stream without a gap.
+/// Piece of a stream without a gap: offsets of its first byte and after its last byte.
 struct stream_span {
     uint16_t start;
     uint16_t end;
 };
 
-/// First bytes of a client, assembled. Offsets count from the first byte.
+/// Stored bytes of a client's stream, assembled from packets. Offsets count from `base`.
 struct stream {
     uint32_t base;    // sequence number of offset 0
     uint32_t decided; // end of the bytes that the names were read from
@@ -154,7 +156,8 @@ struct stream {
     uint32_t blocks[CONNECTION_BLOCKS_MAX];
 };
 
-/// Both ends and the protocol, equal for both directions.
+/// Addresses and ports of both ends, IP version and protocol. Equal for both directions: the lower
+/// end (with the smaller address, or at equal addresses the smaller port) is first.
 struct connection_key {
     uint64_t words[CONNECTION_KEY_WORDS];
 };
@@ -168,7 +171,7 @@ enum requests_awaited {
     REQUESTS_AWAITED_COUNT,
 };
 
-/// State of the reader of a connection's requests. Zeroed it is at the start.
+/// State of the reader of a connection's HTTP requests. All zeros mean the start of the stream.
 struct requests {
     uint64_t next; // offset in the stream of the next request or chunk
     enum requests_awaited awaited;
@@ -177,12 +180,14 @@ struct requests {
 /// A connection.
 struct connection {
     struct connection_key key;
-    // Bucket of its key, and the next connection in the bucket; for a free slot, the next free one.
+    // Bucket of the key; slot of the next connection in the bucket or, for a free slot, of the next
+    // free slot; slots of the previous and the next connection in the list.
     uint32_t bucket;
     uint32_t chained;
     uint32_t older;
     uint32_t newer;
-    // Links in the list of its client's connections: its share, the previous and the next one.
+    // Index of the client's share (see the shares below); slots of the previous and the next
+    // connection in the share.
     uint32_t share;
     uint32_t share_older;
     uint32_t share_newer;
@@ -192,7 +197,7 @@ struct connection {
     // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
-    // Bytes from each end before the client has sent its names.
+    // Number of bytes that passed from each end while the client had not sent its names.
     uint32_t client_passed;
     uint32_t server_passed;
     bool confirmed; // true if the server has answered the client's SYN
@@ -200,7 +205,8 @@ struct connection {
     bool evasion;   // true if its client sent different bytes for the same position
     bool is_dns;    // true if the server's port is that of DNS
     uint32_t begun; // TCP: sequence number of the client's first byte
-    // Sequence numbers of the server's first byte, and after its latest byte; valid if confirmed.
+    // Sequence numbers of the server's first byte and of the byte after its latest byte; valid if
+    // confirmed.
     uint32_t server_begun;
     uint32_t server_end;
     bool syn_data;   // true if the client has sent data with its SYN
@@ -228,14 +234,15 @@ struct connection {
     bool has_id;         // true if it can be found by its id
     uint32_t id_chained; // with has_id: next connection in the id's bucket
     struct names names;
-    // TCP: progress of the parsers in the message that is read: the client's first one, then its
-    // second ClientHello or the next request.
+    // TCP: progress of the parsers in the message that is being read: the client's first message,
+    // then its second ClientHello or the next request.
     struct names_progress progress;
     struct requests requests;       // HTTP: state of the reader
     struct requests requests_begun; // HTTP: state of the reader at the start of the stream
 };
 
-/// Connections ordered by time.
+/// List of connections in order of time: slots of the oldest and the newest connection, and their
+/// number.
 struct connection_times {
     uint32_t oldest;
     uint32_t newest;
@@ -248,20 +255,21 @@ struct connection_grave {
     uint32_t second; // time in seconds from 1; 0 means none
 };
 
-/// Connections of a place's clients, the oldest first. Slots are stored plus 1; 0 means none.
+/// Share: list of the connections of all clients whose addresses have the same hash, in order of
+/// time. Slots are stored plus 1; 0 means none.
 struct connection_share {
     uint32_t oldest;
     uint32_t newest;
     uint32_t count;
 };
 
-/// Connections by their key.
+/// Table of connections by their key, and in lists by time.
 struct connection_table {
     struct siphash_key key;
     uint32_t mask;        // number of buckets - 1; the number is a power of 2
     uint32_t *buckets;    // first connection of each bucket, plus 1
     uint32_t *id_buckets; // the same by the QUIC connection id
-    // One record per bucket, by a separate hash, which is kept in upgrades.
+    // One record per bucket. Its index is a hash with a separate key, which an upgrade hands over.
     struct connection_grave *graves;
     struct siphash_key grave_key;
     struct connection_share *shares; // one share per bucket, by the hash of a client's address
@@ -273,7 +281,8 @@ struct connection_table {
     struct connection spare; // connection for CONNECTION_SLOT_NONE
 };
 
-/// DNS queries over TCP or HTTP requests that decide the current packet, in the gathered bytes.
+/// Position in the DNS queries over TCP or HTTP requests that decide the current packet. Offsets
+/// count in `gathered` (below).
 struct connection_queries {
     uint32_t slot;    // slot of their connection; CONNECTION_SLOT_NONE if none is left
     uint32_t place;   // place of the next query

@@ -45,8 +45,8 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Parses a packet's header. Returns false if it was not copied or is malformed. The kernel sends
-/// all bytes of a packet with several datagrams, whatever length its header has
+/// Parses a packet's UDP header. Returns false if the header was not copied or is malformed. The
+/// kernel sends all bytes of a packet with several datagrams, whatever length its header has
 /// (__udp_gso_segment).
 static bool datagram_of(const struct packet *packet, const struct connection_input *input,
                         struct datagram *datagram) {
@@ -83,7 +83,8 @@ static const uint8_t *id_of(const struct datagram *datagram,
     return datagram->data + header->connection;
 }
 
-/// Stores the connection id that opens a client's packets. The previous one is given up.
+/// Stores the keys that decrypt a client's packets, and the connection id that they are derived
+/// from. The previous id is given up.
 static void set_keys(struct connections *connections, uint32_t slot,
                      const struct names_quic_keys *keys, const struct datagram *datagram,
                      const struct names_quic_header *header) {
@@ -94,10 +95,12 @@ static void set_keys(struct connections *connections, uint32_t slot,
     at(connections, slot)->keys = *keys;
 }
 
-/// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in
-/// another version (RFC 9368), or by the packet's own connection id, as after Retry.
-/// - is_others: its connection id belongs to another connection.
-/// - Returns the number of bytes of its frames; 0 if it can't be opened.
+/// Decrypts an Initial packet of a connection that is followed: with the connection's keys, with
+/// keys derived from its connection id for another version (RFC 9368), or from the packet's own
+/// connection id, as after Retry.
+/// - is_others: true if the packet's connection id belongs to another connection.
+/// - plain: out: the packet's frames.
+/// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
 static uint32_t open_known(struct connections *connections, uint32_t slot,
                            const struct datagram *datagram, const struct names_quic_header *header,
                            bool is_others, uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -126,11 +129,13 @@ static uint32_t open_known(struct connections *connections, uint32_t slot,
     return bytes;
 }
 
-/// Opens an Initial packet of a connection that is not followed yet, and follows the connection if
-/// possible. slot: out: its slot.
-/// - is_others: its connection id belongs to another connection: it is not followed, unless the
-///   other one was given up.
-/// - Returns the number of bytes of its frames.
+/// Decrypts an Initial packet between two ends without a followed connection, and begins to follow
+/// the connection if possible.
+/// - is_others: true if the packet's connection id belongs to another connection. Then the packet's
+///   connection is not followed, unless a connection between its ends was forgotten recently.
+/// - plain: out: the packet's frames.
+/// - slot: out: slot of the connection, if it is followed.
+/// - Returns the number of bytes of the frames.
 static uint32_t open_first(struct connections *connections, const struct datagram *datagram,
                            const struct names_quic_header *header, bool is_others,
                            uint8_t plain[static NAMES_HELLO_BYTES_MAX], uint32_t *slot) {
@@ -156,7 +161,8 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     return bytes;
 }
 
-/// Reads the bytes of a CRYPTO frame. Returns false if they can no longer be compared.
+/// Stores the bytes of a CRYPTO frame. Returns false if they can't be compared, because the stored
+/// bytes were freed.
 static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
                         const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
@@ -190,7 +196,7 @@ static void give_up(struct connections *connections, uint32_t slot, uint64_t now
 }
 
 /// Reads the gathered bytes after the first ClientHello of a connection: the client's response to
-/// HelloRetryRequest (RFC 8446, section 4.1.4), whose name servers use, too. Other names are an
+/// HelloRetryRequest (RFC 8446, section 4.1.4), whose name servers use, too. Different names are an
 /// evasion.
 /// - end: end of the gathered bytes.
 static void read_again(struct connections *connections, uint32_t slot, uint32_t end,
@@ -289,7 +295,7 @@ static uint32_t first_packet(const struct datagram *datagram, bool segmented) {
     return segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
 }
 
-/// Returns the possible start of the packet after another.
+/// Returns the possible start of the packet after the one with a given header.
 static uint32_t packet_behind(const struct datagram *datagram, bool segmented,
                               const struct names_quic_header *header) {
     return segmented ? next_packet(datagram->data, datagram->captured, header->start + 1)
@@ -311,8 +317,9 @@ static bool has_handshake(const struct datagram *datagram, bool segmented) {
     return false;
 }
 
-/// Reads an Initial packet. slot: out: slot of its connection. Returns false if it is unreadable or
-/// its connection id belongs to another connection.
+/// Reads an Initial packet. Returns false if the packet is unreadable or its connection id belongs
+/// to another connection.
+/// - slot: in/out: slot of the packet's connection.
 static bool take_initial(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, const struct names_quic_header *header,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -326,8 +333,8 @@ static bool take_initial(struct connections *connections, uint32_t *slot,
     return bytes > 0 && take_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
 }
 
-/// Reads the packets of a client's datagram. slot: out: slot of its connection. Returns false if a
-/// packet is unreadable.
+/// Reads the packets of a client's datagram. Returns false if a packet is unreadable.
+/// - slot: in/out: slot of the datagram's connection.
 static bool take_packets(struct connections *connections, uint32_t *slot,
                          const struct datagram *datagram, bool segmented,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
@@ -364,8 +371,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return lifetime_odd(connections, CONNECTION_PARSE);
 }
 
-/// Handles a DNS query, which is independent of others. Several queries in one packet can't be
-/// separated.
+/// Handles a DNS query, which is independent of other queries. Several queries in one packet can't
+/// be separated.
 static struct followed ask(struct connections *connections, const struct datagram *datagram,
                            bool segmented) {
     if (segmented ||
@@ -375,8 +382,8 @@ static struct followed ask(struct connections *connections, const struct datagra
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
 }
 
-/// Handles a datagram without QUIC content that is recorded. On a followed connection, a client's
-/// long header of an unsupported version may begin another connection, whose name is unreadable.
+/// Handles a datagram whose content is not read. On a followed connection, a client's long header
+/// of an unsupported version is unreadable: it may begin another connection.
 static struct followed pass(struct connections *connections, uint32_t slot,
                             const struct datagram *datagram, enum names_quic_kind kind) {
     if (kind == NAMES_QUIC_UNKNOWN && datagram->source_port != DNS_PORT)
@@ -389,8 +396,8 @@ static struct followed pass(struct connections *connections, uint32_t slot,
     return lifetime_named(connections, slot);
 }
 
-/// Returns true if a datagram comes in by another interface than that of its end, or, from the
-/// server, leaves by another interface than the client's.
+/// Returns true if a datagram comes in by another interface than its sender's, or if a server's
+/// datagram leaves by another interface than the client's.
 static bool is_forged(const struct connection *connection, const struct datagram *datagram) {
     const uint32_t client = connection->client_interface, server = connection->server_interface;
 

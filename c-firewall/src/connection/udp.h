@@ -2,14 +2,15 @@
 // UDP connections: QUIC at any port except that of DNS (RFC 9000, RFC 9001, RFC 9369), and DNS
 // queries, each of which is independent.
 //
-// Theory of operation: a server stores packets under any connection id, and the firewall can't know
-// which ones it accepted; the server ignores their source. So Initial packets with the connection
-// id of another connection are unreadable. And the CRYPTO frames of all Initial packets between two
-// ends are one stream, for any connection id: after Retry a client sends the same bytes again, and
-// different bytes for the same position are an evasion. A server may remember connections that the
-// firewall has forgotten: for a while such a connection is Unreadable. A DNS server also reads
-// queries that look like QUIC, so QUIC is recognised at other ports only: read as DNS, each of its
-// long headers has more than one question.
+// Theory of operation: a server finds the connection of a packet by any connection id and ignores
+// the packet's source, and the firewall can't know which packets it accepted. So Initial packets
+// with the connection id of another connection are unreadable. The CRYPTO frames of all Initial
+// packets between two ends are one stream, whatever their connection id: after Retry a client sends
+// the same bytes again, and different bytes for the same position are an evasion. A server may
+// remember connections that the firewall has forgotten: for a while such a connection is
+// unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other
+// ports only. At the DNS port a long header of QUIC is an unreadable query, because it has more
+// than one question.
 #ifndef CONNECTION_UDP_H
 #define CONNECTION_UDP_H
 

@@ -33,12 +33,12 @@ bool guard_wanted(const struct options *options) {
     return options->deadline_ms > 0 || options->fail_open[OPTIONS_CRASH];
 }
 
-/// Returns the guard that holds a queue whose firewall is gone.
+/// Returns the process ID of the guard that holds a queue whose firewall is gone.
 static bool find_bereaved(uint16_t number, pid_t *pid) {
     struct queue_figures figures;
     struct queue_owner owner;
 
-    // The kernel's figures name a living firewall before its guard.
+    // While the firewall runs, it counts as the owner, not its guard.
     if (queue_proc_figures(number, &figures) < 0 || queue_proc_owner(figures.portid, &owner) < 0 ||
         strcmp(owner.comm, GUARD_NAME) != 0)
         return false;
@@ -67,8 +67,8 @@ static char *mode_of(const struct options *options, enum options_situation situa
     return (char *)options_mode_name(options->fail_open[situation]);
 }
 
-/// Starts this program again, with one end of the socket pair as its standard input. Returns 0 or
-/// -errno.
+/// Starts the guard: this program again, with one end of the socket pair as its standard input.
+/// Returns 0 or -errno.
 static int spawn(const struct options *options, const int *queue_fds, const uint16_t *numbers,
                  uint32_t count, int end, pid_t *pid) {
     char words[OPTION_QUEUES_MAX][WORD_BYTES], deadline[WORD_BYTES];
@@ -101,7 +101,8 @@ static int spawn(const struct options *options, const int *queue_fds, const uint
     return -error;
 }
 
-/// Waits at most so long for a message of the guard, or its end. Returns true if there is one.
+/// Waits for a message or the end of the guard. Returns false if neither came within
+/// `milliseconds`.
 static bool wait_for(const struct guard *guard, int milliseconds) {
     struct pollfd readable = {.fd = guard->fd, .events = POLLIN};
 
@@ -113,8 +114,8 @@ static void forget(struct guard *guard) {
     guard->fd = -1;
 }
 
-/// Receives the guard's first message. Returns 0, or -errno with failure filled in and the guard
-/// gone.
+/// Receives the guard's first message. Returns 0, or -errno with failure filled in; then the guard
+/// has been ended.
 static int await_ready(struct guard *guard, struct failure *failure) {
     struct failure told;
     ssize_t got = 0;

@@ -2,16 +2,17 @@
 // Guard (watchdog) of the firewall: a process of its own, so that it also notices a stopped or
 // killed firewall.
 //
-// Theory of operation: the guard is this program again (/proc/self/exe, `guard` as its first
-// argument). It inherits the netlink sockets of the queues; the kernel accepts verdicts from any
-// process that has the socket. Four times per deadline it reads the kernel's figures of each queue.
-// If packets wait and none was answered for the deadline, it answers those that were there when the
-// deadline began as --fail stall says, logs a warning, and notifies the firewall over a socket
-// pair. If the firewall closes the socket pair without the command GUARD_BYE, it has crashed. Then
-// the guard ends as well, and the kernel drops the waiting packets; or, with --fail crash=open, it
-// accepts all packets until SIGTERM, or until another firewall replaces it (guard_relieve). Until
-// the first command GUARD_GO_ON the queues may still belong to another firewall: the guard reads no
-// figures, and does not treat a closed socket as a crash.
+// Theory of operation: the guard is a second process of this program (/proc/self/exe, with `guard`
+// as its first argument). It inherits the netlink sockets of the queues; the kernel accepts
+// verdicts from any process that has the socket. Four times per deadline it reads the kernel's
+// figures of each queue (/proc/net/netfilter/nfnetlink_queue). If packets wait and none was
+// answered for the deadline, it answers the packets that already waited when the deadline began, as
+// --fail stall says, logs a warning, and notifies the firewall over a socket pair. If the firewall
+// closes the socket pair without the command GUARD_BYE, it has crashed. Then the guard ends as
+// well, and the kernel drops the waiting packets; or, with --fail crash=open, it accepts all
+// packets until SIGTERM, or until another firewall replaces it (guard_relieve). Until the first
+// command GUARD_GO_ON the queues may still belong to another firewall: the guard reads no figures,
+// and does not treat a closed socket as a crash.
 #ifndef GUARD_GUARD_H
 #define GUARD_GUARD_H
 
@@ -44,7 +45,7 @@ struct guard {
     pid_t pid;
 };
 
-/// Message of the guard about a queue.
+/// Message of the guard: it has answered packets of a queue.
 struct guard_note {
     uint16_t queue;
     bool begins;      // true if a stall begins, false if one goes on
@@ -56,11 +57,11 @@ struct guard_note {
 bool guard_wanted(const struct options *options);
 
 /// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be
-/// called before queues are opened, with the rights of the start.
+/// called before queues are opened and before rights are given up.
 void guard_relieve(const struct options *options);
 
 /// Starts the guard if guard_wanted; otherwise guard->fd is -1. Must be called before threads are
-/// started and rights are given up. The guard waits for guard_hold with false.
+/// started and rights are given up. The guard is paused until guard_hold is called with false.
 /// - queue_fds: netlink sockets of the queues `numbers`.
 /// - Returns 0, or -errno with failure filled in.
 int guard_start(struct guard *guard, const struct options *options, const int *queue_fds,
@@ -70,16 +71,16 @@ int guard_start(struct guard *guard, const struct options *options, const int *q
 int guard_fd(const struct guard *guard);
 
 /// Receives the guard's next message without waiting.
-/// - Returns true with *note filled in; false if there is none. If the guard has ended by itself,
-///   this logs one warning, and guard_fd is -1 from then on.
+/// - Returns true with *note filled in; false if no message is available. If the guard has ended by
+///   itself, logs one warning, and guard_fd returns -1 from then on.
 bool guard_read(struct guard *guard, struct guard_note *note);
 
 /// Pauses the guard (hold) or resumes it. It is paused while no firewall answers, because the
 /// queues are being handed over.
 void guard_hold(const struct guard *guard, bool hold);
 
-/// Sends the command to end, and waits until the guard has ended. The firewall ends normally, or
-/// another one has taken over.
+/// Sends the command to end, and waits until the guard has ended. Must be called before the
+/// firewall ends normally, or after another firewall has taken over.
 void guard_end(struct guard *guard);
 
 #endif

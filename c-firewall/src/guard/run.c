@@ -33,7 +33,7 @@ enum {
 struct watched {
     struct queue queue;
     struct guard_watch watch;
-    // Note that the firewall has not received yet; packets = 0: there is none.
+    // Note that the firewall has not received yet; its `packets` is 0 if there is no such note.
     struct guard_note untold;
     bool unsaid; // true if a stall has begun that is not logged yet
 };
@@ -53,7 +53,8 @@ struct guarding {
 
 static struct verdict_batch batch;
 
-/// Answers all packets of a queue up to an ID.
+/// Sends a verdict for all packets of a queue up to an ID.
+/// - accept: true to accept, false to drop them.
 static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
     batch.count = 1;
     batch.sent = 0;
@@ -65,8 +66,8 @@ static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
     return queue_verdict(queue, &batch);
 }
 
-/// Reads the ID of the first message in the socket, without removing it. Returns id, or NULL if
-/// there is none.
+/// Stores the ID of the first message in the socket in *id, without removing the message. Returns
+/// id, or NULL if no message is there.
 static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     uint8_t bytes[SLOT_BYTES];
     struct queue_packet packet;
@@ -78,13 +79,15 @@ static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     return id;
 }
 
-/// Sends a note to the firewall and clears it. If it can't be sent now, the next look sends it.
+/// Sends a note to the firewall and clears it. If it can't be sent now, the next look (see
+/// guard/watch) sends it.
 static void tell(struct guard_note *note) {
     if (note->packets > 0 && send(STDIN_FILENO, note, sizeof *note, MSG_DONTWAIT) > 0)
         *note = (struct guard_note){.queue = note->queue};
 }
 
-/// Answers packets up to the ID `id`, and notes how many.
+/// Sends the verdict for all packets up to the ID `id`. Adds their number to the note for the
+/// firewall.
 static void settle(const struct guarding *guarding, struct watched *watched,
                    const struct queue_figures *before, uint32_t id) {
     const uint16_t number = watched->queue.settings.number;
@@ -100,8 +103,8 @@ static void settle(const struct guarding *guarding, struct watched *watched,
     watched->untold.id = id;
 }
 
-/// Logs that a stall has begun, because the firewall may never log again. If stderr is full the
-/// next look logs it.
+/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the next
+/// look logs it.
 static void say(struct watched *watched, uint32_t deadline_ms, bool accept) {
     struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -133,8 +136,8 @@ static void forget(const struct guarding *guarding) {
         guard_watch_forget(&guarding->all[i].watch);
 }
 
-/// Waits for a command of the firewall until due_ns. Returns it; -1 if the socket was closed, 0 if
-/// neither happened.
+/// Waits for a command of the firewall until due_ns. Returns the command, -1 if the socket was
+/// closed, or 0 if due_ns has passed.
 static int listen_until(uint64_t due_ns) {
     struct pollfd firewall = {.fd = STDIN_FILENO, .events = POLLIN};
     char word;
@@ -169,7 +172,7 @@ static bool watch(const struct guarding *guarding) {
 
         if (word == GUARD_BYE || word < 0)
             return word == GUARD_BYE || !began;
-        // Earlier looks no longer hold: packets were answered in between.
+        // Earlier looks are no longer valid: packets were answered in between.
         if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
         if (word == 0) {
@@ -190,7 +193,7 @@ static void accept_waiting(struct queue *queue) {
         send_verdict(queue, figures.offered, true);
 }
 
-/// Returns the ID of the last received packet that has one; NULL if there is none.
+/// Returns the ID of the last received packet that has an ID; NULL if no packet has an ID.
 static const uint32_t *last_id(const struct queue *queue, const struct queue_received *received) {
     for (uint32_t i = received->packets; i > 0; i--)
         if (!queue->packets[i - 1].nameless)
@@ -242,7 +245,8 @@ static int unexpected(const char *word, struct failure *failure) {
     return -EINVAL;
 }
 
-/// Parses "FD:NUMBER". Returns 0, or -errno with failure filled in.
+/// Parses the argument "FD:NUMBER", and adopts the queue's socket. Returns 0, or -errno with
+/// failure filled in.
 static int take_queue(struct watched *watched, const char *word, struct failure *failure) {
     struct queue_settings settings = {.kind = QUEUE_RAW, .batch = BATCH, .slot_bytes = SLOT_BYTES};
     int fd, result;

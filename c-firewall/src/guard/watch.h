@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Detection of a stalled queue by the kernel's figures alone. Pure.
+// Detection of a stalled queue from the kernel's figures alone, without side effects.
 //
 // Theory of operation: the number of answered packets is the number of enqueued packets (offered -
-// user drop) minus those that wait. If a look finds packets waiting, and the firewall has answered
-// as many as at each look of a deadline before, the firewall stalls: packets up to the last ID of
-// the oldest of these looks have waited for the whole deadline and are due. Answers of the guard
-// itself are not progress. With --fail overload=open a packet that does not fit into the socket
-// counts as offered and passes, as if it had been answered. Then the first message in the socket
-// decides, too: as long as it stays the same, the firewall receives nothing.
+// user drop) minus those that wait. A look is one reading of these figures. If packets wait at a
+// look, and the firewall has answered none since the look a deadline before, the firewall stalls.
+// The packets up to the last ID of that earlier look have waited for the whole deadline: they are
+// due. Answers of the guard itself are not progress. With --fail overload=open a packet that does
+// not fit into the socket counts as offered and passes, as if it had been answered. Then the first
+// message in the socket decides, too: as long as it stays the same, the firewall receives nothing.
 #ifndef GUARD_WATCH_H
 #define GUARD_WATCH_H
 
@@ -30,7 +30,7 @@ struct guard_watch_look {
 
 /// Observed state of a queue. Zeroed = nothing observed.
 struct guard_watch {
-    // All looks without progress, the oldest first.
+    // Latest looks since the firewall's last progress, the oldest first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
     uint32_t count; // number of looks
     bool has_head;
@@ -50,10 +50,9 @@ bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *fig
 
 /// Records that the guard has answered the packets that were due.
 /// - before, after: figures from before and after the answer.
-/// - begins: out: true if this is the first answer of the guard since the firewall answered
-///   anything.
-/// - Returns the number of packets that it answered, including those that the firewall answered
-///   between both figures, which can't be told apart.
+/// - begins: out: true if this is the first answer of the guard since the firewall last answered.
+/// - Returns the number of packets that the guard answered. It includes packets that the firewall
+///   answered between both figures, because these can't be distinguished.
 uint32_t guard_watch_settled(struct guard_watch *watch, const struct queue_figures *before,
                              const struct queue_figures *after, bool *begins);
 

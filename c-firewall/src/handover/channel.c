@@ -35,7 +35,7 @@ int handover_channel_inherited(void) {
     if (number < 0 || number > INT_MAX || end == given || *end != '\0' ||
         getsockopt((int)number, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
         return -1;
-    // The guard, which this process starts later, must not inherit it.
+    // The guard, which this process starts later, must not inherit the descriptor.
     return fcntl((int)number, F_SETFD, FD_CLOEXEC) < 0 ? -1 : (int)number;
 }
 
@@ -57,7 +57,7 @@ void handover_channel_until(struct handover_channel *channel, uint64_t due_ns) {
 }
 
 /// Fills in the failure for an error of the connection.
-/// - error: -errno. Returns it.
+/// - error: -errno, which is returned.
 static int fail(const struct handover_channel *channel, int error, struct failure *failure) {
     const char *whose = channel->whose;
 
@@ -208,9 +208,9 @@ static ssize_t receive_some(struct handover_channel *channel) {
     return received > 0 ? received : -ECONNRESET;
 }
 
-/// Removes the first line from the buffer and returns it without its line end; NULL if there is
-/// none.
-/// - looked: number of unread bytes that are known to hold no line end; updated.
+/// Removes the first line from the buffer. Returns the line without its line end; NULL if no line
+/// is complete.
+/// - looked: in/out: number of unread bytes that are known to contain no line end.
 static char *take_line(struct handover_channel *channel, size_t *looked) {
     const size_t left = channel->filled - channel->begin;
     char *begin, *end;

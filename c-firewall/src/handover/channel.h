@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 
-// Environment variable with the number of a descriptor: a connection to the old firewall that the
-// starting program, which has the right to connect, made in this same process before exec.
+// Environment variable with the number of a descriptor: a connection to the old firewall. A program
+// that has the right to connect made it in this process, before it started this program by exec.
 #define HANDOVER_GIVEN "TWINWALL_TAKE_OVER_FD"
 
 enum {
@@ -34,16 +34,18 @@ struct handover_channel {
 int handover_channel_inherited(void);
 
 /// Creates a channel from a connected socket, which the channel owns from now on.
+/// - whose: name of the firewall at the other end in messages: "old" or "new".
+/// - timeout_ms: time until the deadline, in milliseconds.
 void handover_channel_open(struct handover_channel *channel, int fd, const char *whose,
                            uint32_t timeout_ms);
 
-/// Sets the deadline to timeout_ms from now.
+/// Sets the deadline to `timeout_ms` milliseconds from now.
 void handover_channel_extend(struct handover_channel *channel, uint32_t timeout_ms);
 
 /// Sets the deadline (wait_clock).
 void handover_channel_until(struct handover_channel *channel, uint64_t due_ns);
 
-/// Sends all bytes, with a descriptor at the first.
+/// Sends all bytes. Sends a descriptor, if there is one, with the first byte.
 /// - fd: -1 = none.
 /// - Returns 0, or -errno with failure filled in.
 int handover_channel_send(struct handover_channel *channel, const char *bytes, size_t length,

@@ -15,9 +15,10 @@ enum {
 
 #define KEY_WORDS 2
 
-/// Writes the connections, list by list. Connections without room are remembered as forgotten.
+/// Writes the connections, list by list. Connections for which there is no room are recorded as
+/// forgotten.
 /// - room: number of bytes that may be written.
-/// - counts: out: number of written connections, and of those left out.
+/// - counts: out: number of written connections, and number of connections that were left out.
 /// - Returns 0 or -errno.
 static int write_records(struct handover_memory *memory, struct connections *connections,
                          uint64_t room, uint64_t now_ns, uint32_t counts[static 2]) {
@@ -49,8 +50,8 @@ static int write_records(struct handover_memory *memory, struct connections *con
     return result;
 }
 
-/// Writes the remembered places of forgotten connections.
-/// - count: out: their number.
+/// Writes the records of forgotten connections (graves).
+/// - count: out: number of records.
 /// - Returns 0 or -errno.
 static int write_graves(struct handover_memory *memory, const struct connections *connections,
                         uint64_t now_ns, uint32_t *count) {
@@ -108,7 +109,8 @@ static uint64_t evicted(const struct connections *connections) {
     return sum;
 }
 
-/// Parses the remembered places of forgotten connections. Returns true if they are valid.
+/// Parses the records of forgotten connections (graves) and adds them to the table. Returns true if
+/// all records are valid.
 static bool parse_graves(struct handover_reading *reading, struct connections *connections,
                          uint32_t mask, uint64_t count, uint64_t now_ns) {
     bool is_good = true;

@@ -3,10 +3,11 @@
 //
 // Format, in little-endian numbers: version of the format (32 bits); the connections
 // (handover/record), list by list, oldest first in each list; for each recently forgotten
-// connection: place, tag and age in seconds (32 each); the key of the hash that gives place and tag
-// (16 bytes), and the highest place; the numbers of connections, of connections left out because
-// there was no room, and of forgotten connections (32 each). A policy's verdicts on connections are
-// not transferred: the new policy decides each connection anew, as after a reload.
+// connection: place (index in the table's `graves`), tag and age in seconds (32 each); the key of
+// the hash from which place and tag are taken (16 bytes), and the highest place; the numbers of
+// connections, of connections left out because there was no room, and of forgotten connections (32
+// each). A policy's verdicts on connections are not transferred: the new policy decides each
+// connection anew, as after a reload.
 #ifndef HANDOVER_CONNECTIONS_H
 #define HANDOVER_CONNECTIONS_H
 

@@ -83,7 +83,7 @@ int handover_counted_write_sums(struct handover_memory *memory, const struct sta
     return result;
 }
 
-/// Parses a number at the front and advances past it.
+/// Parses a number at *bytes, and advances *bytes past it.
 static uint64_t take(const uint8_t **bytes) {
     uint64_t word;
 
@@ -92,8 +92,8 @@ static uint64_t take(const uint8_t **bytes) {
     return le64toh(word);
 }
 
-/// Parses numbers, checks that none exceeds the maximum of a counter, and stores those with known
-/// names at their places. Returns true if all are valid.
+/// Parses numbers, and stores those with known names at their places in `ours`. Returns false if a
+/// number exceeds the maximum of a counter.
 static bool read_known(const uint8_t **bytes, const struct handover_places *places,
                        uint64_t *ours) {
     for (uint32_t i = 0; i < places->count; i++) {

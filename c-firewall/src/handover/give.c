@@ -29,7 +29,7 @@ static bool wants_connections(const char *line) {
 static bool wants_learned(const char *line) { return handover_says(line, HANDOVER_LEARNED, NULL); }
 
 /// Fills in the failure to create or write the memory.
-/// - error: -errno. Returns it.
+/// - error: -errno, which is returned.
 static int fail_memory(int error, struct failure *failure) {
     failure_set_running(failure, "memfd_create", -error);
     return error;
@@ -83,7 +83,7 @@ static int describe(const struct state *state, struct handover *described) {
     return result;
 }
 
-/// Frees the parts of a description that it owns; the others belong to the running state.
+/// Frees the parts of a description that it owns; the other parts belong to the running state.
 static void forget(struct handover *described) {
     for (uint32_t i = 0; i < described->queue_count; i++)
         described->queues[i].handover.fd = -1;
@@ -117,7 +117,7 @@ static int tell(const struct handover *described, struct handover_giving *giving
     char *line = handover_state_print(described);
     int result = line ? 0 : fail_memory(-ENOMEM, failure);
 
-    // A client that does not read blocks the main thread for at most the length of the pause.
+    // A client that does not read blocks the main thread for at most HANDOVER_PAUSE_MS.
     handover_channel_extend(channel, HANDOVER_PAUSE_MS);
     if (result == 0)
         result = handover_channel_send(channel, line, strlen(line), -1, failure);
@@ -181,7 +181,7 @@ uint64_t handover_give_due_ns(const struct handover_giving *giving) {
     return giving->told ? giving->channel.due_ns : 0;
 }
 
-/// Writes some of the rules; after the last one sends state and descriptors. Returns 0, or -errno
+/// Writes the next rules. After the last rule, sends state and descriptors. Returns 0, or -errno
 /// with failure filled in.
 static int tell_more(const struct state *state, struct handover_giving *giving,
                      const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
@@ -235,7 +235,7 @@ static int pause_workers(struct workers *workers, struct failure *failure) {
     return result;
 }
 
-/// Starts the workers again. If one can't be started the process ends, as after an error of a
+/// Starts the workers again. If a worker can't be started, the process ends, as after an error of a
 /// worker.
 static void start_workers(struct workers *workers) {
     struct failure failure;
@@ -260,7 +260,9 @@ static int pass_on(struct handover_channel *channel, const char *name,
     return send_fd(channel, name, memory->fd, failure);
 }
 
-/// Sends a worker's connections. Returns 0, or -errno with failure filled in.
+/// Sends a worker's connections.
+/// - room: maximum size of the connections, in bytes.
+/// - Returns 0, or -errno with failure filled in.
 static int pass_table(struct handover_channel *channel, struct connections *connections,
                       uint64_t room, struct failure *failure) {
     struct handover_memory memory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The old firewall's side of an upgrade (handover.h). Only the main thread calls these functions;
-// until the new firewall says "commit" it does its other work in between.
+// until the new firewall sends "commit", this thread does its other work in between.
 #ifndef HANDOVER_GIVE_H
 #define HANDOVER_GIVE_H
 
@@ -23,7 +23,7 @@ struct handover_giving {
     bool learned;     // true if the new firewall requests the learned addresses
 };
 
-/// Begins the transfer to a new process. The policy must stay until handover_give_commit or
+/// Begins the transfer to a new process. The policy must stay loaded until handover_give_commit or
 /// handover_give_end.
 /// - client_fd: connection on which the new process requested the upgrade; owned by *giving on
 ///   success.
@@ -32,28 +32,28 @@ struct handover_giving {
 int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
                           struct handover_giving **giving, struct failure *failure);
 
-/// Returns the descriptor to poll for reading; handover_give_go_on must also be called by
-/// handover_give_due_ns.
+/// Returns the descriptor to poll for reading. handover_give_go_on must be called when it is
+/// readable, and at handover_give_due_ns at the latest.
 int handover_give_fd(const struct handover_giving *giving);
 
 /// Returns the time by which handover_give_go_on must be called (wait_clock); 0 = at once.
 uint64_t handover_give_due_ns(const struct handover_giving *giving);
 
-/// Does one step of the preparation, or, after the last one, checks for "commit".
+/// Does the next step of the preparation. After the last step, checks for "commit".
 /// - fds: descriptors of this process, by enum handover_fd; -1 = none.
-/// - ready: out: true if the new firewall has said "commit".
+/// - ready: out: true if the new firewall has sent "commit".
 /// - Returns 0, or -errno with failure filled in: the new firewall has closed the connection, is
 ///   late or sent another line.
 int handover_give_go_on(const struct state *state, struct handover_giving *giving,
                         const int fds[HANDOVER_FD_COUNT], bool *ready, struct failure *failure);
 
 /// Transfers everything to the new process, which is ready, and frees *giving.
-/// - Returns true if the new process runs. Then the workers are stopped and their queues released,
-///   and this process must end without using what it sent. Otherwise its workers run again; the log
-///   and COUNT_UPGRADES_FAILED show the failure.
+/// - Returns true if the new process filters. Then the workers are stopped and their queues
+///   released, and this process must end without using the descriptors that it sent. Otherwise its
+///   workers run again; the log and COUNT_UPGRADES_FAILED show the failure.
 bool handover_give_commit(struct state *state, struct handover_giving *giving);
 
-/// Logs that this firewall goes on, with the reason, and counts the failed upgrade.
+/// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
 void handover_give_stay(const struct failure *failure);
 
 /// Frees what handover_give_prepare created. NULL is allowed.

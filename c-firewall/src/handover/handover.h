@@ -6,12 +6,12 @@
 // socket of the old one (docs/CONTROL.md, `upgrade`). The old process sends its state, descriptors
 // of the queues' sockets (queue_adopt.h describes how they are used), and the rules of its policy.
 // The new process pairs these rules with its own, adopts the sockets, and gives up its rights. Then
-// it says "commit". The old process stops its workers between two batches: from now on packets wait
-// in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an order
-// that both processes know by now. If both policies read names, it also sends each worker's
+// it sends "commit". The old process stops its workers between two batches: from now on packets
+// wait in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an
+// order that both processes know by now. If both policies read names, it also sends each worker's
 // connections; if both policies learn addresses, the learned addresses. The new process stores all
 // of it and starts its workers: here the pause ends. Meanwhile the old process sends the sums
-// (values of counters). The new process adds them and says "taken". The old process confirms, and
+// (values of counters). The new process adds them and sends "taken". The old process confirms, and
 // ends without unbinding the queues.
 //
 // The old process decides the outcome: until it has received "taken" it resumes filtering if
@@ -36,16 +36,16 @@
 enum {
     // Maximum time from the request to "commit", in milliseconds; packets do not wait meanwhile.
     HANDOVER_PREPARE_MS = 15000,
-    // Time from "commit" within which the old process must receive "taken", in milliseconds; else
-    // it resumes.
+    // Time from "commit" within which the old process must receive "taken", in milliseconds;
+    // otherwise it resumes filtering.
     HANDOVER_PAUSE_MS = 2000,
 };
 
-// Commands of the new process, and the old one's confirmation of "taken".
+// Commands of the new process, and the old process's confirmation of "taken".
 #define HANDOVER_COMMIT "commit"
 #define HANDOVER_TAKEN "taken"
 #define HANDOVER_HEARD "{\"ok\":true}\n"
-// Names of transferred memories, with which their descriptors are sent.
+// Names of transferred memories (handover/memory), which are sent with the descriptors.
 #define HANDOVER_RULES "rules"
 #define HANDOVER_STATES "states"
 #define HANDOVER_CONNECTIONS "connections"
@@ -55,8 +55,8 @@ enum {
 /// Descriptors other than the queues', named like the options that open them.
 enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 
-/// Places in this process's arrays for numbers that another process sends in the order of its
-/// names.
+/// Places (indexes) in this process's array for the numbers that another process sends in the order
+/// of its names.
 struct handover_places {
     uint32_t count;
     uint32_t *of; // place of each number; HANDOVER_UNKNOWN = none
@@ -64,26 +64,26 @@ struct handover_places {
 
 #define HANDOVER_UNKNOWN UINT32_MAX
 
-/// State that the old process sends, and what the new process adopted of it. handover_free closes
-/// it.
+/// State that the old process sends, and the parts of it that the new process adopted.
+/// handover_free frees it.
 struct handover {
     int64_t pid;         // process ID of the old firewall
     uint32_t generation; // generation of the old policy; 0 = no policy
     uint32_t queue_count;
     struct worker_handover *queues;
     uint64_t counts[COUNT_COUNT];
-    // Places in this process's arrays of the counts, and of the counters of a queue, in the order
-    // in which they are sent.
+    // Places in this process's array for the sent counts, and for the sent counters of a queue.
     struct handover_places count_places, stat_places;
-    // True if the old policy reads names; after handover_take_commit, if both policies do. The old
-    // workers then follow connections, followed_most at most.
+    // True if the old policy reads names; after handover_take_commit, true if both policies read
+    // names. followed_most is the largest number of connections of an old worker, before the
+    // workers stop.
     bool connections;
     uint32_t followed_most;
     struct handover_connections_taken followed; // numbers of transferred connections
     // Invalid part for which the connections were refused; NULL if they were accepted.
     const char *refused;
-    // True if the old policy has sets that learn; after handover_take_commit, if both policies
-    // have.
+    // True if the old policy has sets that learn; after handover_take_commit, true if both policies
+    // have such sets.
     bool learns;
     struct handover_learned_taken learned; // numbers of transferred addresses
     // Invalid part for which the learned addresses were refused; NULL if they were accepted.
@@ -91,7 +91,7 @@ struct handover {
     struct migration_side side; // rules of the old policy
     struct migration migration; // pairs of rules that both policies have, if there is a new policy
     struct migration_states states; // values of the old policy's limits and quotas
-    // Values of the options in the old process that have a descriptor; NULL = not set.
+    // Values in the old process of the options that have a descriptor; NULL = not set.
     char *options[HANDOVER_FD_COUNT];
     // Descriptors of the options; -1 = none, or this process's option has another value.
     int fds[HANDOVER_FD_COUNT];
@@ -111,7 +111,7 @@ int handover_fail_classic(struct failure *failure);
 /// - whose: "old" or "new": the firewall that sent it.
 int handover_fail_line(const char *whose, struct failure *failure);
 
-/// Returns true if a JSON object has this value at a key.
+/// Returns true if a line is a JSON object that has the given value at a key.
 /// - value: a string; NULL = the literal true.
 bool handover_says(const char *line, const char *key, const char *value);
 

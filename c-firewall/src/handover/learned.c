@@ -34,7 +34,7 @@ static void put_address(struct handover_record *record, const struct learned_add
 }
 
 /// Writes the addresses of the policy's sets. Returns 0 or -errno.
-/// - count: out: their number.
+/// - count: out: number of written addresses.
 static int write_addresses(struct handover_memory *memory, const struct compiled *compiled,
                            uint64_t now_ns, uint32_t *count) {
     const uint32_t places = compiled->learned ? learned_places(compiled->learned) : 0;

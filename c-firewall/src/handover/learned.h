@@ -24,8 +24,9 @@ struct handover_learned_taken {
     uint64_t other;    // addresses of sets that the new policy does not have
 };
 
-/// Writes the addresses that a policy's sets have learned, once the workers have stopped. Returns 0
-/// or -errno.
+/// Writes the addresses that a policy's sets have learned. Must be called after the workers have
+/// stopped.
+/// - Returns 0 or -errno.
 int handover_learned_write(struct handover_memory *memory, const struct compiled *compiled,
                            uint64_t now_ns);
 

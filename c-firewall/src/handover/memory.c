@@ -22,7 +22,7 @@ int handover_memory_make(struct handover_memory *memory) {
     return memory->fd < 0 ? -errno : 0;
 }
 
-/// Writes the buffered bytes. Returns 0 or -errno.
+/// Writes the buffered bytes to the file. Returns 0 or -errno.
 static int flush(struct handover_memory *memory) {
     size_t done = 0;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory that one process passes to another: a file behind a descriptor (memfd_create) that is
-// sealed after writing, so that the reader can read it repeatedly and slowly, and always finds the
-// same bytes.
+// Memory that one process passes to another: an anonymous file (memfd_create) that is sealed after
+// writing. So the reader can read it repeatedly, at any speed, and always finds the same bytes.
 #ifndef HANDOVER_MEMORY_H
 #define HANDOVER_MEMORY_H
 
@@ -12,7 +11,7 @@ enum {
     HANDOVER_MEMORY_STEP_BYTES = 65536, // size of the write buffer, in bytes
 };
 
-/// Memory that is being written.
+/// Memory file (memfd) that this process writes and then seals, with its write buffer.
 struct handover_memory {
     int fd;        // -1 = closed
     uint64_t at;   // offset in the file at which the buffered bytes are written next
@@ -29,13 +28,13 @@ struct handover_sealed {
 /// Creates empty memory. Returns 0, or -errno with it closed.
 int handover_memory_make(struct handover_memory *memory);
 
-/// Appends bytes. Returns 0 or -errno.
+/// Appends bytes, which may stay in the buffer. Returns 0 or -errno.
 int handover_memory_put(struct handover_memory *memory, const void *bytes, size_t length);
 
 /// Appends a number in little-endian order. Returns 0 or -errno.
 int handover_memory_put_number(struct handover_memory *memory, uint64_t number);
 
-/// Reserves memory of this size, so that later writes allocate nothing.
+/// Reserves memory of `size` bytes, so that later writes allocate nothing.
 /// - Returns 0 or -errno.
 int handover_memory_reserve(struct handover_memory *memory, uint64_t size);
 

@@ -14,7 +14,7 @@
 
 #define REQUEST "{\"command\":\"proof\"}\n"
 
-/// Sends a number to a netlink port. Returns 0 or -errno.
+/// Sends a number as decimal text to a netlink port. Returns 0 or -errno.
 static int send_number(uint32_t port, uint64_t number) {
     const struct sockaddr_nl to = {.nl_family = AF_NETLINK, .nl_pid = port};
     char text[CONTROL_PROOF_BYTES + 1];

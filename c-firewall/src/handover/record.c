@@ -169,7 +169,8 @@ void handover_record_put(struct handover_record *record, const struct connection
     put_spans(record, connection, pool);
 }
 
-/// Removes bytes from the front; returns NULL if fewer are left.
+/// Removes bytes from the front of the unread bytes, and returns them; returns NULL if fewer are
+/// left.
 static const uint8_t *part(struct handover_reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 
@@ -192,7 +193,7 @@ uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes
     return number;
 }
 
-/// Fills a field with bytes from the front, if enough are left.
+/// Fills a field with the next unread bytes, if enough are left.
 static void take_part(struct handover_reading *reading, uint8_t *field, size_t length) {
     const uint8_t *bytes = part(reading, length);
 
@@ -200,7 +201,7 @@ static void take_part(struct handover_reading *reading, uint8_t *field, size_t l
         memcpy(field, bytes, length);
 }
 
-/// Returns true if a TCP or UDP packet can have the key; the lower one of its two ends comes first.
+/// Returns true if a TCP or UDP packet can have the key. In a valid key the lower end comes first.
 static bool is_key(const struct connection_key *key) {
     const uint64_t *words = key->words, first = words[0], version = first >> 8 & 0xffffff;
     const uint64_t ipv4[4] = {words[1] >> 32, 0, words[1] & 0xffffffff, 0};
@@ -217,7 +218,7 @@ static bool is_key(const struct connection_key *key) {
     return low_port <= high_port;
 }
 
-/// Parses a key. Returns true if it is valid and the table does not hold it yet.
+/// Parses a key. Returns true if it is valid and the table does not contain it yet.
 static bool take_key(struct handover_reading *reading, const struct connections *connections,
                      struct connection_key *key) {
     bool is_ipv4;
@@ -230,8 +231,9 @@ static bool take_key(struct handover_reading *reading, const struct connections 
            connection_table_find(&connections->table, key) == CONNECTION_SLOT_NONE;
 }
 
-/// Parses a list and an age. Returns true if the list does not come before the previous
-/// connection's list, the age is not higher within a list, and the protocol fits.
+/// Checks the list and the age of a connection. Returns true if the list does not come before the
+/// previous connection's list, the age does not increase within a list, and the list may contain
+/// the protocol.
 static bool take_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
                       bool is_udp) {
     uint32_t place = 0;
@@ -291,7 +293,7 @@ static bool take_protocol(struct handover_reading *reading, struct connection *c
            connection->id_bytes <= NAMES_QUIC_CONNECTION_BYTES_MAX;
 }
 
-/// Returns true if a list of protocols has the format of RFC 7301.
+/// Returns true if a list of ALPN protocols has the format of RFC 7301.
 static bool are_protocols(const uint8_t *list, uint32_t length) {
     uint32_t at = 0;
 
@@ -303,7 +305,8 @@ static bool are_protocols(const uint8_t *list, uint32_t length) {
     return true;
 }
 
-/// Returns true if a method is a token (RFC 9110, section 5.6.2), or the beginning of a long one.
+/// Returns true if a method is a token (RFC 9110, section 5.6.2). A method that was cut to
+/// METHOD_BYTES ends with a space.
 static bool is_method(const uint8_t *method, uint32_t length) {
     static const char more[] = "!#$%&'*+-.^_`|~";
 
@@ -403,8 +406,8 @@ static bool take_spans(struct handover_reading *reading,
     return !reading->cut;
 }
 
-/// Parses the pieces of a stream, and stores them if there is memory. Returns true if they are
-/// valid.
+/// Parses the pieces of a stream and stores them. If memory is missing, the connection becomes
+/// unreadable. Returns true if the pieces are valid.
 static bool take_stream(struct handover_reading *reading, struct connections *connections,
                         uint32_t slot, uint64_t now_ns) {
     const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;

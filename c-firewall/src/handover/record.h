@@ -4,17 +4,19 @@
 // Format, in little-endian numbers (bits in parentheses):
 // - words of its key (64 each: two for IPv4, five for IPv6)
 // - list (8), flags (16), nanoseconds since it entered the list or was last used (64)
-// - interfaces of client and server, bytes that each has sent undecided (32 each)
+// - interfaces of client and server, number of bytes that passed from each end before the client's
+//   names (32 each)
 // - stream: base, decided, acked (32 each)
-// - TCP: begun, server_begun, server_end, pending_base, and the interfaces of client and server
-//   that belong to these (32 each)
+// - TCP: begun, server_begun, server_end, pending_base, and the source and sink interface of the
+//   pending SYN (32 each)
 // - UDP: version (32), keys (16, 12 and 16 bytes), next expected packet number (64), length of the
-//   connection ID (8), and 20 bytes for it
-// - names: state, protocol, lengths of host, protocols and method (8 each), version, type (16
-//   each), then host, protocols and method
-// - requests, if it is HTTP: next (64) and awaited (8), for the current position and for the start
-//   of the stream
-// - number of stored pieces of the stream (8), start and end of each (16 each), and their bytes
+//   connection ID (8), connection ID (20 bytes, padded)
+// - names: state, protocol, lengths of host, ALPN protocols and method (8 each), TLS version, DNS
+//   type (16 each), then host, ALPN protocols and method
+// - HTTP: next (64) and awaited (8) of the requests, for the current position and for the start of
+//   the stream
+// - number of stored pieces of the stream (8), start and end of each piece (16 each), bytes of the
+//   pieces
 #ifndef HANDOVER_RECORD_H
 #define HANDOVER_RECORD_H
 
@@ -30,8 +32,8 @@ enum {
     HANDOVER_RECORD_BYTES = 1024 + 2 * NAMES_HELLO_BYTES_MAX,
 };
 
-/// Order in which the lists are sent. If a connection moves to another list for want of memory, all
-/// connections of that list have already been read.
+/// Order in which the lists are sent. If a connection moves to another list because memory is
+/// missing, all connections of that list have already been read.
 extern const enum connection_list handover_record_order[CONNECTION_LIST_COUNT];
 
 /// Buffer of a record that is being written.
@@ -60,11 +62,12 @@ void handover_record_put_number(struct handover_record *record, uint64_t number,
 void handover_record_put(struct handover_record *record, const struct connection *connection,
                          struct connection_pool *pool, uint64_t now_ns);
 
-/// Removes a number of the given size in bytes from the front; returns 0 if fewer bytes are left.
+/// Removes a number of the given size in bytes from the front of the unread bytes, and returns it;
+/// returns 0 if fewer bytes are left.
 uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes);
 
-/// Parses the connection at the front and adds it to the table. Returns NULL, or the name of the
-/// invalid part; then the table may hold a part of the connection.
+/// Parses the next connection and adds it to the table. Returns NULL, or the name of the invalid
+/// part; then the table may contain a part of the connection.
 const char *handover_record_take(struct handover_reading *reading, struct connections *connections,
                                  uint64_t now_ns);
 

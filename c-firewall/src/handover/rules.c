@@ -77,7 +77,7 @@ struct reading {
     size_t left;
 };
 
-/// Removes bytes from the front; NULL if fewer are left.
+/// Removes bytes from the front of the unread bytes, and returns them; NULL if fewer are left.
 static const uint8_t *take(struct reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rules of the old firewall's policy, in their order, by which the new firewall recognizes them.
+// Rules of the old firewall's policy, in their order. The new firewall pairs them with its own
+// rules.
 //
 // Format, in little-endian numbers: the number of rules (32 bits), then for each rule: the lengths
-// of its chain, comment and text (32 bits each; all bits of the comment's set = no comment); its
-// numbers of counters, logs, limits and quotas (8 bits each); the size of each of its limits (64
-// bits, struct flow_limit); the bytes of chain, comment and text.
+// of its chain, comment and text (32 bits each; all bits of the comment's length are set if there
+// is no comment); its numbers of counters, logs, limits and quotas (8 bits each); the size of each
+// of its limits (64 bits, struct flow_limit); the bytes of chain, comment and text.
 #ifndef HANDOVER_RULES_H
 #define HANDOVER_RULES_H
 
@@ -18,7 +19,7 @@
 // Maximum size of the serialized rules, in bytes.
 #define HANDOVER_RULES_BYTES_MAX (UINT64_C(512) << 20)
 
-/// Rules that are being written step by step, because the main thread has other work.
+/// State of writing the rules, step by step, because the main thread has other work in between.
 struct handover_rules {
     struct handover_memory memory;
     struct migration_place at;

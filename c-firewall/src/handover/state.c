@@ -47,7 +47,8 @@ static int make_queues(struct handover *state, uint32_t count) {
     return 0;
 }
 
-/// Makes the places for numbers in the order of this process's names. Returns 0 or -ENOMEM.
+/// Makes the places (indexes) of numbers that come in the order of this process's names. Returns 0
+/// or -ENOMEM.
 static int make_own_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count, sizeof *places->of);
     if (!places->of)
@@ -164,7 +165,7 @@ typedef const char *name_at(size_t place);
 
 static const char *count_name(size_t place) { return counts_name((enum count)place); }
 
-/// Returns the place of a number by its name; HANDOVER_UNKNOWN = none.
+/// Returns the place of the number with a name; HANDOVER_UNKNOWN if this process has no such name.
 static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(name, ours(i)) == 0)
@@ -172,8 +173,9 @@ static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     return HANDOVER_UNKNOWN;
 }
 
-/// Parses names into the places of their numbers in this process; unknown names have none. Returns
-/// 0, or -errno with failure filled in.
+/// Parses names. Stores the place of each name's number in this process's array; HANDOVER_UNKNOWN
+/// for an unknown name.
+/// - Returns 0, or -errno with failure filled in.
 static int parse_names(const json_t *object, const char *key, name_at *ours, uint32_t count,
                        struct handover_places *places, struct failure *failure) {
     const json_t *names = json_object_get(object, key);
@@ -222,7 +224,8 @@ int handover_state_fail_stranger(struct failure *failure) {
     return -EPROTO;
 }
 
-/// Parses the number of connections of a worker; missing if the policy reads no names.
+/// Parses the largest number of connections of an old worker. It is missing if the old policy reads
+/// no names.
 static void parse_connections(const json_t *number, struct handover *state) {
     const json_int_t most = json_integer_value(number);
 

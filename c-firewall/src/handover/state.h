@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// First message of the old process in an upgrade, the line of state: JSON, with the same bytes from
-// both twins.
+// Line of state: first message of the old process in an upgrade. It is JSON, with the same bytes
+// from both twins.
 #ifndef HANDOVER_STATE_H
 #define HANDOVER_STATE_H
 
@@ -11,7 +11,8 @@
 /// Returns the name of the option that a descriptor belongs to.
 const char *handover_state_fd_name(enum handover_fd fd);
 
-/// Allocates the state of so many queues, zeroed, whose numbers have the places of this process.
+/// Allocates a state with `queues` zeroed queues. Its counts and counters come in the order of this
+/// process's names.
 /// - Returns 0 or -ENOMEM.
 int handover_state_make(struct handover *state, uint32_t queues);
 

@@ -27,8 +27,8 @@
 
 enum {
     NAME_BYTES = 64, // maximum length of a descriptor's name with its NUL
-    // Divisor for the spare room of a table: one connection in SPARE may be added before the old
-    // firewall stops.
+    // Divisor for the spare room of a table: it has room for 1/SPARE more connections, which may
+    // begin before the old firewall stops.
     SPARE = 8,
 };
 
@@ -122,7 +122,8 @@ static int receive_fds(struct handover *taken, struct failure *failure) {
     return result;
 }
 
-/// Checks that the queues are those of the options, and that a socket was received for each.
+/// Checks that the old firewall's queues are those of the options, and that a socket was received
+/// for each queue.
 static int check_queues(const struct options *options, const struct handover *taken,
                         struct failure *failure) {
     const uint32_t count = options->queue_last - options->queue_first + 1U;
@@ -235,8 +236,8 @@ int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
     return result < 0 ? fail_memory(failure) : 0;
 }
 
-/// Receives the descriptor of the memory with this name. Returns 0, or -errno with failure filled
-/// in.
+/// Receives the descriptor of the memory with the name `expected`. Returns 0, or -errno with
+/// failure filled in.
 static int receive_named(struct handover_channel *channel, const char *expected, int *fd,
                          struct failure *failure) {
     char name[NAME_BYTES];
@@ -252,8 +253,9 @@ static int receive_named(struct handover_channel *channel, const char *expected,
     return 0;
 }
 
-/// Receives and reads the memory with this name, which must have this size; the caller frees *read.
-/// Returns 0, or -errno with failure filled in.
+/// Receives the memory with the name `expected` and reads it; its size must be `bytes`. The caller
+/// frees *read.
+/// - Returns 0, or -errno with failure filled in.
 static int receive_memory(struct handover_channel *channel, const char *expected, uint64_t bytes,
                           uint8_t **read, struct failure *failure) {
     struct handover_sealed sealed;
@@ -271,8 +273,8 @@ static int receive_memory(struct handover_channel *channel, const char *expected
     return result < 0 ? handover_state_fail_part(expected, failure) : 0;
 }
 
-/// Reads the connections of an old worker.
-/// - fd: is closed.
+/// Reads the connections of an old worker into a new worker's table.
+/// - fd: descriptor of the memory; this function closes it.
 /// - Returns NULL, or the name of the invalid part.
 static const char *read_connections(int fd, struct worker *worker,
                                     struct handover_connections_taken *followed) {
@@ -292,7 +294,8 @@ static const char *read_connections(int fd, struct worker *worker,
     return wrong;
 }
 
-/// Allocates the workers' tables for so many connections each, and for those that come meanwhile.
+/// Touches the memory of each worker's table for `connections` connections, and for the connections
+/// that begin before the old firewall stops.
 static void warm(struct workers *workers, uint32_t connections) {
     const uint64_t all = (uint64_t)connections + connections / SPARE;
 
@@ -304,9 +307,9 @@ static void warm(struct workers *workers, uint32_t connections) {
     }
 }
 
-/// Receives the old workers' connections into the tables of the new workers. If any is invalid, all
-/// tables stay empty: existing connections are then unknown, as if they had begun before the
-/// firewall. Returns 0, or -errno with failure filled in.
+/// Receives the old workers' connections into the tables of the new workers. If any connection is
+/// invalid, all tables stay empty: existing connections are then unknown, as if they had begun
+/// before the firewall. Returns 0, or -errno with failure filled in.
 static int take_connections(struct handover *taken, struct workers *workers,
                             struct failure *failure) {
     struct handover_connections_taken followed;
@@ -331,7 +334,8 @@ static int take_connections(struct handover *taken, struct workers *workers,
 }
 
 /// Receives the addresses that the old policy's sets have learned into the new policy's sets. If
-/// any is invalid, the sets stay empty and learn anew. Returns 0, or -errno with failure filled in.
+/// any address is invalid, the sets stay empty and learn anew. Returns 0, or -errno with failure
+/// filled in.
 static int take_learned(struct handover *taken, const struct compiled *compiled,
                         struct failure *failure) {
     struct handover_sealed sealed;
@@ -370,7 +374,8 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
                       taken->connections ? ",\"connections\":true" : "",
                       taken->learns ? ",\"learned\":true" : "");
     taken->committed_ns = wait_clock();
-    // Longer than the old process waits, because it may itself wait for another process that hangs.
+    // The timeout is twice that of the old process, because the old process may itself wait for a
+    // third process that hangs.
     handover_channel_extend(&taken->channel, 2 * HANDOVER_PAUSE_MS);
     result = handover_channel_send(&taken->channel, commit, (size_t)length, -1, failure);
     if (result == 0)
@@ -419,7 +424,7 @@ int handover_take_running(struct handover *taken, struct state *state, struct fa
     return result;
 }
 
-/// Logs the outcome for the connections.
+/// Logs the number of transferred connections, or why they were refused.
 static void tell_connections(const struct handover *taken) {
     if (taken->refused)
         log_warn("upgrade: the old firewall's connections have an invalid \"%s\": existing "
@@ -430,7 +435,7 @@ static void tell_connections(const struct handover *taken) {
                  taken->followed.taken, taken->followed.left_out);
 }
 
-/// Logs the outcome for the learned addresses.
+/// Logs the number of transferred addresses, or why they were refused.
 static void tell_learned(const struct handover *taken) {
     if (taken->unlearned)
         log_warn("upgrade: the old firewall's learned addresses have an invalid \"%s\": this "

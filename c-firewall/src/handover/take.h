@@ -10,13 +10,13 @@
 #include "state/state.h"
 
 /// Requests the upgrade from the process at options->take_over, and receives its state and
-/// descriptors. The old process goes on filtering.
+/// descriptors. The old process continues to filter.
 /// - taken: initialised by handover_init.
 /// - Returns 0, or -errno with failure filled in: nothing answers, no firewall answers, or its
 ///   queues differ from the options.
 int handover_take(const struct options *options, struct handover *taken, struct failure *failure);
 
-/// Pairs the rules of the new policy with the old one's, and allocates their states.
+/// Pairs the rules of the new policy with those of the old policy, and allocates their states.
 /// - Returns 0, or -errno with failure filled in.
 int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure);
@@ -26,12 +26,13 @@ int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
 /// - Returns 0, or -errno with failure filled in if the old process fails.
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure);
 
-/// Receives the old process's sums and adds them. Must be called as soon as the workers run.
-/// Returns 0, or -errno with failure filled in.
+/// Receives the old process's sums (totals of log and counter statements, handover/counted), and
+/// adds them to those of the new policy. Must be called immediately after the workers start.
+/// - Returns 0, or -errno with failure filled in.
 int handover_take_running(struct handover *taken, struct state *state, struct failure *failure);
 
-/// Says "taken" to the old process when the workers run, and waits for its confirmation.
-/// - Returns 0, or -errno with failure filled in: the old process goes on filtering, and this
+/// Sends "taken" to the old process when the workers run, and waits for its confirmation.
+/// - Returns 0, or -errno with failure filled in: the old process continues to filter, and this
 ///   process must end.
 int handover_taken(struct handover *taken, struct failure *failure);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Questions that wait: found once by their answer alone, for a while, and never more than there is
-// room for.
+// Tests pending queries: only the right answer finds one, once and in time, and the oldest are
+// replaced in a full table.
 #include "connection/asked.h"
 
 #include <stdlib.h>
@@ -15,10 +15,12 @@ enum {
 };
 
 #define SECOND_NS 1000000000ULL
-/// A time, on this host.
+/// Returns the metadata of a packet between processes of this host, at a time.
 #define AT(now) ((struct connection_input){.now_ns = (now)})
 
-/// A packet of UDP from or to the server, of a client's port. bytes: for it to point to.
+/// Returns a UDP packet from or to the server.
+/// - port: port of the client.
+/// - bytes: out: bytes of the packet, to which the result points.
 static struct packet packet_of(uint16_t port, bool from_server, uint8_t bytes[PACKET_BYTES]) {
     static const uint8_t head[PACKET_BYTES] = {0x45, 0, 0,  28, 0, 0,  0, 0, 64, 17, 0, 0, 10, 0,
                                                0,    1, 10, 0,  0, 53, 0, 0, 0,  53, 0, 8, 0,  0};

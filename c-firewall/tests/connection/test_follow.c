@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections against the scripts of packets that both twins share.
+// Plays the scripts of packets that both twins share (tests/corpus/vectors/connection.txt), and
+// compares the results.
 #include "connection/follow.h"
 #include "connection/listing.h"
 
@@ -33,7 +34,7 @@ struct data {
     size_t length;
 };
 
-/// Parts of a packet.
+/// Step of a script: a packet, by its parts.
 struct step {
     bool from_client;
     const char *flags;
@@ -45,7 +46,7 @@ struct step {
     size_t option_count;
 };
 
-/// A script as far as it was played.
+/// State of a script that is being played.
 struct play {
     struct data data[DATA_MAX];
     size_t data_count;
@@ -69,7 +70,8 @@ static uint32_t option(const struct step *step, const char *key, uint32_t otherw
     return otherwise;
 }
 
-/// An interface: a number, `?` if it is not known, this host if none is named.
+/// Returns the interface that an option gives: a number, or `?` for an unknown one. Without the
+/// option it is this host.
 static uint32_t interface(const struct step *step, const char *key) {
     for (size_t i = 0; i < step->option_count; i++) {
         const size_t length = strlen(key);
@@ -81,7 +83,7 @@ static uint32_t interface(const struct step *step, const char *key) {
     return option(step, key, CONNECTION_INTERFACE_HOST);
 }
 
-/// Data of a name, made if there is none.
+/// Returns the data with a name. Creates it if it does not exist.
 static struct data *data_of(struct play *play, const char *name, size_t length) {
     for (size_t i = 0; i < play->data_count; i++) {
         struct data *data = &play->data[i];
@@ -120,7 +122,7 @@ static void take_data(struct play *play, const char *text, bool is_hex) {
     }
 }
 
-/// Returns the data that a step names: `-`, NAME, or NAME[FROM:TO].
+/// Stores the data that a step names in the step: `-` (none), NAME, or NAME[FROM:TO].
 static void name_data(struct play *play, const char *text, struct step *step) {
     const char *part = strchr(text, '[');
     const size_t length = part ? (size_t)(part - text) : strlen(text);
@@ -143,7 +145,7 @@ static void name_data(struct play *play, const char *text, struct step *step) {
     step->length = to - from;
 }
 
-/// Adds bytes to a checksum's sum (RFC 1071); all but the last have an even number.
+/// Adds bytes to a checksum's sum (RFC 1071). In all calls but the last, their number must be even.
 static uint32_t sum(uint32_t total, const uint8_t *bytes, size_t length) {
     for (size_t i = 0; i < length; i++)
         total += i % 2 ? bytes[i] : (uint32_t)bytes[i] << 8;
@@ -160,7 +162,7 @@ static void put32(uint8_t *at, uint32_t value) {
     put16(at + 2, value & 0xffff);
 }
 
-/// Writes the header and data of layer 4, without a checksum. Returns their bytes.
+/// Writes the header and data of layer 4, without a checksum. Returns their length in bytes.
 static size_t put_layer4(const struct step *step, uint8_t *at, bool is_udp) {
     static const char letters[] = "FSRPAU";
     const uint32_t client = option(step, "port", 40000), server = option(step, "dport", 443);
@@ -183,7 +185,7 @@ static size_t put_layer4(const struct step *step, uint8_t *at, bool is_udp) {
     return header + step->length;
 }
 
-/// Writes the packet of a step. Returns its bytes.
+/// Writes the packet of a step. Returns its length in bytes.
 static size_t put_packet(const struct step *step, uint8_t *packet) {
     const bool is_udp = strcmp(step->flags, "udp") == 0, is_ipv6 = option(step, "ip", 4) == 6;
     const uint8_t protocol = is_udp ? IPPROTO_UDP : IPPROTO_TCP;
@@ -234,7 +236,7 @@ static void names_text(const struct names *names, char text[static TEXT_BYTES]) 
                  (const char *)names->host);
 }
 
-/// Names of a packet, in the words of the script.
+/// Writes the names of the last packet to `text`, in the words of the scripts.
 static void told(const struct play *play, char text[static TEXT_BYTES]) {
     switch (play->last.kind) {
     case FOLLOWED_NONE:
@@ -260,7 +262,7 @@ static void put_count(char text[static TEXT_BYTES], const char *group, const cha
                  (unsigned long long)count);
 }
 
-/// Counters that are not 0.
+/// Writes the counters that are not 0 to `text`, in the words of the scripts.
 static void counts_text(const struct connection_counts *counts, char text[static TEXT_BYTES]) {
     static const char *const lists[] = {"opening",   "showing", "settling", "known",
                                         "datagrams", "closing", "silent"};
@@ -284,7 +286,7 @@ static void counts_text(const struct connection_counts *counts, char text[static
     put_count(text, "", "unknown_version", counts->unknown_version);
 }
 
-/// Begins a script.
+/// Starts a script with an empty table.
 static void begin(struct play *play) {
     if (play->is_made)
         connection_free(&play->connections);
@@ -297,14 +299,14 @@ static void begin(struct play *play) {
 static struct connections *made(struct play *play) {
     if (!play->is_made) {
         assert_int_equal(connection_make(&play->connections, &play->settings), 0);
-        // Chance does not decide which clients fall into one place.
+        // The hash key is fixed, so that chance does not decide which clients share a place.
         play->connections.table.key = (struct siphash_key){{0}};
     }
     play->is_made = true;
     return &play->connections;
 }
 
-/// A page of the connections from a slot on.
+/// Writes the page of connections that begins at a slot to `text`, in the words of the scripts.
 static void listed_text(struct play *play, uint32_t from, bool undecided,
                         char text[static TEXT_BYTES]) {
     static const char *const states[] = {"undecided", "named", "missing", "denied", "unknown"};
@@ -329,8 +331,9 @@ static void listed_text(struct play *play, uint32_t from, bool undecided,
         snprintf(text + length, TEXT_BYTES - length, "; next %u", page.next);
 }
 
-/// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall,
-/// or to chance, is carried over by hand: counts, and what policies made of connections.
+/// Replaces the table by another table, to which the connections are handed over as in an upgrade.
+/// Copies the state that an upgrade does not transfer: counts, the next check for expired
+/// connections, and policies' verdicts on connections.
 static void hand_over(struct play *play) {
     struct connections old = play->connections, *new;
     const uint64_t now_ns = play->input.now_ns;
@@ -381,7 +384,8 @@ static void set(struct play *play, const char *text) {
         fail_msg("no setting: %s", text);
 }
 
-/// Sends the packet of FLAGS SEQUENCE ACKNOWLEDGED DATA OPTIONS.
+/// Sends the packet of a step: the words FLAGS SEQUENCE ACKNOWLEDGED DATA OPTIONS.
+/// - text: out: names of the packet, in the words of the scripts.
 static void send_step(struct play *play, bool from_client, char *words,
                       char text[static TEXT_BYTES]) {
     static uint8_t room[PACKET_BYTES];
@@ -400,7 +404,8 @@ static void send_step(struct play *play, bool from_client, char *words,
         step.options[step.option_count++] = word;
     length = put_packet(&step, room);
     cut = option(&step, "cut", 0);
-    // In a block of just this size, so that a sanitizer sees a read beyond it.
+    // The packet is in a block of exactly its size, so that a sanitizer detects a read after its
+    // end.
     captured = malloc(length - cut);
     memcpy(captured, room, length - cut);
     packet_parse(captured, (uint32_t)(length - cut), (uint32_t)length, &packet);
@@ -425,7 +430,7 @@ static void send_step(struct play *play, bool from_client, char *words,
     }
 }
 
-/// Plays a line. Returns whether there is something to compare: text with *expected.
+/// Plays a line of a script. Returns true if the caller must compare text with *expected.
 static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES],
                       const char **expected) {
     char *arrow = strstr(line, " -> ");

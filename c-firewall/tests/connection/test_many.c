@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A hundred thousand connections at once, none of whose clients has shown its name yet.
+// Tests a hundred thousand simultaneous connections whose clients have not sent their names yet.
 #include "connection/follow.h"
 #include "connection/table.h"
 
@@ -26,8 +26,8 @@ static const struct connection_settings settings = {
 
 static const char *const parts[] = {"GET / HTTP/1.1\r\nHost: a.exa", "mple\r\n\r\n"};
 
-/// Sends a packet of a client, or the server's answer. Returns the client's names
-/// then.
+/// Sends a packet of a client, or the server's answer to it. Returns the state of the client's
+/// names after the packet.
 static enum names_state send_packet(struct connections *connections, uint32_t client, uint8_t flags,
                                     uint32_t at, const char *data) {
     const bool is_answer = flags == (SYN | ACK);
@@ -58,7 +58,7 @@ static enum names_state send_packet(struct connections *connections, uint32_t cl
     return connection_names(connections, &followed)->state;
 }
 
-/// Bytes allocated for connections, touched or not.
+/// Returns the number of bytes that are allocated for connections, touched or not.
 static size_t memory_bytes(const struct connections *connections) {
     const struct connection_table *table = &connections->table;
     const struct connection_pool *pool = &connections->pool;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Queries of DNS over TCP, more of them than fit into a packet, or into what is kept.
+// Tests DNS over TCP with more queries than one packet or the stored stream can contain.
 #include "connection/queries.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void put32(uint8_t *at, uint32_t value) {
         at[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-/// Queries for q00000.example, q00001.example and so on, to be freed.
+/// Returns queries for q00000.example, q00001.example and so on; the caller frees them.
 static uint8_t *make_queries(uint32_t count) {
     static const uint8_t head[] = {0, QUERY_BYTES - 2, 0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
     static const uint8_t tail[] = "\7example\0\0\1\0\1";
@@ -53,7 +53,7 @@ static uint8_t *make_queries(uint32_t count) {
     return bytes;
 }
 
-/// Sends a packet of the client or the server.
+/// Sends a packet of the client or the server. Returns the result for the packet.
 static struct followed send_packet(struct connections *connections, bool from_client, uint8_t flags,
                                    uint32_t sequence, uint32_t acknowledged, const uint8_t *data,
                                    uint32_t length) {
@@ -95,7 +95,7 @@ static void begin(struct connections *connections) {
     send_packet(connections, false, SYN | ACK, ANSWER - 1, FIRST, NULL, 0);
 }
 
-/// Whether a packet is judged by the query of a number now.
+/// Returns true if a packet is currently decided by the query with a number.
 static bool is_query(const struct connections *connections, const struct followed *followed,
                      uint32_t number) {
     const struct names *names = connection_names(connections, followed);
@@ -106,7 +106,8 @@ static bool is_query(const struct connections *connections, const struct followe
            names->host_length == strlen(host) && memcmp(names->host, host, names->host_length) == 0;
 }
 
-/// Sends so many queries in one packet, and checks that it is judged by as many as are read.
+/// Sends `count` queries in one packet, and checks that at most QUERIES_MAX of them decide it; with
+/// more the packet is unreadable.
 static void check_one_packet(uint32_t count) {
     const uint32_t read = count < QUERIES_MAX ? count : QUERIES_MAX;
     uint8_t *bytes = make_queries(count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Streams against a plain array, with random pieces.
+// Compares streams of random pieces with a plain array.
 #include "connection/stream.h"
 
 #include <stdlib.h>
@@ -14,10 +14,11 @@ enum {
     PIECES = 60,
 };
 
-/// The byte that belongs to a place.
+/// Returns the byte of the test data at an offset.
 static uint8_t byte_at(uint32_t place) { return (uint8_t)(place * 2654435761U >> 24); }
 
-/// The number of runs of what is there.
+/// Returns the number of runs of stored bytes.
+/// - there: true for each offset whose byte is stored.
 static uint32_t runs(const bool *there) {
     uint32_t count = 0;
 
@@ -26,7 +27,7 @@ static uint32_t runs(const bool *there) {
     return count;
 }
 
-/// Checks the prefix and its bytes.
+/// Checks the length and the bytes of the stream before its first gap.
 static void check_prefix(const struct stream *stream, struct connection_pool *pool,
                          const bool *there) {
     static uint8_t out[STREAM_BYTES_MAX];
@@ -40,7 +41,9 @@ static void check_prefix(const struct stream *stream, struct connection_pool *po
         assert_int_equal(out[at], byte_at(at));
 }
 
-/// Stores pieces until one is refused; returns whether one conflicted.
+/// Stores random pieces until a piece is refused, and checks each result. Returns true if a piece
+/// conflicted.
+/// - reach: limit of the pieces' offsets.
 static bool play(struct random *random, struct connection_pool *pool, uint32_t reach) {
     static bool there[STREAM_BYTES_MAX];
     static uint8_t bytes[STREAM_BYTES_MAX];

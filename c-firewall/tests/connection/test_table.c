@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The table against a list that is searched one by one, and what is remembered of UDP.
+// Compares the table with a list that is searched sequentially, and tests the records of forgotten
+// connections.
 #include "connection/table.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ enum {
 
 #define SECOND_NS 1000000000ULL
 
-/// The keys' numbers of a list, the oldest first.
+/// Expected numbers of the keys in a list, the oldest first.
 struct expected {
     uint32_t numbers[ROOM];
     uint32_t count;
@@ -23,12 +24,12 @@ struct expected {
 
 static const enum connection_list lists[] = {CONNECTION_OPENING, CONNECTION_KNOWN};
 
-/// A key of IPv4, or, if it is odd, of IPv6.
+/// Returns the key of a number: of IPv4 for an even number, of IPv6 for an odd number.
 static struct connection_key key_of(uint32_t number) {
     return (struct connection_key){{1, number, 0, 0, number % 2}};
 }
 
-/// Parses a number out of a list. Returns whether it was there.
+/// Removes a number from a list. Returns true if the list contained it.
 static bool take_out(struct expected *expected, uint32_t number) {
     for (uint32_t i = 0; i < expected->count; i++) {
         if (expected->numbers[i] != number)
@@ -92,7 +93,8 @@ static void connections_are_found_and_stand_in_their_order(void **state) {
     connection_table_free(&table);
 }
 
-/// How many keys of a range may have been forgotten.
+/// Returns the number of keys in a range that the table reports as forgotten.
+/// - low, high: first number of the range, and the number after it.
 static uint32_t count_buried(const struct connection_table *table, uint32_t low, uint32_t high,
                              uint64_t now_ns) {
     uint32_t count = 0;
@@ -105,7 +107,8 @@ static uint32_t count_buried(const struct connection_table *table, uint32_t low,
     return count;
 }
 
-/// If many connections were forgotten, each may have been one of them.
+/// The table records a forgotten connection for 120 s. If many connections share few places, the
+/// table reports every key as forgotten.
 static void what_was_forgotten_is_remembered_for_a_while(void **state) {
     const uint64_t now_ns = 5 * SECOND_NS;
     struct connection_key key = key_of(1);

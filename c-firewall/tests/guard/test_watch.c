@@ -3,13 +3,14 @@
 
 #include "test.h"
 
-/// A queue that was offered so many packets, of which so many wait.
+/// Returns the figures of a queue that was offered `offered` packets, of which `waiting` wait.
 static struct queue_figures figures(uint32_t offered, uint32_t waiting) {
     return (struct queue_figures){.offered = offered, .waiting = waiting};
 }
 
-/// Observes the same figures so often. Returns whether packets are due at the last look, and not
-/// before.
+/// Observes the same figures `looks` times. Checks that no packets are due before the last look,
+/// and returns its result.
+/// - id: out: as for guard_watch_look.
 static bool due_at_last(struct guard_watch *watch, const struct queue_figures *found, int looks,
                         uint32_t *id) {
     for (int i = 1; i < looks; i++)
@@ -38,7 +39,8 @@ static void who_answers_or_has_nothing_to_do_does_not_stall(void **state) {
 
     (void)state;
     assert_false(due_at_last(&watch, &idle, 10, &id));
-    // One answered from look to look, and the same number waits.
+    // Between two looks the firewall answers one packet and one comes, so the number of waiting
+    // packets stays the same.
     for (uint32_t i = 0; i < 20; i++) {
         const struct queue_figures busy = figures(110 + i, 10);
 
@@ -54,7 +56,7 @@ static void packets_that_came_later_are_due_later(void **state) {
 
     (void)state;
     assert_false(guard_watch_look(&watch, &found, NULL, &id));
-    // From now on one packet comes before each look.
+    // From now on, one packet comes before each look.
     for (int i = 0; i < GUARD_WATCH_LOOKS; i++) {
         found.offered++;
         found.waiting++;

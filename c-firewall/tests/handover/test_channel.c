@@ -24,7 +24,7 @@ static const char *const silent =
 static const char *const strange =
     "the old firewall sent an unexpected message: check that it is a Twinwall firewall";
 
-/// Two ends of a connection.
+/// Both ends of a channel.
 struct ends {
     struct handover_channel ours, theirs;
 };
@@ -79,7 +79,7 @@ static void lines_come_one_by_one(void **state) {
     free_ends(&ends);
 }
 
-/// Whether two descriptors are one file.
+/// Checks that two descriptors refer to the same file.
 static void assert_same_file(int a, int b) {
     char byte = 'x';
 
@@ -152,7 +152,7 @@ static void *send_without_end(void *argument) {
     char *text = calloc(1, HANDOVER_LINE_BYTES + MUCH);
     struct failure failure;
 
-    // Nobody reads the rest.
+    // The send may fail: the reader stops at LINE_BYTES.
     (void)handover_channel_send(&ends->theirs, text, HANDOVER_LINE_BYTES + MUCH, -1, &failure);
     free(text);
     return NULL;
@@ -170,7 +170,7 @@ static void a_line_without_end_is_strange(void **state) {
     free_ends(&ends);
 }
 
-/// The message that a reader without waiting receives; NULL = none.
+/// Checks the line that a reader receives without waiting; NULL = no line.
 static void assert_heard(struct ends *ends, const char *expected) {
     struct failure failure;
     char *line;
@@ -223,7 +223,7 @@ static void silence_is_told(void **state) {
     free_ends(&ends);
 }
 
-/// A reader that takes nothing off.
+/// The other end reads nothing.
 static void a_full_socket_is_told(void **state) {
     struct ends ends = make_ends(SHORT_MS);
     char *text = calloc(1, MUCH);

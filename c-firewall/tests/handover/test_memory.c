@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What is passed in memory in an upgrade: what the shared vectors say of it, and that it is sealed.
+// Tests the memory that an upgrade passes: its content, with the vectors that both twins share, and
+// its seals.
 #include "handover/memory.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ enum {
 
 #define NOW_NS UINT64_C(1000000000000)
 
-/// Bytes of hexadecimal digits, to be freed.
+/// Returns the bytes of hexadecimal digits; the caller frees them.
 static uint8_t *unhex(const char *hex, size_t *length) {
     uint8_t *bytes;
 
@@ -42,7 +43,7 @@ static uint8_t *unhex(const char *hex, size_t *length) {
 
         bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
-    // Room of exactly this size, so that the sanitizer sees reads beyond it.
+    // The block has exactly this size, so that the sanitizer detects reads after its end.
     return realloc(bytes, *length > 0 ? *length : 1);
 }
 
@@ -61,8 +62,9 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     free(bytes);
 }
 
-/// How many are taken, how many have no room, and whether the same is written again; or what is not
-/// as it should be.
+/// Parses connections. Writes to `found` the invalid part, or the numbers of taken and left out
+/// connections, "same" if writing them again gives the same bytes, and the records of forgotten
+/// connections.
 static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000), 8192};
     struct handover_connections_taken followed;
@@ -95,7 +97,7 @@ static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     free(again);
 }
 
-/// The written elements that sets have learnt, to be freed.
+/// Returns the learned addresses as an upgrade writes them; the caller frees them.
 static uint8_t *learned_written(const struct compiled *compiled, size_t *length) {
     static struct handover_memory memory;
     struct handover_sealed sealed;
@@ -112,8 +114,9 @@ static uint8_t *learned_written(const struct compiled *compiled, size_t *length)
     return bytes;
 }
 
-/// How many are taken, how many have no room, how many belong to sets that this policy does not
-/// have, and whether the same is written again; or what is not as it should be.
+/// Parses learned addresses. Writes to `found` the invalid part, or the numbers of addresses that
+/// were taken, had no room, and belong to unknown sets, and "same" if writing them again gives the
+/// same bytes.
 static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     static const char text[] = "table inet t {\n"
                                "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"
@@ -141,7 +144,7 @@ static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     free(again);
 }
 
-/// Places of numbers that all are ours.
+/// Makes places for numbers whose names are all known, in this process's order.
 static void make_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count + 1U, sizeof *places->of);
     places->count = count;
@@ -149,7 +152,9 @@ static void make_places(struct handover_places *places, uint32_t count) {
         places->of[i] = i;
 }
 
-/// Makes what knows how many states there are.
+/// Makes a state with the given numbers of counts, counters, queues, limits and quotas.
+/// - shape: numbers of counts, of counters of a queue, of queues, and of quotas.
+/// - sizes: sizes of the limits, separated by commas; "-" = no limits.
 static void make_taken(struct handover *taken, const unsigned int shape[4], const char *sizes) {
     char copy[FOUND_BYTES];
     const size_t queues = shape[2] * sizeof *taken->queues;

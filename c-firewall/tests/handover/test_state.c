@@ -8,7 +8,7 @@
 #include "test.h"
 #include "vectors.h"
 
-/// The value of a line of the vectors; NULL: it has another key.
+/// Returns the value of a line of the vectors; NULL if the line has another key.
 static const char *value_of(char *line, const char *key) {
     const size_t length = strlen(key);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pending queries for addresses. Unsolicited answers are ignored.
+//! Pending DNS queries for addresses. Only an answer to a pending query adds addresses to sets.
 //!
-//! Theory of operation: a query is stored as a hash of both ends, the id and the question, with a random key, so a
-//! sender can't choose the place that its query replaces. The table has a fixed size and never allocates: in a full
-//! bucket the oldest entry is replaced.
+//! Theory of operation: a query is stored as a hash of both ends, the id and the question. The hash has a random key,
+//! so a sender can't choose the entry that its query replaces. The table has a fixed size and never allocates: in a
+//! full bucket the oldest entry is replaced.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
@@ -14,9 +14,9 @@ use crate::names::answer::Answer;
 use crate::names::HOST_BYTES;
 use crate::packet::Packet;
 
-/// Number of words of a name.
+/// Maximum number of 64-bit words of a host name.
 const HOST_WORDS: usize = HOST_BYTES.div_ceil(8);
-/// Size of the table, in buckets of pending queries.
+/// Number of buckets in the table of pending queries.
 const BUCKETS: usize = 512;
 const BUCKET_QUESTIONS: usize = 8;
 /// Time that a query stays pending.
@@ -81,7 +81,7 @@ fn bucket(asked: &mut Asked, tag: u64) -> &mut [Question] {
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// Stores the question of a query.
+/// Records that the question of a query is pending.
 pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &ConnectionInput) {
     let tag = hash(asked, packet, query);
     let all = bucket(asked, tag).iter_mut();
@@ -107,7 +107,7 @@ fn is_answer(question: &Question, input: &ConnectionInput) -> bool {
     direction::answers(client, server, input) && (is_told || client != input.source_interface)
 }
 
-/// Removes the question of an answer. Returns true if it was pending.
+/// Removes the question of an answer from the table. Returns true if the question was pending.
 pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, input: &ConnectionInput) -> bool {
     let tag = hash(asked, packet, answer);
     let mut all = bucket(asked, tag).iter_mut();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Borders of DNS messages in a server's TCP stream.
 //!
-//! Theory of operation: messages don't align with segments, and a client influences by its window where the server
-//! splits them. So a border is known from the server's SYN-ACK on, and advances from message to message; the start of a
-//! segment is not a border. Like for queries, a hash is stored in a table of fixed size, in which the oldest entry is
-//! replaced. A connection without an entry teaches no addresses.
+//! Theory of operation: messages don't align with segments, and by its window a client influences where the server
+//! splits them. So the start of a segment does not count as a border: the server's SYN-ACK shows the first border, and
+//! each message the next one. A connection is stored as a hash, in a table of fixed size in which the oldest entry is
+//! replaced. Answers on a connection without an entry add no addresses to sets.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
@@ -12,13 +12,13 @@ use crate::connection::types::{ConnectionInput, INTERFACE_UNKNOWN, KEY_WORDS};
 use crate::connection::{direction, table};
 use crate::packet::Packet;
 
-/// Size of the table, in buckets of connections.
+/// Number of buckets in the table of connections.
 const BUCKETS: usize = 256;
 const BUCKET_BORDERS: usize = 8;
-/// Time that an entry is kept without a message.
+/// Time for which an entry is kept after the latest message.
 const WAIT_NS: u64 = 120_000_000_000;
 
-/// State of a connection.
+/// Entry of the table: position in the messages of a connection's server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Border {
     tag: u64,
@@ -32,7 +32,7 @@ struct Border {
     next: u32,
 }
 
-/// The connections of a worker.
+/// Table of a worker's DNS connections over TCP.
 #[derive(Debug)]
 pub struct Borders {
     key: SiphashKey,
@@ -47,7 +47,8 @@ pub fn make() -> Borders {
     }
 }
 
-/// Returns the hash of a packet's connection. is_servers: the packet comes from the server.
+/// Returns the hash of a packet's connection.
+/// - is_servers: true if the packet comes from the server.
 fn hash(borders: &Borders, packet: &Packet, is_servers: bool) -> u64 {
     let mut words = [0; KEY_WORDS + 1];
     let (key, is_low) = table::key(packet);
@@ -64,8 +65,8 @@ fn bucket(borders: &mut Borders, tag: u64) -> &mut [Border] {
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// Returns the state of the connection of a server's packet; None if there is none, or the packet comes from another
-/// interface.
+/// Returns the entry for a server's packet; None if there is none, or if the packet's interfaces are not those of its
+/// connection.
 fn find<'a>(
     borders: &'a mut Borders,
     packet: &Packet,
@@ -80,7 +81,7 @@ fn find<'a>(
     })
 }
 
-/// Adds a connection, by its client's SYN.
+/// Adds the connection that a client's SYN opens.
 pub fn begin(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) {
     let tag = hash(borders, packet, false);
     let all = bucket(borders, tag).iter_mut();
@@ -100,7 +101,8 @@ pub fn begin(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) {
     }
 }
 
-/// Stores the start of a server's next message, after one of the server's packets.
+/// Stores the sequence number of the server's next message.
+/// - packet: packet from the server.
 pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next: u32) {
     if let Some(border) = find(borders, packet, input) {
         if border.server_interface == INTERFACE_UNKNOWN {

@@ -9,10 +9,11 @@ use crate::names::NamesState;
 use crate::packet::{Packet, TCP_HEADER_BYTES, UDP_HEADER_BYTES};
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
-/// Offset of the data offset in a TCP header; it is in words of 4 bytes.
+/// Offset of the byte in a TCP header whose upper half is the header's length in words of 4 bytes.
 const OFFSET: usize = 12;
 
-/// Returns the number of bytes of a packet's data. A header that was not copied counts as the shortest.
+/// Returns the length of a packet's data in bytes. If the length of the TCP header was not copied, the minimum is
+/// assumed.
 fn data_bytes(packet: &Packet) -> u32 {
     let header = match packet.protocol {
         TCP => {

@@ -8,7 +8,8 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 /// Offset of the checksum in a UDP header.
 const UDP_PLACE: usize = 6;
 
-/// Returns the sum of big-endian 16-bit words; a final odd byte is padded with 0.
+/// Returns a sum that is equal, modulo 0xffff, to the sum of the big-endian 16-bit words; a final odd byte is padded
+/// with 0.
 fn sum(bytes: &[u8]) -> u64 {
     let mut sum = 0;
     let mut words = bytes.chunks_exact(4);
@@ -24,9 +25,9 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// Returns true if a packet's checksum is correct, or can't be checked: the packet was cut, has no checksum, or is too
-/// long for one.
+/// long for a checksum.
 /// - packet: TCP or UDP with its layer 4 header, not a fragment.
-/// - size: bytes from its layer 4 header on.
+/// - size: number of bytes from the layer 4 header on.
 pub fn is_right(packet: &Packet, size: u32) -> bool {
     let start = packet.l4_offset as usize;
     let bytes = packet.bytes.get(start..start + size as usize);

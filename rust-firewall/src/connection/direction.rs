@@ -10,22 +10,22 @@ fn differs(end: u32, source: u32) -> bool {
     end != source && end != INTERFACE_UNKNOWN && source != INTERFACE_UNKNOWN
 }
 
-/// Binds both ends of a connection by its client's first packet.
+/// Binds both ends of a connection to the interfaces of its client's first packet.
 pub fn bind(connection: &mut Connection, input: &ConnectionInput) {
     connection.client_interface = input.source_interface;
     connection.server_interface = input.sink_interface;
 }
 
-/// Binds the server of a connection by one of its packets, if the client's first packet did not show the server's
-/// interface.
+/// Binds the server of a connection to the source interface of one of its packets, if the client's first packet did not
+/// show the server's interface.
 pub fn bind_server(connection: &mut Connection, input: &ConnectionInput) {
     if connection.server_interface == INTERFACE_UNKNOWN {
         connection.server_interface = input.source_interface;
     }
 }
 
-/// Returns true if a packet comes from another interface than that of its sender's end.
-/// - is_low: the packet claims to come from the lower end.
+/// Returns true if a packet comes from another interface than its sender is bound to.
+/// - is_low: true if the packet claims to come from the lower end.
 pub fn is_foreign(connection: &Connection, is_low: bool, input: &ConnectionInput) -> bool {
     let end = match is_low == connection.client_low {
         true => connection.client_interface,
@@ -53,7 +53,8 @@ pub fn answers_pending(connection: &Connection, input: &ConnectionInput) -> bool
     answers(client, connection.pending_server_interface, input)
 }
 
-/// Binds both ends by the pending SYN, which the server has answered.
+/// Binds both ends to the interfaces of the pending SYN, which the server has answered.
+/// - input: metadata of the server's answer.
 pub fn take_pending(connection: &mut Connection, input: &ConnectionInput) {
     connection.client_interface = connection.pending_client_interface;
     connection.server_interface = connection.pending_server_interface;

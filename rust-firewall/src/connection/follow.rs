@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connection of a packet, and the names that its client has sent so far.
+//! Finds the connection of a packet, and the names that the connection's client has sent so far.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
@@ -47,7 +47,8 @@ fn has_names(packet: &Packet) -> bool {
     matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
 }
 
-/// Follows a packet. Packets of both directions must be passed, in the order of the queue.
+/// Updates the connection of a packet, and returns the result for the packet. Must be called for the packets of both
+/// directions, in the order of the queue.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     connections.now_ns = input.now_ns;
     connections.queries.slot = SLOT_NONE;
@@ -71,8 +72,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     bound::pass(connections, packet, followed)
 }
 
-/// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last, if the previous one was
-/// accepted. Returns true if there is one.
+/// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last. Must be called after the
+/// previous query or request was accepted. Returns false if none is left.
 pub fn next(connections: &mut Connections) -> bool {
     let (slot, now_ns) = (connections.queries.slot, connections.now_ns);
     match table::at(&mut connections.table, slot).is_dns {
@@ -87,7 +88,7 @@ pub fn names<'a>(connections: &'a Connections, followed: &Followed) -> &'a Names
     connection.map_or(&connections.alone, |connection| &connection.names)
 }
 
-/// Returns the policy data of a packet's connection; None if the packet has no connection.
+/// Returns the numbers that the engine stores with a packet's connection; None if the packet has no connection.
 pub fn cache<'a>(
     connections: &'a mut Connections,
     followed: &Followed,
@@ -97,7 +98,8 @@ pub fn cache<'a>(
 }
 
 /// Records that a policy refused a packet for the names of its connection: while that policy is in use, all packets of
-/// the connection are denied. tells: its ends are notified if it is TCP. A packet without a connection is ignored.
+/// the connection are denied. A packet without a connection is ignored.
+/// - tells: true if the ends of a TCP connection are notified.
 pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64, tells: bool) {
     if followed.slot != SLOT_NONE {
         lifetime::deny(connections, followed.slot, generation, tells);
@@ -117,8 +119,8 @@ pub fn is_reset(connections: &Connections, followed: &Followed) -> bool {
 }
 
 /// Returns the sequence number that the receiver of a dropped TCP packet expects next; None if unknown. For the server
-/// it is the number that the server itself has acknowledged, since it may never have received the client's latest
-/// bytes. For the client it follows from the server's bytes.
+/// it is the number that the server itself has acknowledged, because it may never have received the client's latest
+/// bytes. For the client it is the sequence number of the dropped packet.
 pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet) -> Option<u32> {
     let connection = connections.table.slots.get(followed.slot as usize)?;
     if !connection.confirmed {
@@ -131,9 +133,10 @@ pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet)
     Some(stream.base.wrapping_add(stream.acked))
 }
 
-/// Records that the kernel refused the TCP connection of a RST, which it sent to one of the ends: the connection is denied
-/// like one that a policy refused. Returns the sequence number that the other end, the RST's source, expects next; None if
-/// unknown. For the client it is the number behind the server's latest byte.
+/// Records that the kernel refused a TCP connection: the connection is denied as if a policy had refused it. Returns
+/// the sequence number that the end in the RST's source address expects next; None if unknown. For the client it is the
+/// number after the server's latest byte.
+/// - packet: RST that the kernel sent to the other end.
 pub fn refuse(connections: &mut Connections, packet: &Packet, generation: u64) -> Option<u32> {
     let (key, is_low) = table::key(packet);
     let slot = table::find(&connections.table, &key);
@@ -167,9 +170,9 @@ pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
     })
 }
 
-/// Returns true if the packet followed last comes from a QUIC server that has the complete ClientHello of the names:
-/// packets of the server then no longer change names. Packets of the client may: one packet with several datagrams can
-/// hide the ClientHello of another connection.
+/// Returns true if the packet followed last comes from a QUIC server that has the complete ClientHello of the known
+/// names. After that, packets of the server no longer change the names. Packets of the client may change them: a packet
+/// with several datagrams can hide the ClientHello of another connection.
 pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {

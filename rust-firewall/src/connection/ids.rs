@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QUIC connections by the connection id that opens their clients' Initial packets.
+//! Finds QUIC connections by the connection id from which the keys of their clients' Initial packets are derived.
 //!
 //! Theory of operation: a server identifies a client by this id, not by address and port (RFC 9000, section 5.2). So
-//! Initial packets with one id from two places are one handshake, and each place shows only a part of it. An id is
-//! found by a hash, like a connection by its ends; an id that was given up is remembered as long as forgotten
-//! connections are.
+//! Initial packets with the same id from two addresses belong to one handshake, and each address shows only a part of
+//! it. An id is found by a hash, like a connection by its ends. An id that was given up is recorded for as long as a
+//! forgotten connection.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::table;
@@ -46,7 +46,7 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
     SLOT_NONE
 }
 
-/// Returns true if an id belongs to another connection than this one, or to one that was given up recently.
+/// Returns true if an id belongs to another connection than that in `slot`, or was given up recently.
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
     match owner {
@@ -55,7 +55,7 @@ pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     }
 }
 
-/// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without one.
+/// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without an id.
 pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     let bucket = bucket_of(table, id);
     let connection = table::at(table, slot);
@@ -73,7 +73,7 @@ pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     table::at(table, slot).id_chained = chained.wrapping_sub(1);
 }
 
-/// Unlinks a connection's id, if it has one. Its bytes remain.
+/// Unlinks a connection's id, if it has one. The bytes of the id remain stored.
 pub fn remove(table: &mut Table, slot: u32) {
     let connection = table::at(table, slot);
     if !connection.has_id {
@@ -97,7 +97,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table::at(table, before).id_chained = chained;
 }
 
-/// Remembers that a connection gives up its id, if it has one, since its server may still use it.
+/// Records that a connection gives up its id, if it has one, because its server may still use the id.
 pub fn bury(table: &mut Table, slot: u32, now_ns: u64) {
     let connection = table::at(table, slot);
     if connection.has_id {

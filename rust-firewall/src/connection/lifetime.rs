@@ -25,11 +25,12 @@ const TOUCH_NS: u64 = SECOND_NS;
 const EXPIRE_NS: u64 = 10_000_000;
 /// Maximum number of connections of a list that expire for one packet.
 const EXPIRE_MAX: u32 = 16;
-/// A list makes room for other lists if it holds more than this part of the table.
+/// Connections are evicted from a list that contains more than 1/SHARE of the table.
 const SHARE: u32 = 16;
-/// Number of oldest connections of a list among which a connection is chosen for eviction, by its client's share.
+/// Number of oldest connections of a list among which a connection is chosen for eviction, by the number of its
+/// client's connections.
 const SAMPLE: u32 = 16;
-/// Maximum number of connections that free their memory for one piece of a stream.
+/// Maximum number of connections whose memory is freed to store one piece of another connection's stream.
 const RECLAIM_MAX: u32 = 16;
 
 const LISTS: [ConnectionList; LIST_COUNT] = [
@@ -73,9 +74,9 @@ fn forget(connections: &mut Connections, slot: u32) {
     table::remove(&mut connections.table, slot);
 }
 
-/// Remembers a connection that will be forgotten and that its server may continue. TCP needs a new SYN to continue,
-/// which the server does not answer while it has the connection; so only UDP is remembered, and TCP with data on the
-/// SYN, which is repeated with the same SYN.
+/// Records a connection that will be removed, if its server may continue it. TCP needs a new SYN to continue, which the
+/// server does not answer while it has the connection. So only UDP is recorded, and TCP with data on the SYN: a
+/// repeated SYN can continue it.
 pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
@@ -85,7 +86,7 @@ pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Removes a connection from the table whose server may continue it.
+/// Removes a connection from the table, and records it if its server may continue it.
 fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
     bury(connections, slot, now_ns);
     forget(connections, slot);
@@ -122,7 +123,8 @@ fn has_begun(connection: &Connection) -> bool {
     goes_on && last.is_some_and(|last| u64::from(last.end) > connection.requests.next)
 }
 
-/// Settles a connection although its server may not have all bytes. A query or request that has begun is lost.
+/// Settles a connection although its server may not have acknowledged all bytes. If another query or request has begun,
+/// it is lost, and the connection becomes unreadable.
 fn let_go(connections: &mut Connections, slot: u32, cause: ConnectionCause, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     if has_begun(connection) {
@@ -152,7 +154,7 @@ fn end_of(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Handles the timeouts of expired connections, up to a limit.
+/// Handles the timeouts of expired connections, at most EXPIRE_MAX of each list.
 pub fn expire(connections: &mut Connections, now_ns: u64) {
     if now_ns < connections.expire_ns {
         return;
@@ -175,11 +177,11 @@ pub fn expire(connections: &mut Connections, now_ns: u64) {
     }
 }
 
-/// Returns the list whose oldest connection makes room: the first list in their order that has more than its share, so
-/// that a client that opens many connections does not evict the few known ones.
+/// Returns the list from which a connection is evicted: the first list, in the order of LISTS, that has more than
+/// 1/SHARE of the table. So a client that opens many connections does not evict the few known connections.
 fn list_to_evict(connections: &Connections) -> ConnectionList {
     let share = connections.table.limit / SHARE;
-    // There are fewer lists than shares, so one list of a full table exceeds its share.
+    // There are fewer than SHARE lists, so in a full table at least one list exceeds 1/SHARE.
     let has_more = |list: &&ConnectionList| count_of(connections, **list) > share;
     LISTS.iter().find(has_more).copied().unwrap_or_default()
 }
@@ -193,8 +195,10 @@ fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     abandon(connections, slot, now_ns);
 }
 
-/// Returns the connection to evict for a client: among the oldest of a list, one whose client has the most. If the
-/// client itself has as many, its own oldest connection.
+/// Returns the connection to evict for a new connection of a client. Among the oldest connections of a list, it has the
+/// client with the most connections. If the new connection's client has at least as many, it is that client's oldest
+/// connection.
+/// - place: index of the client's share.
 fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
     let mut slot = oldest(connections, list_to_evict(connections));
     let (mut found, mut most) = (slot, 0);
@@ -217,8 +221,8 @@ fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
     }
 }
 
-/// Makes room for another connection of a client.
-/// - place: place of the client.
+/// Evicts a connection if the table is full, to make room for a new connection of a client.
+/// - place: index of the client's share.
 fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
     if table::is_full(&connections.table) {
         let slot = slot_to_evict(connections, place);
@@ -226,9 +230,10 @@ fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
     }
 }
 
-/// Adds a connection that is not in the table, and evicts another one if the table is full. Returns its slot.
-/// - client_low: the client is the lower end.
-/// - since_ns: time when it entered its list, here or in another table, or was used last.
+/// Adds a connection that is not in the table, and evicts another connection if the table is full. Returns the new
+/// connection's slot.
+/// - client_low: true if the client is the lower end.
+/// - since_ns: time when the connection was used last, or entered its list, here or in another process's table.
 pub fn add(
     connections: &mut Connections,
     key: &ConnectionKey,
@@ -245,8 +250,8 @@ pub fn add(
     slot
 }
 
-/// Begins to follow a connection that is not in the table.
-/// - client_low: the client is the lower end.
+/// Begins to follow a connection that is not in the table. Returns its slot.
+/// - client_low: true if the client is the lower end.
 pub fn open(
     connections: &mut Connections,
     key: &ConnectionKey,
@@ -313,7 +318,7 @@ pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Returns names in a state for a packet without a connection.
+/// Returns names without content, in the given state, for a packet without a connection.
 fn alone(connections: &mut Connections, state: NamesState) -> Followed {
     connections.alone.state = state;
     connections.alone.protocol = NamesProtocol::Other;
@@ -340,7 +345,7 @@ pub fn fresh(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Undecided)
 }
 
-/// Returns known, missing names for a packet that needs no connection.
+/// Returns known names without content for a packet that needs no connection.
 pub fn other(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Known)
 }
@@ -351,7 +356,7 @@ pub fn is_denied(connections: &mut Connections, slot: u32, generation: u64) -> b
     connection.evasion || connection.denied == generation && generation != 0
 }
 
-/// Returns the names of a packet's connection.
+/// Returns the names of a packet's connection, or Denied if its client sent different bytes for the same position.
 pub fn named(connections: &mut Connections, slot: u32) -> Followed {
     let kind = match table::at(&mut connections.table, slot).evasion {
         true => FollowedKind::Denied,
@@ -395,7 +400,8 @@ pub fn evade(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed 
     named(connections, slot)
 }
 
-/// Records that a policy refused a connection. tells: its ends are notified if it is TCP.
+/// Records that a policy refused a connection.
+/// - tells: true if the ends of a TCP connection are notified.
 pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bool) {
     let connection = table::at(&mut connections.table, slot);
     connection.is_reset = tells && !connection.is_udp;
@@ -412,7 +418,8 @@ pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bo
     }
 }
 
-/// Records that a connection's names are known. The client's bytes up to `decided` are kept until its server has them.
+/// Records that a connection's names are known. The client's bytes up to the offset `decided` are kept until the server
+/// has acknowledged them.
 pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     connection.cache = ConnectionCache::default();
@@ -437,8 +444,8 @@ pub fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Frees memory of another connection: evicts the oldest one that is sending its names, otherwise settles the oldest
-/// one that waits for its server. Returns false if there is none.
+/// Frees memory of another connection than that in `slot`: evicts the oldest connection of the list Showing, or else
+/// settles the oldest of the list Settling. Returns false if there is none.
 fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
     let showing = oldest(connections, ConnectionList::Showing);
     let settling = oldest(connections, ConnectionList::Settling);
@@ -453,7 +460,7 @@ fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
     false
 }
 
-/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted.
+/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted or settled to free memory.
 pub fn keep(
     connections: &mut Connections,
     slot: u32,
@@ -471,7 +478,7 @@ pub fn keep(
     StreamPut::Pool
 }
 
-/// Handles bytes of a client that were not stored.
+/// Handles bytes of a client that were not stored: the connection is denied or becomes unreadable.
 pub fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: u64) -> Followed {
     match put {
         StreamPut::Conflict => evade(connections, slot, now_ns),

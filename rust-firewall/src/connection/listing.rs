@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Listing of connections, by pages, each of which takes a limited time for any table. A connection keeps its slot, so
-//! a connection that stays is listed once.
+//! Lists connections in pages. The time for a page is limited, whatever the size of the table. A connection keeps its
+//! slot, so a connection that stays is listed once.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{Connection, ConnectionKey, Connections, KEY_WORDS, SLOT_NONE};
@@ -38,7 +38,7 @@ pub struct Listed {
     pub state: ListedState,
     /// Protocol of its client, as far as known.
     pub protocol: NamesProtocol,
-    /// Length of `host` in bytes; 0 means that it has no name.
+    /// Length of `host` in bytes; 0 = the connection has no host name.
     pub host_length: u8,
     pub host: [u8; HOST_BYTES],
     /// Time since it was first followed.
@@ -98,7 +98,9 @@ fn state_of(connection: &Connection, generation: u64) -> ListedState {
     }
 }
 
-/// Fills a page as requested. generation: generation of the policy.
+/// Fills a page as requested.
+/// - generation: generation of the policy.
+/// - page: in: the request; out: all other fields.
 pub fn fill(connections: &Connections, generation: u64, now_ns: u64, page: &mut Page) {
     let slots = &connections.table.slots;
     let end = (page.from.saturating_add(LOOKED_MAX) as usize).min(slots.len()) as u32;
@@ -108,7 +110,7 @@ pub fn fill(connections: &Connections, generation: u64, now_ns: u64, page: &mut 
     while slot < end && (page.count as usize) < LISTED_MAX {
         let connection = slots.get(slot as usize);
         slot += 1;
-        // A free slot has no protocol.
+        // In a free slot the key is 0: it has no protocol.
         let Some(connection) = connection.filter(|connection| connection.key != [0; KEY_WORDS])
         else {
             continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections, followed until their names are known
+//! Follows connections, and reads the names that their clients send.
 
 pub mod asked;
 pub mod borders;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Opening of TCP connections, and replacement of a connection by another one between the same ends.
+//! Opening of TCP connections, and replacement of a connection by a new connection between the same ends.
 //!
-//! Theory of operation: the first SYN identifies the client, and the server's answer identifies the connection: by the
-//! numbers of both ends, not only by the client's, which a client may reuse. A SYN belongs to another connection if the
-//! first one was answered or if it has another number. It changes nothing before the server has answered it: a server
-//! that still has the old connection does not answer a SYN (RFC 9293, section 3.10.7.4). A server without state before
-//! the client's third segment (SYN cookies) may answer several SYNs; the numbers that the client acknowledges then show
-//! which of them it continues.
+//! Theory of operation: the first SYN identifies the client. The server's answer identifies the connection by the
+//! sequence numbers of both ends, because a client may reuse its own number. A SYN belongs to another connection if the
+//! first SYN was answered, or if its number differs from the first SYN's. It changes nothing before the server has
+//! answered it: a server that still has the old connection does not answer a SYN (RFC 9293, section 3.10.7.4). A server
+//! without state before the client's third segment (SYN cookies) may answer several SYNs; the number that the client
+//! acknowledges then shows which SYN it continues.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::segment::{self, Segment, ACK, SYN};
@@ -19,7 +19,7 @@ use crate::names::{Names, NamesState};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Maximum distance of a server's segment before the latest byte from the server: segments may be reordered.
+/// Maximum distance of a server's segment after the latest byte from the server: segments may be reordered.
 const AHEAD_MAX: u32 = 1 << 20;
 
 /// Returns the sequence number of the first byte after a SYN.
@@ -27,7 +27,7 @@ fn first_of(segment: &Segment) -> u32 {
     segment.sequence.wrapping_add(1)
 }
 
-/// Handles a SYN of a connection that is not followed. Returns the connection's slot.
+/// Handles a SYN of a connection that is not followed, and begins to follow it. Returns the connection's slot.
 pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     let now_ns = segment.now_ns;
     let is_buried = table::is_buried(&connections.table, &segment.key, now_ns);
@@ -54,12 +54,12 @@ fn is_first_again(connection: &Connection, segment: &Segment) -> bool {
 
 /// Returns true if a SYN may belong to another connection. The ends may change their roles only when the old connection
 /// is over for both: a client whose SYN was not answered yet answers a SYN itself (RFC 9293, section 3.5, figure 7),
-/// and the server's packets alone do not show that it was answered.
+/// and the server's packets alone do not show that the SYN was answered.
 fn may_begin(connection: &Connection, segment: &Segment) -> bool {
     segment::is_clients(segment, connection) || connection.closed && is_finished(connection)
 }
 
-/// Returns true if a server's answer to a SYN answers the pending SYN.
+/// Returns true if a SYN with ACK answers the pending SYN.
 fn answers_pending(connection: &Connection, segment: &Segment) -> bool {
     connection.pending
         && segment.is_low != connection.pending_low
@@ -68,7 +68,7 @@ fn answers_pending(connection: &Connection, segment: &Segment) -> bool {
         && !(connection.confirmed && first_of(segment) == connection.server_begun)
 }
 
-/// Returns true if a segment of a denied connection may open another one.
+/// Returns true if a segment of a denied connection may open another connection.
 pub fn restarts(connection: &Connection, segment: &Segment) -> bool {
     match segment.flags & (SYN | ACK) {
         SYN => !is_first_again(connection, segment) && segment::is_clients(segment, connection),
@@ -76,8 +76,8 @@ pub fn restarts(connection: &Connection, segment: &Segment) -> bool {
     }
 }
 
-/// Handles a SYN of a connection that is followed: a repetition of its first SYN, or a SYN of another connection, which
-/// begins only when the server has answered it. Returns None for a repetition.
+/// Handles a SYN between the ends of a followed connection. Returns None if the SYN repeats the connection's first SYN.
+/// Otherwise it belongs to another connection, which begins when the server answers the SYN.
 pub fn begin_again(
     connections: &mut Connections,
     slot: u32,
@@ -108,14 +108,14 @@ pub fn is_finished(connection: &Connection) -> bool {
     is_known && stream.acked >= stream.decided
 }
 
-/// Records the sequence number of the server's first byte.
+/// Records the sequence number of the server's first byte, from its SYN with ACK.
 fn confirm(connection: &mut Connection, segment: &Segment) {
     connection.confirmed = true;
     connection.server_begun = first_of(segment);
     connection.server_end = connection.server_begun.wrapping_add(segment.length);
 }
 
-/// Replaces a connection by another one between the same ends, whose SYN was answered.
+/// Replaces a connection by the connection of the pending SYN, which the server has answered.
 fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
@@ -152,8 +152,8 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     lifetime::named(connections, slot)
 }
 
-/// Handles a server's answer to a SYN. If it answers an unknown SYN while the server may still have the followed
-/// connection, it is uncertain which one the server has.
+/// Handles a SYN with ACK, the answer to a SYN. If it answers an unknown SYN while the server may still have the
+/// followed connection, it is uncertain which connection the server has, and the names become unreadable.
 pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if connection.crossed && !segment::is_clients(segment, connection) {

@@ -4,13 +4,13 @@
 
 /// Multipath TCP (RFC 8684).
 pub const MULTIPATH: u8 = 30;
-/// The end of all options.
+/// Option that ends the list of options.
 const END: u8 = 0;
-/// Padding of one byte.
+/// Option without a length: padding of one byte.
 const NONE: u8 = 1;
 
-/// Returns true if the options contain one of this kind. An option with an invalid length ends them, as in Linux
-/// (tcp_parse_options).
+/// Returns true if the options contain an option of the given kind. An option with an invalid length ends the list, as
+/// in Linux (tcp_parse_options).
 /// - options: the bytes after the first 20 bytes of a header.
 pub fn has(options: &[u8], kind: u8) -> bool {
     let mut left = options;

@@ -4,7 +4,7 @@
 
 use crate::connection::types::{Pool, BLOCK_BYTES, BLOCK_NONE};
 
-/// Makes a pool of `bytes` bytes, rounded down to blocks.
+/// Makes a pool of `bytes` bytes, rounded down to whole blocks.
 pub fn make(bytes: u64) -> Pool {
     let blocks = (bytes / BLOCK_BYTES as u64).min(u64::from(BLOCK_NONE)) as usize;
     Pool {
@@ -15,7 +15,7 @@ pub fn make(bytes: u64) -> Pool {
     }
 }
 
-/// Allocates a block from the pool, with arbitrary content; BLOCK_NONE if there is none.
+/// Allocates a block from the pool. Returns its index, or BLOCK_NONE if no block is free. Its content is arbitrary.
 pub fn take(pool: &mut Pool) -> u32 {
     let block = pool.free;
     if block != BLOCK_NONE {

@@ -3,8 +3,8 @@
 //!
 //! Theory of operation: queries don't align with segments. So a packet is decided by every query of which it contains a
 //! byte, once that query is complete, also when the packet is repeated. A packet that fills a gap completes queries of
-//! which it contains no byte; after pieces have arrived before their predecessors, packets are decided by the queries
-//! after them, too. An incomplete query is undecided: the packet that completes it is decided by it.
+//! which it contains no byte. So after pieces have arrived before their predecessors, a packet is also decided by the
+//! complete queries after it. An incomplete query is undecided; it decides the packet that completes it.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -15,15 +15,16 @@ use crate::connection::types::{
 use crate::connection::{lifetime, stream, table};
 use crate::names::{dns, NamesState};
 
-/// Maximum number of queries that decide a packet; a connection with more in one packet is unreadable.
+/// Maximum number of queries that decide a packet; a connection with more queries in one packet is unreadable.
 pub const QUERIES_MAX: u32 = 128;
 
 /// Bytes of a message's length field.
 const LENGTH_BYTES: u32 = 2;
-/// Number of kept bytes from which acknowledged bytes are dropped.
+/// Number of kept bytes above which acknowledged queries are dropped.
 const TRIM_BYTES: u32 = BYTES_MAX / 2;
 
-/// Returns the length of the message at a place, with its length field; 0 if it is incomplete.
+/// Returns the length of the message at an offset, including its length field; 0 if the message is incomplete.
+/// - place: offset of the message in `bytes`.
 /// - end: end of the available bytes.
 fn whole_at(bytes: &[u8], place: u32, end: u32) -> u32 {
     let bytes = bytes.get(place as usize..end as usize).unwrap_or_default();
@@ -46,7 +47,8 @@ fn gather(connections: &mut Connections, slot: u32) -> u32 {
     end
 }
 
-/// Returns the end of the last message that ends at or before a place.
+/// Returns the end of the last message that ends at or before an offset.
+/// - place: offset in the gathered bytes.
 /// - end: end of the gathered bytes.
 fn border(connections: &Connections, place: u32, end: u32) -> u32 {
     let mut last = 0;
@@ -59,7 +61,8 @@ fn border(connections: &Connections, place: u32, end: u32) -> u32 {
     }
 }
 
-/// Drops the queries that the server has acknowledged, from a stream without gaps. The rest needs no additional memory.
+/// Drops the queries that the server has acknowledged, from a stream without gaps. The remaining bytes need no
+/// additional memory.
 fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     let before = table::at(&mut connections.table, slot).stream;
     if before.span_count != 1 {
@@ -83,8 +86,8 @@ fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Moves the stream's start after acknowledged queries: after all of them, or, if many bytes are kept, after those that
-/// the server has acknowledged.
+/// Moves the stream's start after the queries if the server has acknowledged all of them. Otherwise, if many bytes are
+/// kept, moves it after the acknowledged queries only.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
     let decided = stream.decided;
@@ -100,7 +103,8 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     stream.acked = acked;
 }
 
-/// Makes the connection unreadable because the current packet can't be decided.
+/// Makes the connection unreadable because the current packet can't be decided. Returns true: the packet is decided by
+/// unreadable names.
 fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
     let slot = connections.queries.slot;
     table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
@@ -109,8 +113,8 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
     true
 }
 
-/// Moves to the next query that decides the current packet, and sets the names of its connection to those of this
-/// query. Returns false if there is none.
+/// Moves to the next query that decides the current packet, and stores the query's names as those of the connection.
+/// Returns false if none is left.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     let queries = &mut connections.queries;
     let gathered = &connections.gathered[..];
@@ -141,7 +145,8 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     true
 }
 
-/// Records that the messages up to a place are decided with the current packet.
+/// Records that the messages up to an offset are decided with the current packet, and moves the connection to the list
+/// Settling.
 fn decide_to(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
     if place <= stream.decided {
@@ -152,7 +157,8 @@ fn decide_to(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) 
     table::move_to(&mut connections.table, slot, list, now_ns);
 }
 
-/// Handles a packet that completes no query. grown: it extended the bytes before the first gap.
+/// Handles a packet that completes no query.
+/// - grown: true if the packet extended the bytes before the first gap.
 fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let decided = connection.stream.decided;
@@ -173,7 +179,9 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
 }
 
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.
-/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
+/// - offset: offset in the stream of the packet's first byte.
+/// - data: captured bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on.
 pub fn take(
     connections: &mut Connections,
     slot: u32,

@@ -2,12 +2,12 @@
 //! Requests of an HTTP connection, one after another (RFC 9112, section 9.3).
 //!
 //! Theory of operation: each request is read like the first, and a packet is decided by each request that it completes.
-//! Repeated bytes that the server has not acknowledged are decided again by all kept bytes. Bodies between the requests
-//! pass unread; the header or the head of a chunk gives their length. Acknowledged bytes are dropped, so that the
-//! stream begins with the next request or chunk, which may be far ahead. Bytes that are not a request make the
-//! connection unreadable, unless the server has made the connection a tunnel from that point on: then nothing more is
-//! read. Requests are followed while the policy reads them. Afterwards the position in the requests is unknown, so the
-//! connection is unreadable for a later policy that reads them.
+//! A packet that repeats bytes that the server has not acknowledged is decided again by all kept requests. Bodies
+//! between the requests pass unread; the header or the head of a chunk gives their length. Acknowledged bytes are
+//! dropped, so that the stream begins with the next request or chunk, which may be far ahead. Bytes that are not a
+//! request make the connection unreadable, unless the server has made the connection a tunnel from that point on: then
+//! nothing more is read. Requests are followed while the policy reads them. Afterwards the position in the requests is
+//! unknown, so the connection is unreadable for a later policy that reads them.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::queries::QUERIES_MAX;
@@ -26,7 +26,7 @@ use crate::names::{http, Names, NamesProtocol, NamesState};
 /// distinguishable.
 const STEP_BYTES: u64 = 1 << 30;
 
-/// Place and length of the status in a server's first line.
+/// Offset and length of the status code in a server's first line.
 const STATUS_PLACE: usize = 9;
 const STATUS_BYTES: usize = 3;
 
@@ -42,7 +42,7 @@ pub fn go_on(connection: &Connection) -> bool {
     is_http(connection) && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk)
 }
 
-/// End of the last stored piece of a stream.
+/// Returns the end of the last stored piece of a stream; 0 if no piece is stored.
 fn kept_end(stream: &Stream) -> u32 {
     let last = stream
         .spans
@@ -52,7 +52,8 @@ fn kept_end(stream: &Stream) -> u32 {
     last.map_or(0, |last| last.end.into())
 }
 
-/// Records whether the policy reads requests. Returns true if it does and requests of this connection were lost.
+/// Records whether the policy reads requests. Returns true if it does, and an earlier policy did not read all requests
+/// of this connection.
 pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     if !input.asks_requests && go_on(connection) {
         connection.requests.awaited = RequestsAwaited::Lost;
@@ -61,7 +62,7 @@ pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     input.asks_requests && is_http(connection) && is_lost
 }
 
-/// Reads a server's bytes, to detect that the connection becomes a tunnel.
+/// Reads the status of a server's first response, to detect that the connection becomes a tunnel.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     if segment.sequence != connection.server_begun || segment.length == 0 {
         return;
@@ -81,7 +82,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Moves the stream's start to the next byte, if the server has acknowledged the bytes before it.
+/// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes before it.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let stream = &mut connection.stream;
@@ -122,7 +123,9 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Moves after the part that the current packet was decided by, and after the body that follows it.
+/// Moves past a header (or the head of a chunk) and the body that follows it.
+/// - head_bytes: length of the header.
+/// - body_bytes: length of the body.
 fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns: u64) {
     let queries = &mut connections.queries;
     let connection = table::at(&mut connections.table, queries.slot);
@@ -138,7 +141,7 @@ fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns:
     table::move_to(&mut connections.table, queries.slot, list, now_ns);
 }
 
-/// Reads the head of a chunk.
+/// Reads the head of a chunk, and moves past the chunk.
 fn take_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
     let mut chunk = NamesChunk::default();
     let queries = &connections.queries;
@@ -169,7 +172,7 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
         true => RequestsAwaited::Chunk,
         false => RequestsAwaited::Header,
     };
-    // The part of the server's response to another request is unknown.
+    // For a later request, the position of the response in the server's bytes is unknown.
     connection.may_switch =
         body.switches && is_first && connection.server_end == connection.server_begun;
     let is_new = queries.place + body.header_bytes > queries.counted;
@@ -183,7 +186,7 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
     pass(connections, body.header_bytes, body.length, now_ns);
 }
 
-/// Reads a request. Also returns true if there is one, which decides the current packet.
+/// Reads a request. Also returns true if it is complete and decides the current packet.
 fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
     let queries = &connections.queries;
     let bytes = connections
@@ -210,7 +213,8 @@ fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool)
     (state, is_read)
 }
 
-/// Makes the connection unreadable because the current packet can't be decided.
+/// Makes the connection unreadable because the current packet can't be decided. Returns true: the packet is decided by
+/// unreadable names.
 fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
     let slot = connections.queries.slot;
     lifetime::unreadable(connections, slot, cause, now_ns);
@@ -218,8 +222,8 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
     true
 }
 
-/// Moves to the next request that decides the current packet, and sets the names of its connection to those of this
-/// request. Returns false if there is none.
+/// Moves to the next request that decides the current packet, and stores the request's names as those of the
+/// connection. Returns false if none is left.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     loop {
         let queries = &mut connections.queries;
@@ -254,7 +258,7 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     false
 }
 
-/// Reads the available bytes of a stream from a place on.
+/// Reads the available bytes of a stream from an offset on.
 fn read(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Followed {
     let stream = &table::at(&mut connections.table, slot).stream;
     let end = stream::prefix(stream);
@@ -291,7 +295,9 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
 }
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.
-/// - data: the captured bytes from an offset of the stream on; the packet has `length` bytes.
+/// - offset: offset in the stream of the packet's first byte.
+/// - data: captured bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on.
 pub fn take(
     connections: &mut Connections,
     slot: u32,
@@ -329,7 +335,7 @@ pub fn take(
         return read(connections, slot, next, now_ns);
     }
     let is_next = offset <= before && stream::prefix(&connection.stream) == offset + needed;
-    // A header that has begun can't be read further without a line end.
+    // A header that has begun stays incomplete until a line ends.
     if connection.list == ConnectionList::Showing
         && is_next
         && offset + needed < BYTES_MAX

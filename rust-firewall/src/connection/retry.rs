@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Detection of a TLS server's request for a second ClientHello (HelloRetryRequest, RFC 8446, section 4.1.4), and check
-//! that the second has the same names.
+//! that the second ClientHello has the same names as the first.
 //!
-//! Theory of operation: a server that requests another ClientHello uses the name in that one. So a name is final once
+//! Theory of operation: a server that requests another ClientHello uses the name in the second. So a name is final once
 //! the server's first message is known not to be such a request, or the second ClientHello has arrived. Until then the
 //! client's bytes after its ClientHello are kept and read, too: they may contain the second ClientHello before the
 //! server has requested it.
@@ -58,7 +58,7 @@ pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Reads the bytes after a ClientHello up to the first gap: a second ClientHello must have the same names.
+/// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have the same names.
 pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);

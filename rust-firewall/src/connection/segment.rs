@@ -32,7 +32,7 @@ pub struct Segment<'a> {
     pub now_ns: u64,
 }
 
-/// Parses a packet's header; None if it was not copied or is malformed.
+/// Parses a packet's TCP header; None if the header was not copied or is malformed.
 pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + TCP_HEADER_BYTES as usize)?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections by their client's address, so that a client with many connections does not evict those of others.
+//! Lists connections by their client's address, so that a client with many connections does not evict those of others.
 //!
-//! Theory of operation: addresses are mapped to places by a hash with a random key; all clients of a place count as
-//! one. An IPv6 client is a network of 64 bits, in which a host may have any number of addresses.
+//! Theory of operation: addresses are mapped to shares by a hash with a random key; all clients of a share count as one
+//! client. The index of a share is called its place. An IPv6 client is a network with a prefix of 64 bits, in which a
+//! host may have any number of addresses.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash;
@@ -11,8 +12,8 @@ use crate::connection::types::{ConnectionKey, Table, SLOT_NONE};
 
 const IPV4: u64 = 4;
 
-/// Returns the place of a client.
-/// - client_low: the client is the lower end.
+/// Returns the place (index of the share) of a client.
+/// - client_low: true if the client is the lower end.
 pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     let &[first, second, _, fourth, _] = key;
     let address = match (first >> 8 & 0xff == IPV4, client_low) {
@@ -24,20 +25,20 @@ pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     siphash::words(&table.key, &[address]) as u32 & table.mask
 }
 
-/// Returns the number of connections of a place's clients.
+/// Returns the number of connections in the share at a place.
 pub fn count(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(0, |share| share.count)
 }
 
-/// Returns the oldest connection of a place, or SLOT_NONE.
+/// Returns the oldest connection in the share at a place, or SLOT_NONE.
 pub fn oldest(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(SLOT_NONE, |share| share.oldest.wrapping_sub(1))
 }
 
-/// Adds a connection to its client's place.
-/// - place: place of the client.
+/// Adds a connection to its client's share.
+/// - place: index of the share.
 pub fn enter(table: &mut Table, slot: u32, place: u32) {
     let Some(share) = table.shares.get_mut(place as usize) else {
         return;
@@ -56,7 +57,7 @@ pub fn enter(table: &mut Table, slot: u32, place: u32) {
     connection.share_newer = SLOT_NONE;
 }
 
-/// Removes a connection from its client's place.
+/// Removes a connection from its client's share.
 pub fn leave(table: &mut Table, slot: u32) {
     let connection = table::at(table, slot);
     let place = connection.share;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! First bytes of a client, assembled from pieces in any order. Different bytes for the same position are reported: the
-//! server may have accepted the other ones.
+//! Bytes of a client, assembled from pieces in any order. Different bytes for the same position are reported, because
+//! the server may have accepted the ones that are not stored.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::pool;
@@ -18,7 +18,7 @@ pub enum StreamPut {
     Kept,
     /// Different bytes are stored for its position.
     Conflict,
-    /// It would need more than SPANS_MAX pieces.
+    /// The stream would have more than SPANS_MAX pieces.
     Gaps,
     /// The pool is empty; the caller may try again.
     Pool,
@@ -33,6 +33,7 @@ struct Chunk {
 }
 
 /// Makes an empty stream.
+/// - base: sequence number of offset 0.
 pub fn make(base: u32) -> Stream {
     Stream {
         base,
@@ -40,7 +41,7 @@ pub fn make(base: u32) -> Stream {
     }
 }
 
-/// Returns the part of a stream between two offsets, as far as it is in one block.
+/// Returns the part of a stream from `offset` on that ends at `limit` or at the end of the block.
 fn chunk_at(offset: u32, limit: u32) -> Chunk {
     let start = offset as usize % BLOCK_BYTES;
     Chunk {
@@ -50,7 +51,7 @@ fn chunk_at(offset: u32, limit: u32) -> Chunk {
     }
 }
 
-/// Returns the memory of a chunk; empty if it has none.
+/// Returns the memory of a chunk; empty if its block is not allocated.
 fn chunk_memory<'a>(stream: &Stream, pool: &'a mut Pool, chunk: &Chunk) -> &'a mut [u8] {
     let block = stream.blocks.get(chunk.block).copied();
     let memory = pool::block(pool, block.unwrap_or(BLOCK_NONE));
@@ -58,7 +59,7 @@ fn chunk_memory<'a>(stream: &Stream, pool: &'a mut Pool, chunk: &Chunk) -> &'a m
     memory.unwrap_or_default()
 }
 
-/// Returns true if the stored bytes from an offset on differ.
+/// Returns true if the stored bytes from an offset on differ from `bytes`.
 fn differs_at(stream: &Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let chunk = chunk_at(offset, offset + bytes.len() as u32);
@@ -72,7 +73,7 @@ fn differs_at(stream: &Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8
     false
 }
 
-/// Returns true if the stored bytes differ from any part of a piece.
+/// Returns true if any part of a piece differs from the bytes that are stored for its position.
 fn differs(stream: &Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> bool {
     let end = offset + bytes.len() as u32;
     for span in stream.spans.iter().take(stream.span_count.into()) {
@@ -112,7 +113,7 @@ fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]
     true
 }
 
-/// Appends a span.
+/// Appends a span, if there is room.
 fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
     if let Some(place) = spans.get_mut(*count) {
         *place = span;
@@ -154,7 +155,7 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     true
 }
 
-/// Stores a piece. Bytes beyond BYTES_MAX are dropped.
+/// Stores a piece. Bytes from offset BYTES_MAX on are dropped.
 pub fn put(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
     let room = BYTES_MAX.saturating_sub(offset) as usize;
     let bytes = bytes.get(..room).unwrap_or(bytes);
@@ -187,7 +188,7 @@ pub fn has_more(stream: &Stream) -> bool {
     spans.any(|span| u32::from(span.end) > stream.decided)
 }
 
-/// Joins the stored bytes between two offsets into one piece.
+/// Copies the stored bytes between two offsets to `out`.
 pub fn gather(stream: &Stream, pool: &mut Pool, offset: u32, limit: u32, out: &mut [u8]) {
     let mut at = offset;
     while at < limit {
@@ -201,7 +202,7 @@ pub fn gather(stream: &Stream, pool: &mut Pool, offset: u32, limit: u32, out: &m
     }
 }
 
-/// Frees the blocks of a stream.
+/// Frees the blocks of a stream, and records that its bytes were freed.
 pub fn release(stream: &mut Stream, pool: &mut Pool) {
     for index in 0..BLOCKS_MAX {
         let block = stream.blocks.get_mut(index);

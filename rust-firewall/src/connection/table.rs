@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections by their key, and in lists by their time. The table has a fixed size and never allocates.
+//! Table of connections by their key, with lists by time. Its size is fixed; it never allocates later.
 //!
 //! Theory of operation: senders must not control the time of a search. A bucket is found by SipHash with a random key,
 //! and there are at least twice as many buckets as connections, so chains are as short as with random keys. Every list
@@ -13,11 +13,11 @@ use crate::connection::types::{
 };
 use crate::packet::{self, Packet};
 
-/// Time that a forgotten connection is remembered; its server may remember the client's bytes that long.
+/// Time in seconds for which a forgotten connection is recorded: its server may keep the client's bytes that long.
 const GRAVE_SECONDS: u32 = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Makes a table.
+/// Makes an empty table of at most `connections` connections.
 pub fn make(connections: u32) -> Table {
     let buckets = (u64::from(connections) * 2).next_power_of_two() as usize;
     Table {
@@ -40,7 +40,7 @@ pub fn make(connections: u32) -> Table {
     }
 }
 
-/// Returns an address as a number, the first byte is the highest.
+/// Returns an address of 4 or 16 bytes in network byte order as a number.
 fn number(address: &[u8]) -> u128 {
     if let Some(bytes) = address.first_chunk() {
         return u128::from_be_bytes(*bytes);
@@ -49,7 +49,7 @@ fn number(address: &[u8]) -> u128 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes).into())
 }
 
-/// Returns the key of a packet with addresses and ports, and true if its source is the lower end.
+/// Returns the key of a packet with addresses and ports, and true if the packet's source is the lower end.
 pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
     let (source, destination) = packet::addresses(packet).unwrap_or_default();
     let source = (number(source), packet.source_port);
@@ -86,7 +86,7 @@ pub fn bucket(table: &Table, key: &ConnectionKey) -> u32 {
     hash(&table.key, key) as u32 & table.mask
 }
 
-/// Returns a connection; for SLOT_NONE a spare one.
+/// Returns the connection in a slot; for SLOT_NONE, the spare connection.
 pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
     match table.slots.get_mut(slot as usize) {
         Some(connection) => connection,
@@ -162,7 +162,8 @@ fn take_out(table: &mut Table, slot: u32) {
     }
 }
 
-/// Adds a connection with a new key to a list. Returns SLOT_NONE if the table is full.
+/// Adds a connection whose key is not in the table, and appends it to a list. Returns its slot, or SLOT_NONE if the
+/// table is full.
 pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns: u64) -> u32 {
     let mut slot = table.free;
     if slot != SLOT_NONE {
@@ -190,7 +191,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     slot
 }
 
-/// Appends a connection to a list.
+/// Moves a connection to the end of a list, from the list that it is in.
 pub fn move_to(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
     take_out(table, slot);
     append(table, slot, list, now_ns);
@@ -219,7 +220,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table.free = slot;
 }
 
-/// Returns the second of a time, from 1.
+/// Returns a time in whole seconds, plus 1.
 fn second_of(now_ns: u64) -> u32 {
     (now_ns / SECOND_NS) as u32 + 1
 }
@@ -228,10 +229,10 @@ fn is_fresh(grave: &Grave, second: u32) -> bool {
     grave.second != 0 && second.wrapping_sub(grave.second) < GRAVE_SECONDS
 }
 
-/// Stores at a place that a connection was forgotten.
+/// Records at an index of `graves` that a connection was forgotten.
 fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
     if let Some(grave) = table.graves.get_mut(place as usize) {
-        // Two connections share the place: 0 stands for any.
+        // If another forgotten connection has the same index, the tag becomes 0, which matches any connection.
         let is_shared = is_fresh(grave, second) && grave.tag != tag;
         *grave = Grave {
             tag: if is_shared { 0 } else { tag },
@@ -240,23 +241,24 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
     }
 }
 
-/// Remembers that a connection's bytes are forgotten, since its server may remember them.
+/// Records that the bytes of a connection with this key are forgotten, because its server may still have them.
 pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
     let hashed = hash(&table.grave_key, key);
     let place = hashed as u32 & table.mask;
     dig(table, place, (hashed >> 32) as u32, second_of(now_ns));
 }
 
-/// Returns the age in seconds of the forgotten connection at a place; None if there is none.
+/// Returns the age in seconds of the record at an index of `graves`; None if there is no record, or it has expired.
 pub fn grave_age(table: &Table, place: u32, now_ns: u64) -> Option<u32> {
     let grave = table.graves.get(place as usize)?;
     let second = second_of(now_ns);
     is_fresh(grave, second).then(|| second.wrapping_sub(grave.second))
 }
 
-/// Adds an entry of another table with the same hash of forgotten connections and perhaps another size, at all places
-/// that it may belong to. Returns false if the entry is invalid.
+/// Adds a record of a forgotten connection from another table, at all indexes that it may belong to. Both tables use
+/// the same hash, but their sizes may differ. Returns false if the record is invalid.
 /// - mask: mask of the other table.
+/// - place: index of the record in the other table.
 /// - age: as returned by `grave_age`.
 pub fn bury_told(
     table: &mut Table,

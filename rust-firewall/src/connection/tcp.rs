@@ -3,9 +3,9 @@
 //!
 //! Theory of operation: a deceptive client sends packets that its server ignores: another SYN, bytes that never arrive,
 //! false ends. So a client's packets alone never change the start of its stream: the server's SYN-ACK shows which SYN
-//! it accepted, and before that only the bytes on the SYN are read. Stored bytes are compared with all later ones until
-//! the server has acknowledged them; after that the server accepts no others. A packet that would complete a name and
-//! can't be read is itself Unreadable, and its bytes are not recorded as seen.
+//! it accepted, and before that only the bytes on the SYN are read. Stored bytes are compared with all later bytes for
+//! the same position until the server has acknowledged them; after that the server accepts no other bytes. A packet
+//! that would complete a name and can't be read is itself unreadable, and its bytes are not recorded as seen.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::segment::{self, Segment, ACK, FIN, RST, SYN, URG};
@@ -22,7 +22,7 @@ use crate::names::{client, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
 /// Compares repeated and late bytes with the bytes that the names were read from. If a server may request another
-/// ClientHello, the bytes after the first are read as well.
+/// ClientHello, the bytes after the first ClientHello are read as well.
 fn take_known(
     connections: &mut Connections,
     slot: u32,
@@ -83,8 +83,8 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
     client::read(bytes, whole, scratch, progress, names)
 }
 
-/// Returns true if the latest bytes leave an undecided connection undecided.
-/// - before: previous end of the read bytes.
+/// Returns true if the latest bytes can't decide an undecided connection, so that its bytes need not be read.
+/// - before: end of the bytes that were read before.
 /// - data: bytes of the latest segment, from its offset on.
 fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, data: &[u8]) -> bool {
     let connection = table::at(&mut connections.table, slot);
@@ -99,7 +99,8 @@ fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, dat
     added.is_some_and(|added| client::waits(names, progress, added, end))
 }
 
-/// Records that a client has sent its names up to a place.
+/// Records that a client has sent its names.
+/// - place: end of the bytes that the names were read from, as an offset in the stream.
 fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> Followed {
     lifetime::decide(connections, slot, place, now_ns);
     let connection = table::at(&mut connections.table, slot);
@@ -116,7 +117,7 @@ fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> 
     retry::read(connections, slot, now_ns)
 }
 
-/// Reads the bytes of a client that has not sent its names.
+/// Reads the bytes of a client that has not sent its names completely.
 fn take_undecided(
     connections: &mut Connections,
     slot: u32,
@@ -164,7 +165,8 @@ fn take_undecided(
     lifetime::named(connections, slot)
 }
 
-/// Reads a client's data. Bytes before the stream's first byte are not part of it.
+/// Reads a client's data. Bytes before the start of the stream are skipped.
+/// - sequence: sequence number of the data's first byte.
 fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u32) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if requests::are_lost(connection, &segment.input) {
@@ -218,7 +220,7 @@ fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
     lifetime::named(connections, slot)
 }
 
-/// Handles a segment of a connection that is not refused.
+/// Handles a segment without SYN of a connection that is not denied.
 fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if direction::is_foreign(connection, segment.is_low, &segment.input) {
@@ -233,7 +235,7 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
         return hear(connections, slot, segment);
     }
     let is_over = opening::is_finished(connection) && !requests::go_on(connection);
-    // The receiver removes a byte from the stream (RFC 6093), and its position is uncertain.
+    // The receiver removes the urgent byte from the stream (RFC 6093), and the position of this byte is uncertain.
     if segment.flags & URG != 0 && (!is_over || connection.is_dns) {
         let cause = ConnectionCause::Ambiguous;
         return lifetime::unreadable(connections, slot, cause, segment.now_ns);
@@ -251,7 +253,8 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     take(connections, slot, segment, segment.sequence)
 }
 
-/// Returns true if the content of a segment is recorded, so that it must be one that its receiver accepts.
+/// Returns true if the content of a segment is recorded. Then its checksum must be correct, so that its receiver
+/// accepts it, too.
 fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let is_known = connection.list == ConnectionList::Known
@@ -260,9 +263,9 @@ fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool
     segment.flags & (SYN | FIN | RST | URG) != 0 || !is_known || connection.may_retry
 }
 
-/// Handles a segment of a denied connection. Segments that lead to a new connection pass: a RST without data, and a
-/// server's segment without data that shows the numbers it expects, so that its client can end the old connection. The
-/// RSTs that notify the ends pass as well, if they are queued.
+/// Handles a segment of a denied connection. Segments without data pass in two cases. While a new SYN is pending, RSTs
+/// and the server's segments pass: the server shows its expected number, so that its client ends the old connection.
+/// After both ends are notified, the RSTs that notify them pass, if they are queued.
 fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     let is_reset = segment.flags & RST != 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Types of connections, and of the names of a packet.
+//! Data types of followed connections, and of the result for a packet.
 
 use crate::base::siphash::SiphashKey;
 use crate::names::progress::NamesProgress;
 use crate::names::quic::{QuicKeys, QuicOpener};
 use crate::names::{hello, quic, Names};
 
-/// Slot of no connection: the names belong to this packet only.
+/// Slot (index in the table of connections) that means no connection: the names belong to one packet only.
 pub const SLOT_NONE: u32 = u32::MAX;
 
 /// Index for this host, in place of an interface.
@@ -23,7 +23,7 @@ pub struct ConnectionSettings {
     pub hello_bytes: u64,
     /// Time limit for a client's names, from its first byte.
     pub hello_timeout_ns: u64,
-    /// Bytes that pass in each direction before the client has sent its names.
+    /// Maximum number of bytes that pass in each direction before the client has sent its names.
     pub undecided_bytes: u32,
 }
 
@@ -44,7 +44,7 @@ pub enum ConnectionChecksum {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
-    /// True if it combines several packets (NFQA_SKB_GSO), which its receiver gets separately.
+    /// True if the packet combines several packets (NFQA_SKB_GSO), which its receiver gets separately.
     pub segmented: bool,
     /// Input interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub source_interface: u32,
@@ -58,7 +58,7 @@ pub struct ConnectionInput {
     pub now_ns: u64,
 }
 
-/// Result for a packet.
+/// Kind of the result for a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FollowedKind {
@@ -71,7 +71,7 @@ pub enum FollowedKind {
     Denied,
 }
 
-/// Names of a packet. Valid until the next packet.
+/// Result for a packet, which leads to its names. Valid until the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
     pub kind: FollowedKind,
@@ -79,7 +79,7 @@ pub struct Followed {
     pub slot: u32,
 }
 
-/// Numbers of a connection's names in the policy, for the caller of the policy. Zeroed when the names change.
+/// Numbers of a connection's names in a policy, which the engine stores here. Zeroed when the names change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCache {
     /// Generation of the policy; 0 means none.
@@ -88,7 +88,7 @@ pub struct ConnectionCache {
     pub alpn_bits: u32,
 }
 
-/// List of a connection. Each list is ordered by time and has one timeout.
+/// Timeout list that contains a connection. Each list is ordered by time and has one timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionList {
@@ -97,13 +97,13 @@ pub enum ConnectionList {
     Opening,
     /// The client has sent a part of its names.
     Showing,
-    /// Its names are known, and the client's bytes are kept until the server has them.
+    /// The names are known, and the client's bytes are kept until the server has acknowledged them.
     Settling,
     /// TCP with final names.
     Known,
     /// UDP with final names.
     Datagrams,
-    /// One of its ends has closed it, or it is denied.
+    /// One of the ends has closed the connection, or the connection is denied or unreadable.
     Closing,
     /// Both ends have opened it, and the client has sent no data yet.
     Silent,
@@ -143,21 +143,21 @@ pub const CAUSE_COUNT: usize = 11;
 /// Number of values of `NamesProtocol`.
 pub const PROTOCOL_COUNT: usize = 5;
 
-/// Counters.
+/// Counters of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounts {
     /// Connections that were followed.
     pub opened: u64,
     /// Connections followed now, by `ConnectionList`.
     pub now: [u64; LIST_COUNT],
-    /// Connections, DNS queries, HTTP requests, by `NamesProtocol`.
+    /// Connections whose names became known, DNS queries and HTTP requests, by `NamesProtocol`.
     pub decided: [u64; PROTOCOL_COUNT],
     /// Connections that the policy refused.
     pub denied: u64,
     /// Connections whose client sent different bytes for the same position.
     pub evasion: u64,
-    /// Counts by `ConnectionCause`: packets for Midstream, Cut, Fragment, Checksum, Interface and for packets without a
-    /// connection, otherwise connections.
+    /// Connections that became unreadable, and packets that are unreadable regardless of their connection, by
+    /// `ConnectionCause`. Midstream, Cut, Fragment, Checksum and Interface count packets only.
     pub unreadable: [u64; CAUSE_COUNT],
     /// Evicted connections, by `ConnectionList`.
     pub evicted: [u64; LIST_COUNT],
@@ -178,7 +178,7 @@ pub const BLOCK_NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct Pool {
     pub bytes: Vec<u8>,
-    /// Next block of a free block.
+    /// Next free block after each free block.
     pub links: Vec<u32>,
     /// Number of blocks that were ever in use.
     pub used: u32,
@@ -186,14 +186,14 @@ pub struct Pool {
     pub free: u32,
 }
 
-/// A piece of a stream without a gap.
+/// Piece of a stream without a gap: offsets of its first byte and after its last byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSpan {
     pub start: u16,
     pub end: u16,
 }
 
-/// First bytes of a client, assembled. Offsets count from the first byte.
+/// Stored bytes of a client's stream, assembled from packets. Offsets count from `base`.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     /// Sequence number of offset 0.
@@ -212,7 +212,8 @@ pub struct Stream {
     pub blocks: [u32; BLOCKS_MAX],
 }
 
-/// Both ends and the protocol, equal for both directions.
+/// Addresses and ports of both ends, IP version and protocol. Equal for both directions: the lower end (with the
+/// smaller address, or at equal addresses the smaller port) is first.
 pub type ConnectionKey = [u64; KEY_WORDS];
 
 /// Number of words of `ConnectionKey`.
@@ -233,7 +234,7 @@ pub enum RequestsAwaited {
     Lost,
 }
 
-/// State of the reader of a connection's requests. The default is the start.
+/// State of the reader of a connection's HTTP requests. The default is the start of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Offset in the stream of the next request or chunk.
@@ -245,12 +246,13 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub key: ConnectionKey,
-    /// Bucket of its key, and the next connection in the bucket; for a free slot, the next free one.
+    /// Bucket of the key; slot of the next connection in the bucket or, for a free slot, of the next free slot; slots
+    /// of the previous and the next connection in the list.
     pub bucket: u32,
     pub chained: u32,
     pub older: u32,
     pub newer: u32,
-    /// Links in the list of its client's connections: its share, the previous and the next one.
+    /// Index of the client's share (see the shares below); slots of the previous and the next connection in the share.
     pub share: u32,
     pub share_older: u32,
     pub share_newer: u32,
@@ -262,12 +264,12 @@ pub struct Connection {
     /// Interface of each end's packets, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub client_interface: u32,
     pub server_interface: u32,
-    /// Bytes from each end before the client has sent its names.
+    /// Number of bytes that passed from each end while the client had not sent its names.
     pub client_passed: u32,
     pub server_passed: u32,
     /// True if the server has answered the client's SYN.
     pub confirmed: bool,
-    /// True if one of the ends has closed it.
+    /// True if one of the ends has closed the connection, or it is denied or unreadable.
     pub closed: bool,
     /// True if its client sent different bytes for the same position.
     pub evasion: bool,
@@ -275,24 +277,24 @@ pub struct Connection {
     pub is_dns: bool,
     /// TCP: sequence number of the client's first byte.
     pub begun: u32,
-    /// Sequence numbers of the server's first byte, and after its latest byte; valid if confirmed.
+    /// Sequence numbers of the server's first byte and of the byte after its latest byte; valid if confirmed.
     pub server_begun: u32,
     pub server_end: u32,
     /// True if the client has sent data with its SYN.
     pub syn_data: bool,
     /// True if the server may still request another ClientHello.
     pub may_retry: bool,
-    /// True if the server may still make it a tunnel.
+    /// True if the server may still turn the connection into a tunnel (HTTP CONNECT or Upgrade).
     pub may_switch: bool,
     /// True if a Handshake packet of the QUIC server came after the names were known: the server has the complete
     /// ClientHello.
     pub accepted: bool,
     /// True if the server has sent a SYN of its own.
     pub crossed: bool,
-    /// Another SYN that the server has not answered, and true if it came from the lower end.
+    /// True if another SYN came that the server has not answered yet; true if that SYN came from the lower end.
     pub pending: bool,
     pub pending_low: bool,
-    /// Sequence number of the pending SYN's first byte, and its source and sink interface.
+    /// Sequence number of the first byte after the pending SYN, and the SYN's source and sink interface.
     pub pending_base: u32,
     pub pending_client_interface: u32,
     pub pending_server_interface: u32,
@@ -310,19 +312,19 @@ pub struct Connection {
     /// Connection id that the keys belong to.
     pub id: [u8; quic::CONNECTION_BYTES_MAX],
     pub id_bytes: u8,
-    /// True if it can be found by its id; and the next connection in the id's bucket.
+    /// True if the connection can be found by its id; slot of the next connection in the id's bucket.
     pub has_id: bool,
     pub id_chained: u32,
     pub names: Names,
-    /// TCP: progress of the parsers in the message that is read: the client's first one, then its second ClientHello or
-    /// the next request.
+    /// TCP: progress of the parsers in the message that is being read: the client's first message, then its second
+    /// ClientHello or the next request.
     pub progress: NamesProgress,
     /// HTTP: the reader's state now, and at the start of the stream.
     pub requests: Requests,
     pub requests_begun: Requests,
 }
 
-/// Connections ordered by time.
+/// List of connections in order of time: slots of the oldest and the newest connection, and their number.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     pub oldest: u32,
@@ -333,13 +335,14 @@ pub struct List {
 /// Record of a forgotten connection that its server may continue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grave {
-    /// Upper half of its hash, or 0 for any.
+    /// Upper half of the hash of the connection's key; 0 matches any connection.
     pub tag: u32,
-    /// Time in seconds from 1; 0 means none.
+    /// Monotonic time in seconds, plus 1; 0 means no record.
     pub second: u32,
 }
 
-/// Connections of a place's clients, the oldest first. Slots are stored plus 1; 0 means none.
+/// Share: list of the connections of all clients whose addresses have the same hash, in order of time. Slots are stored
+/// plus 1; 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     pub oldest: u32,
@@ -347,17 +350,17 @@ pub struct Share {
     pub count: u32,
 }
 
-/// Connections by their key.
+/// Table of connections by their key, and in lists by time.
 #[derive(Debug)]
 pub struct Table {
     pub key: SiphashKey,
     /// Number of buckets - 1; the number is a power of 2.
     pub mask: u32,
-    /// First connection of each bucket, plus 1.
+    /// Slot of each bucket's first connection, plus 1; 0 means none.
     pub buckets: Vec<u32>,
-    /// The same by the QUIC connection id.
+    /// Buckets by QUIC connection id, in the same form.
     pub id_buckets: Vec<u32>,
-    /// One record per bucket, by a separate hash, which is kept in upgrades.
+    /// One record per bucket. Its index is a hash with a separate key, which an upgrade hands over.
     pub graves: Vec<Grave>,
     pub grave_key: SiphashKey,
     /// One share per bucket, by the hash of a client's address.
@@ -365,19 +368,20 @@ pub struct Table {
     /// Slots that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
     pub limit: u32,
-    /// first that is free
+    /// First slot that is free again; SLOT_NONE if there is none.
     pub free: u32,
     pub lists: [List; LIST_COUNT],
-    /// Connection for SLOT_NONE.
+    /// Unused connection that stands for SLOT_NONE.
     pub spare: Connection,
 }
 
-/// DNS queries over TCP or HTTP requests that decide the current packet, in the gathered bytes.
+/// Position in the DNS queries over TCP or HTTP requests that decide the current packet. Offsets count in `gathered`
+/// (below).
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionQueries {
     /// Slot of their connection; SLOT_NONE if none is left.
     pub slot: u32,
-    /// Place of the next query.
+    /// Offset of the next query or request.
     pub place: u32,
     /// Length of the gathered bytes.
     pub end: u32,
@@ -409,7 +413,7 @@ pub struct Connections {
     pub scratch: Box<[u8; hello::BYTES_MAX]>,
     /// The frames of an Initial packet; hello::BYTES_MAX bytes.
     pub plain: Vec<u8>,
-    /// State of a packet without a connection.
+    /// Names of a packet without a connection.
     pub alone: Names,
     pub queries: ConnectionQueries,
 }

@@ -2,13 +2,13 @@
 //! UDP connections: QUIC at any port except that of DNS (RFC 9000, RFC 9001, RFC 9369), and DNS queries, each of which
 //! is independent.
 //!
-//! Theory of operation: a server stores packets under any connection id, and the firewall can't know which ones it
-//! accepted; the server ignores their source. So Initial packets with the connection id of another connection are
-//! unreadable. And the CRYPTO frames of all Initial packets between two ends are one stream, for any connection id:
-//! after Retry a client sends the same bytes again, and different bytes for the same position are an evasion. A server
-//! may remember connections that the firewall has forgotten: for a while such a connection is Unreadable. A DNS server
-//! also reads queries that look like QUIC, so QUIC is recognised at other ports only: read as DNS, each of its long
-//! headers has more than one question.
+//! Theory of operation: a server finds the connection of a packet by any connection id and ignores the packet's source,
+//! and the firewall can't know which packets it accepted. So Initial packets with the connection id of another
+//! connection are unreadable. The CRYPTO frames of all Initial packets between two ends are one stream, whatever their
+//! connection id: after Retry a client sends the same bytes again, and different bytes for the same position are an
+//! evasion. A server may remember connections that the firewall has forgotten: for a while such a connection is
+//! unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports only. At the
+//! DNS port a long header of QUIC is an unreadable query, because it has more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -23,7 +23,7 @@ use crate::packet::{Packet, UDP_HEADER_BYTES};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Bytes of a datagram that show whether it begins with a long header, and its version.
+/// Number of bytes of a datagram that show whether it begins with a long header, and which version it has.
 const HEADER_BYTES: usize = 5;
 /// Maximum number of QUIC packets read in a datagram, and in one packet of several datagrams (UDP_MAX_SEGMENTS of
 /// linux/udp.h has been 64).
@@ -45,8 +45,8 @@ struct Datagram<'a> {
     now_ns: u64,
 }
 
-/// Parses a packet's header; None if it was not copied or is malformed. The kernel sends all bytes of a packet with
-/// several datagrams, whatever length its header has (__udp_gso_segment).
+/// Parses a packet's UDP header; None if the header was not copied or is malformed. The kernel sends all bytes of a
+/// packet with several datagrams, whatever length its header has (__udp_gso_segment).
 fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
@@ -87,7 +87,8 @@ fn id_of<'a>(datagram: &Datagram<'a>, header: &QuicHeader) -> &'a [u8] {
     id.unwrap_or_default()
 }
 
-/// Stores the connection id that opens a client's packets. The previous one is given up.
+/// Stores the keys that decrypt a client's packets, and the connection id that they are derived from. The previous id
+/// is given up.
 fn set_keys(
     connections: &mut Connections,
     slot: u32,
@@ -101,10 +102,11 @@ fn set_keys(
     table::at(&mut connections.table, slot).keys = *keys;
 }
 
-/// Opens an Initial packet of a connection that is followed: by its keys, by its connection id in another version (RFC
-/// 9368), or by the packet's own connection id, as after Retry.
-/// - is_others: its connection id belongs to another connection.
-/// - Returns the number of bytes of its frames; 0 if it can't be opened.
+/// Decrypts an Initial packet of a connection that is followed: with the connection's keys, with keys derived from its
+/// connection id for another version (RFC 9368), or from the packet's own connection id, as after Retry.
+/// - is_others: true if the packet's connection id belongs to another connection.
+/// - plain: out: the packet's frames.
+/// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
 fn open_known(
     connections: &mut Connections,
     slot: u32,
@@ -139,9 +141,12 @@ fn open_known(
     bytes
 }
 
-/// Opens an Initial packet of a connection that is not followed yet, and follows the connection if possible.
-/// - is_others: its connection id belongs to another connection: it is not followed, unless the other one was given up.
-/// - Returns its slot, or SLOT_NONE, and the number of bytes of its frames.
+/// Decrypts an Initial packet between two ends without a followed connection, and begins to follow the connection if
+/// possible.
+/// - is_others: true if the packet's connection id belongs to another connection. Then the packet's connection is not
+///   followed, unless a connection between its ends was forgotten recently.
+/// - plain: out: the packet's frames.
+/// - Returns the connection's slot, or SLOT_NONE, and the number of bytes of the frames.
 fn open_first(
     connections: &mut Connections,
     datagram: &Datagram,
@@ -172,7 +177,7 @@ fn open_first(
     (slot, bytes)
 }
 
-/// Reads the bytes of a CRYPTO frame. Returns false if they can no longer be compared.
+/// Stores the bytes of a CRYPTO frame. Returns false if they can't be compared, because the stored bytes were freed.
 fn take_crypto(
     connections: &mut Connections,
     slot: u32,
@@ -210,7 +215,7 @@ fn give_up(connections: &mut Connections, slot: u32, now_ns: u64) {
 }
 
 /// Reads the gathered bytes after the first ClientHello of a connection: the client's response to HelloRetryRequest
-/// (RFC 8446, section 4.1.4), whose name servers use, too. Other names are an evasion.
+/// (RFC 8446, section 4.1.4), whose name servers use, too. Different names are an evasion.
 /// - end: end of the gathered bytes.
 fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
     let mut left = connections.gathered.get(..end as usize).unwrap_or_default();
@@ -311,7 +316,7 @@ fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     }
 }
 
-/// Returns the possible start of the packet after another.
+/// Returns the possible start of the packet after the one with a given header.
 fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u32 {
     match segmented {
         true => next_packet(datagram.data, header.start + 1),
@@ -332,7 +337,7 @@ fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
     false
 }
 
-/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if it is unreadable or its
+/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if the packet is unreadable or its
 /// connection id belongs to another connection.
 fn take_initial(
     connections: &mut Connections,
@@ -408,7 +413,7 @@ fn go_on(
     lifetime::odd(connections, ConnectionCause::Parse)
 }
 
-/// Handles a DNS query, which is independent of others. Several queries in one packet can't be separated.
+/// Handles a DNS query, which is independent of other queries. Several queries in one packet can't be separated.
 fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> Followed {
     if segmented || dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
         return lifetime::odd(connections, ConnectionCause::Parse);
@@ -423,8 +428,8 @@ fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> F
     }
 }
 
-/// Handles a datagram without QUIC content that is recorded. On a followed connection, a client's long header of an
-/// unsupported version may begin another connection, whose name is unreadable.
+/// Handles a datagram whose content is not read. On a followed connection, a client's long header of an unsupported
+/// version is unreadable: it may begin another connection.
 fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: QuicKind) -> Followed {
     if kind == QuicKind::Unknown && datagram.source_port != DNS_PORT {
         connections.counts.unknown_version += 1;
@@ -439,7 +444,7 @@ fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: Qui
     lifetime::named(connections, slot)
 }
 
-/// Returns true if a datagram comes in by another interface than that of its end, or, from the server, leaves by
+/// Returns true if a datagram comes in by another interface than its sender's, or if a server's datagram leaves by
 /// another interface than the client's.
 fn is_forged(connection: &Connection, datagram: &Datagram) -> bool {
     let (client, server) = (connection.client_interface, connection.server_interface);

@@ -2,14 +2,15 @@
 // seccomp: poll recvfrom sendto wait4 close
 //! Guard (watchdog) of the firewall: a process of its own, so that it also notices a stopped or killed firewall.
 //!
-//! Theory of operation: the guard is this program again (/proc/self/exe, `guard` as its first argument). It inherits
-//! the netlink sockets of the queues; the kernel accepts verdicts from any process that has the socket. Four times per
-//! deadline it reads the kernel's figures of each queue. If packets wait and none was answered for the deadline, it
-//! answers those that were there when the deadline began as --fail stall says, logs a warning, and notifies the
-//! firewall over a socket pair. If the firewall closes the socket pair without the command BYE, it has crashed. Then
-//! the guard ends as well, and the kernel drops the waiting packets; or, with --fail crash=open, it accepts all packets
-//! until SIGTERM, or until another firewall replaces it (`relieve`). Until the first command GO_ON the queues may still
-//! belong to another firewall: the guard reads no figures, and does not treat a closed socket as a crash.
+//! Theory of operation: the guard is a second process of this program (/proc/self/exe, with `guard` as its first
+//! argument). It inherits the netlink sockets of the queues; the kernel accepts verdicts from any process that has the
+//! socket. Four times per deadline it reads the kernel's figures of each queue (/proc/net/netfilter/nfnetlink_queue).
+//! If packets wait and none was answered for the deadline, it answers the packets that already waited when the deadline
+//! began, as --fail stall says, logs a warning, and notifies the firewall over a socket pair. If the firewall closes
+//! the socket pair without the command BYE, it has crashed. Then the guard ends as well, and the kernel drops the
+//! waiting packets; or, with --fail crash=open, it accepts all packets until SIGTERM, or until another firewall
+//! replaces it (`relieve`). Until the first command GO_ON the queues may still belong to another firewall: the guard
+//! reads no figures, and does not treat a closed socket as a crash.
 
 use std::fs::File;
 use std::io;
@@ -38,7 +39,7 @@ pub const NAME: &str = queue::proc::GUARD;
 /// Number of arguments before the queues: program name, COMMAND, deadline in milliseconds, modes of stall, crash and
 /// overload, sandbox (on or off), user (empty = the default), log level. Then comes FD:NUMBER for each queue.
 pub const ARGUMENTS: usize = 9;
-/// First message of a guard that has started; a guard that fails sends its failure instead.
+/// First message of a guard that has started. A guard that can't start sends its failure instead.
 pub const READY: &[u8] = b"r";
 /// Commands to the guard, one byte each.
 pub const BYE: u8 = b'b';
@@ -51,7 +52,7 @@ const EXECUTABLE: &str = "/proc/self/exe";
 const READY_MS: u16 = 5000;
 /// Maximum time until a killed guard is gone, in milliseconds.
 const GONE_MS: u16 = 1000;
-/// Time between checks for it, in milliseconds.
+/// Time between two checks whether a killed guard is gone, in milliseconds.
 const STEP_MS: u64 = 5;
 /// Maximum size of a message of the guard, in bytes: a failure is the longest.
 pub const WORD_BYTES: usize = 1024;
@@ -63,15 +64,15 @@ pub struct Guard {
     reached: Option<(OwnedFd, Child)>,
 }
 
-/// Message of the guard about a queue.
+/// Message of the guard: it has answered packets of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardNote {
     pub queue: u16,
-    /// True if a stall begins, false if one goes on.
+    /// True if a stall begins, false if a stall continues.
     pub begins: bool,
     /// Number of packets that the guard has answered since its last message.
     pub packets: u32,
-    /// ID of the last packet that it answered.
+    /// ID of the last packet that the guard answered.
     pub id: u32,
 }
 
@@ -116,16 +117,16 @@ pub fn wanted(options: &Options) -> bool {
     options.deadline_ms > 0 || options.fail_open[OptionsSituation::Crash as usize]
 }
 
-/// Returns the guard that holds a queue whose firewall is gone.
+/// Returns the process ID of the guard that holds a queue whose firewall is gone.
 fn find_bereaved(number: u16) -> Option<Pid> {
     let figures = queue::proc::figures(number).ok()?;
-    // The kernel's figures name a living firewall before its guard.
+    // While the firewall runs, it counts as the owner, not its guard.
     let owner = queue::proc::owner(figures.portid).ok()?;
     (owner.comm == NAME).then(|| Pid::from_raw(owner.pid as i32))
 }
 
 /// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be called before queues are
-/// opened, with the rights of the start.
+/// opened and before rights are given up.
 pub fn relieve(options: &Options) {
     for number in options.queue_first..=options.queue_last {
         let due = Instant::now() + Duration::from_millis(GONE_MS.into());
@@ -153,7 +154,7 @@ fn keep_open(fd: BorrowedFd, open: bool) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFD(flags)).map(drop)
 }
 
-/// Starts this program again, with one end of the socket pair as its standard input.
+/// Starts the guard: this program again, with one end of the socket pair as its standard input.
 fn spawn(
     options: &Options,
     queue_fds: &[BorrowedFd],
@@ -187,13 +188,13 @@ fn spawn(
     child
 }
 
-/// Waits at most so long for a message of the guard, or its end. Returns true if there is one.
+/// Waits for a message or the end of the guard. Returns false if neither came within `milliseconds`.
 fn wait_for(fd: BorrowedFd, milliseconds: u16) -> bool {
     let mut readable = [PollFd::new(fd, PollFlags::POLLIN)];
     poll(&mut readable, PollTimeout::from(milliseconds)) == Ok(1)
 }
 
-/// Receives the guard's first message. Fails if the guard is not ready; then it is gone.
+/// Receives the guard's first message. Fails if the guard is not ready; then the guard has been ended.
 fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     let mut word = [0; WORD_BYTES];
     let mut got = 0;
@@ -216,8 +217,8 @@ fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     }))
 }
 
-/// Starts the guard, if `wanted`. Must be called before threads are started and rights are given up. The guard waits
-/// for `hold` with false.
+/// Starts the guard, if `wanted`. Must be called before threads are started and rights are given up. The guard is
+/// paused until `hold` is called with false.
 /// - queue_fds: netlink sockets of the queues `numbers`.
 pub fn start(
     options: &Options,
@@ -249,8 +250,8 @@ pub fn fd(guard: &Guard) -> Option<BorrowedFd<'_>> {
     guard.reached.as_ref().map(|(fd, _)| fd.as_fd())
 }
 
-/// Receives the guard's next message without waiting; None if there is none. If the guard has ended by itself, this
-/// logs one warning, and `fd` is None from then on.
+/// Receives the guard's next message without waiting; None if no message is available. If the guard has ended by
+/// itself, logs one warning, and `fd` returns None from then on.
 pub fn read(guard: &mut Guard) -> Option<GuardNote> {
     let (fd, child) = guard.reached.as_mut()?;
     let mut word = [0; WORD_BYTES];
@@ -283,8 +284,8 @@ pub fn hold(guard: &Guard, hold: bool) {
     }
 }
 
-/// Sends the command to end, and waits until the guard has ended. The firewall ends normally, or another one has taken
-/// over.
+/// Sends the command to end, and waits until the guard has ended. Must be called before the firewall ends normally, or
+/// after another firewall has taken over.
 pub fn end(guard: &mut Guard) {
     let Some((fd, mut child)) = guard.reached.take() else {
         return;

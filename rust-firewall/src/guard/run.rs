@@ -38,7 +38,7 @@ const NS_PER_MS: u64 = 1_000_000;
 struct Watched {
     queue: Queue,
     watch: GuardWatch,
-    /// Note that the firewall has not received yet; packets = 0: there is none.
+    /// Note that the firewall has not received yet; its `packets` is 0 if there is no such note.
     untold: GuardNote,
     /// True if a stall has begun that is not logged yet.
     unsaid: bool,
@@ -61,7 +61,8 @@ struct Guarding {
     batch: Box<VerdictBatch>,
 }
 
-/// Answers all packets of a queue up to an ID.
+/// Sends a verdict for all packets of a queue up to an ID.
+/// - accept: true to accept, false to drop them.
 fn send_verdict(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -91,7 +92,7 @@ fn peek(queue: &Queue) -> Option<u32> {
     }
 }
 
-/// Sends a note to the firewall and clears it. If it can't be sent now, the next look sends it.
+/// Sends a note to the firewall and clears it. If it can't be sent now, the next look (see guard/watch) sends it.
 fn tell(note: &mut GuardNote) {
     if note.packets > 0
         && send(
@@ -108,7 +109,7 @@ fn tell(note: &mut GuardNote) {
     }
 }
 
-/// Answers packets up to the ID `id`, and notes how many.
+/// Sends the verdict for all packets up to the ID `id`. Adds their number to the note for the firewall.
 fn settle(
     watched: &mut Watched,
     batch: &mut VerdictBatch,
@@ -129,7 +130,7 @@ fn settle(
     watched.untold.id = id;
 }
 
-/// Logs that a stall has begun, because the firewall may never log again. If stderr is full the next look logs it.
+/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the next look logs it.
 fn say(watched: &mut Watched, deadline_ms: u64, accept: bool) {
     let stderr = std::io::stderr();
     let mut writable = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
@@ -212,7 +213,7 @@ fn watch(guarding: &mut Guarding) -> bool {
         match word {
             Word::Says(guard::BYE) => return true,
             Word::HangsUp => return !began,
-            // Earlier looks no longer hold: packets were answered in between.
+            // Earlier looks are no longer valid: packets were answered in between.
             Word::Says(word) => {
                 held = word == guard::HOLD;
                 began = began || !held;
@@ -237,7 +238,7 @@ fn accept_waiting(queue: &mut Queue, batch: &mut VerdictBatch) {
     }
 }
 
-/// Returns the ID of the last received packet that has one.
+/// Returns the ID of the last received packet that has an ID; None if no packet has an ID.
 fn last_id(queue: &Queue, received: &QueueReceived) -> Option<u32> {
     let packets = queue.packets.get(..received.packets as usize)?;
     let named = packets.iter().rev().find(|packet| !packet.nameless);
@@ -296,7 +297,7 @@ fn unexpected(word: &str) -> Failure {
     ))
 }
 
-/// Parses "FD:NUMBER".
+/// Parses the argument "FD:NUMBER", and adopts the queue's socket.
 #[allow(unsafe_code)]
 fn take_queue(word: &str) -> Result<Watched, Failure> {
     let (fd, number) = word.split_once(':').ok_or_else(|| unexpected(word))?;

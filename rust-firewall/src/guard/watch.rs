@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Detection of a stalled queue by the kernel's figures alone. Pure.
+//! Detection of a stalled queue from the kernel's figures alone, without side effects.
 //!
 //! Theory of operation: the number of answered packets is the number of enqueued packets (offered - user drop) minus
-//! those that wait. If a look finds packets waiting, and the firewall has answered as many as at each look of a
-//! deadline before, the firewall stalls: packets up to the last ID of the oldest of these looks have waited for the
-//! whole deadline and are due. Answers of the guard itself are not progress. With --fail overload=open a packet that
-//! does not fit into the socket counts as offered and passes, as if it had been answered. Then the first message in the
-//! socket decides, too: as long as it stays the same, the firewall receives nothing.
+//! those that wait. A look is one reading of these figures. If packets wait at a look, and the firewall has answered
+//! none since the look a deadline before, the firewall stalls. The packets up to the last ID of that earlier look have
+//! waited for the whole deadline: they are due. Answers of the guard itself are not progress. With --fail overload=open
+//! a packet that does not fit into the socket counts as offered and passes, as if it had been answered. Then the first
+//! message in the socket decides, too: as long as it stays the same, the firewall receives nothing.
 
 use crate::queue::proc::QueueFigures;
 
@@ -26,9 +26,9 @@ struct GuardLook {
 /// Observed state of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
-    /// All looks without progress, the oldest first.
+    /// Latest looks since the firewall's last progress, the oldest first.
     looks: Vec<GuardLook>,
-    /// Id of the first message in the socket at the last look.
+    /// ID of the first message in the socket at the last look.
     head: Option<u32>,
     /// Number of packets that the guard answered.
     own: u32,
@@ -66,7 +66,7 @@ fn remember(watch: &mut GuardWatch, look: GuardLook) {
 
 /// Adds a look.
 /// - head: ID of the first message in the queue's socket, if there is one and it must be examined.
-/// - Returns the ID up to which packets are due.
+/// - Returns the ID up to which packets are due; None if no packet is due.
 pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -> Option<u32> {
     let look = look_of(watch, figures);
     let head_stays = head.is_some() && head == watch.head;
@@ -84,8 +84,9 @@ pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -
 
 /// Records that the guard has answered the packets that were due.
 /// - before, after: figures from before and after the answer.
-/// - Returns the number of packets that it answered, including those that the firewall answered between both figures,
-///   which can't be told apart, and true if this is the first answer of the guard since the firewall answered anything.
+/// - Returns the number of packets that the guard answered. It includes packets that the firewall answered between both
+///   figures, because these can't be distinguished. Also returns true if this is the first answer of the guard since
+///   the firewall last answered.
 pub fn settled(watch: &mut GuardWatch, before: &QueueFigures, after: &QueueFigures) -> (u32, bool) {
     let came = enqueued_of(after).wrapping_sub(enqueued_of(before));
     let there = before.waiting.wrapping_add(came);

@@ -27,8 +27,8 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Minimum growth of the receive buffer, in bytes.
 const ROOM_STEP_BYTES: usize = 65536;
 
-/// Environment variable with the number of a descriptor: a connection to the old firewall that the starting program,
-/// which has the right to connect, made in this same process before exec.
+/// Environment variable with the number of a descriptor: a connection to the old firewall. A program that has the right
+/// to connect made it in this process, before it started this program by exec.
 pub const GIVEN: &str = "TWINWALL_TAKE_OVER_FD";
 
 /// A connection to the other firewall; closed when dropped.
@@ -46,19 +46,21 @@ pub struct HandoverChannel {
     fds: VecDeque<OwnedFd>,
 }
 
-/// Returns the connection that GIVEN names, if it is a socket. Must be called only once.
+/// Returns the connection that GIVEN names; None if GIVEN names no socket. Must be called only once.
 pub fn inherited() -> Option<OwnedFd> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
     // SAFETY: the descriptor is only queried, which fails for a number that is not open.
     let named = unsafe { BorrowedFd::borrow_raw(number) };
     getsockopt(&named, sockopt::PeerCredentials).ok()?;
-    // The guard, which this process starts later, must not inherit it.
+    // The guard, which this process starts later, must not inherit the descriptor.
     fcntl(named, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
     // SAFETY: getsockopt found it open, and the variable gives it to this function alone, which runs once.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Creates a channel from a connected socket.
+/// - whose: name of the firewall at the other end in messages: "old" or "new".
+/// - timeout_ms: time until the deadline, in milliseconds.
 pub fn open(fd: OwnedFd, whose: &'static str, timeout_ms: u32) -> HandoverChannel {
     HandoverChannel {
         fd,
@@ -71,7 +73,7 @@ pub fn open(fd: OwnedFd, whose: &'static str, timeout_ms: u32) -> HandoverChanne
     }
 }
 
-/// Sets the deadline to timeout_ms from now.
+/// Sets the deadline to `timeout_ms` milliseconds from now.
 pub fn extend(channel: &mut HandoverChannel, timeout_ms: u32) {
     channel.due_ns = wait::clock() + u64::from(timeout_ms) * NS_PER_MS;
 }
@@ -144,7 +146,7 @@ fn send_some(
     sendmsg::<()>(socket, &[IoSlice::new(bytes)], control, flags, None)
 }
 
-/// Sends the whole text, with a descriptor at its first byte.
+/// Sends the whole text. Sends a descriptor, if there is one, with the first byte.
 pub fn send(
     channel: &HandoverChannel,
     text: &str,
@@ -216,8 +218,9 @@ fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
     }
 }
 
-/// Removes the first line from the buffer. Returns its start and its end, without the line end.
-/// - looked: number of unread bytes that are known to hold no line end; updated.
+/// Removes the first line from the buffer. Returns the offsets of its start and of its line end; None if no line is
+/// complete.
+/// - looked: in/out: number of unread bytes that are known to contain no line end.
 fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize, usize)> {
     let begin = channel.begin;
     let left = channel.bytes.get(begin..channel.filled)?;

@@ -2,10 +2,11 @@
 //! Transfer of a worker's connections to the worker that takes its queue over.
 //!
 //! Format, in little-endian numbers: version of the format (32 bits); the connections (handover/record), list by list,
-//! oldest first in each list; for each recently forgotten connection: place, tag and age in seconds (32 each); the key
-//! of the hash that gives place and tag (16 bytes), and the highest place; the numbers of connections, of connections
-//! left out because there was no room, and of forgotten connections (32 each). A policy's verdicts on connections are
-//! not transferred: the new policy decides each connection anew, as after a reload.
+//! oldest first in each list; for each recently forgotten connection: place (index in the table's `graves`), tag and
+//! age in seconds (32 each); the key of the hash from which place and tag are taken (16 bytes), and the highest place;
+//! the numbers of connections, of connections left out because there was no room, and of forgotten connections (32
+//! each). A policy's verdicts on connections are not transferred: the new policy decides each connection anew, as after
+//! a reload.
 
 use nix::errno::Errno;
 
@@ -37,9 +38,9 @@ pub struct ConnectionsTaken {
     pub left_out: u64,
 }
 
-/// Writes the connections, list by list. Connections without room are remembered as forgotten.
+/// Writes the connections, list by list. Connections for which there is no room are recorded as forgotten.
 /// - room: number of bytes that may be written.
-/// - counts: out: number of written connections, and of those left out.
+/// - counts: out: number of written connections, and number of connections that were left out.
 fn write_records(
     memory: &mut HandoverMemory,
     connections: &mut Connections,
@@ -73,8 +74,8 @@ fn write_records(
     Ok(())
 }
 
-/// Writes the remembered places of forgotten connections.
-/// - count: out: their number.
+/// Writes the records of forgotten connections (graves).
+/// - count: out: number of records.
 fn write_graves(
     memory: &mut HandoverMemory,
     connections: &Connections,
@@ -127,7 +128,8 @@ fn evicted(connections: &Connections) -> u64 {
     connections.counts.evicted.iter().sum()
 }
 
-/// Parses the remembered places of forgotten connections. Returns true if they are valid.
+/// Parses the records of forgotten connections (graves) and adds them to the table. Returns true if all records are
+/// valid.
 fn parse_graves(
     reading: &mut RecordReading,
     connections: &mut Connections,

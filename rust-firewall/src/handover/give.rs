@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The old firewall's side of an upgrade (handover). Only the main thread calls these functions; until the new firewall
-//! says "commit" it does its other work in between.
+//! sends "commit", this thread does its other work in between.
 // seccomp: getpid kill
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -70,7 +70,7 @@ fn fail_memory(error: Errno) -> Failure {
     failure_set_running("memfd_create", error)
 }
 
-/// Logs that this firewall goes on, with the reason, and counts the failed upgrade.
+/// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
 pub fn stay(failure: &Failure) {
     counts::add(Count::UpgradesFailed, 1);
     log::warn(format_args!(
@@ -138,7 +138,7 @@ fn tell(
     let inner = state::lock(state);
     let channel = &mut giving.channel;
     let due_ns = handover::channel::due_ns(channel);
-    // A client that does not read blocks the main thread for at most the length of the pause.
+    // A client that does not read blocks the main thread for at most PAUSE_MS.
     handover::channel::extend(channel, PAUSE_MS);
     handover::channel::send(
         channel,
@@ -164,7 +164,8 @@ fn tell(
     Ok(())
 }
 
-/// Begins the transfer to a new process. The policy must stay until `commit`, or until the returned value is dropped.
+/// Begins the transfer to a new process. The policy must stay loaded until `commit`, or until the returned value is
+/// dropped.
 /// - client: connection on which the new process requested the upgrade; closed on failure.
 /// - kind: backend of the new process.
 pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<HandoverGiving, Failure> {
@@ -194,7 +195,8 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
     })
 }
 
-/// Returns the descriptor to poll for reading; `go_on` must also be called by `due_ns`.
+/// Returns the descriptor to poll for reading. `go_on` must be called when it is readable, and at `due_ns` at the
+/// latest.
 pub fn fd(giving: &HandoverGiving) -> BorrowedFd<'_> {
     handover::channel::fd(&giving.channel)
 }
@@ -207,8 +209,8 @@ pub fn due_ns(giving: &HandoverGiving) -> u64 {
     }
 }
 
-/// Does one step of the preparation, or, after the last one, checks for "commit". Returns true if the new firewall has
-/// said it. Fails if the new firewall has closed the connection, is late or sends another line.
+/// Does the next step of the preparation. After the last step, checks for "commit", and returns true if the new
+/// firewall has sent it. Fails if the new firewall has closed the connection, is late or sends another line.
 /// - fds: descriptors of this process, by HandoverFd.
 pub fn go_on(
     state: &State,
@@ -252,7 +254,7 @@ fn pause_workers(workers: &mut Workers) -> Result<(), Failure> {
     }
 }
 
-/// Starts the workers again. If one can't be started the process ends, as after an error of a worker.
+/// Starts the workers again. If a worker can't be started, the process ends, as after an error of a worker.
 fn start_workers(workers: &mut Workers) {
     for worker in &mut workers.all {
         if let Err(failure) = worker::start(worker) {
@@ -276,6 +278,7 @@ fn pass_on(
 }
 
 /// Sends a worker's connections.
+/// - room: maximum size of the connections, in bytes.
 fn pass_table(
     channel: &HandoverChannel,
     connections: &mut Connections,
@@ -327,9 +330,9 @@ fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), 
 }
 
 /// Transfers everything to the new process, which is ready.
-/// - Returns true if the new process runs. Then the workers are stopped and their queues released, and this process
-///   must end without using what it sent. Otherwise its workers run again; the log and Count::UpgradesFailed show the
-///   failure.
+/// - Returns true if the new process filters. Then the workers are stopped and their queues released, and this process
+///   must end without using the descriptors that it sent. Otherwise its workers run again; the log and
+///   Count::UpgradesFailed show the failure.
 pub fn commit(state: &State, mut giving: HandoverGiving) -> bool {
     let mut inner = state::lock(state);
     handover::channel::extend(&mut giving.channel, PAUSE_MS);

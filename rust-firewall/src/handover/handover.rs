@@ -5,11 +5,11 @@
 //! new process reads and compiles its policy and connects to the control socket of the old one (docs/CONTROL.md,
 //! `upgrade`). The old process sends its state, descriptors of the queues' sockets (queue_adopt describes how they are
 //! used), and the rules of its policy. The new process pairs these rules with its own, adopts the sockets, and gives up
-//! its rights. Then it says "commit". The old process stops its workers between two batches: from now on packets wait
+//! its rights. Then it sends "commit". The old process stops its workers between two batches: from now on packets wait
 //! in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an order that both processes
 //! know by now. If both policies read names, it also sends each worker's connections; if both policies learn addresses,
 //! the learned addresses. The new process stores all of it and starts its workers: here the pause ends. Meanwhile the
-//! old process sends the sums (values of counters). The new process adds them and says "taken". The old process
+//! old process sends the sums (values of counters). The new process adds them and sends "taken". The old process
 //! confirms, and ends without unbinding the queues.
 //!
 //! The old process decides the outcome: until it has received "taken" it resumes filtering if anything is wrong with
@@ -29,14 +29,15 @@ use crate::worker::WorkerHandover;
 
 /// Maximum time from the request to "commit", in milliseconds; packets do not wait meanwhile.
 pub const PREPARE_MS: u32 = 15000;
-/// Time from "commit" within which the old process must receive "taken", in milliseconds; else it resumes.
+/// Time from "commit" within which the old process must receive "taken", in milliseconds; otherwise it resumes
+/// filtering.
 pub const PAUSE_MS: u32 = 2000;
 
-/// Commands of the new process, and the old one's confirmation of "taken".
+/// Commands of the new process, and the old process's confirmation of "taken".
 pub const COMMIT: &str = "commit";
 pub const TAKEN: &str = "taken";
 pub const HEARD: &str = "{\"ok\":true}\n";
-/// Names of transferred memories, with which their descriptors are sent.
+/// Names of transferred memories (handover/memory), which are sent with the descriptors.
 pub const RULES: &str = "rules";
 pub const STATES: &str = "states";
 pub const CONNECTIONS: &str = "connections";
@@ -52,7 +53,7 @@ pub enum HandoverFd {
 
 pub const FD_COUNT: usize = HandoverFd::Events as usize + 1;
 
-/// State that the old process sends, and what the new process adopted of it.
+/// State that the old process sends, and the parts of it that the new process adopted.
 #[derive(Default)]
 pub struct Handover {
     /// Process ID of the old firewall.
@@ -61,18 +62,18 @@ pub struct Handover {
     pub generation: u32,
     pub queues: Vec<WorkerHandover>,
     pub counts: [u64; counts::ALL.len()],
-    /// Places in this process's arrays of the counts, and of the counters of a queue, in the order in which they are
-    /// sent.
+    /// Place (index) in this process's array for each sent count, and for each sent counter of a queue; None if this
+    /// process does not know its name.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
-    /// Largest number of connections of an old worker while all run; None if the old policy reads no names, and after
-    /// `commit` also if the new one doesn't.
+    /// Largest number of connections of an old worker, before the workers stop. None if the old policy reads no names,
+    /// and after `commit` also if the new policy reads no names.
     pub connections: Option<u32>,
     /// Numbers of transferred connections.
     pub followed: ConnectionsTaken,
-    /// Invalid part for which the connections were refused.
+    /// Invalid part for which the connections were refused; None if they were accepted.
     pub refused: Option<&'static str>,
-    /// True if the old policy has sets that learn; after `commit`, if both policies have.
+    /// True if the old policy has sets that learn; after `commit`, true if both policies have such sets.
     pub learns: bool,
     /// Numbers of transferred addresses.
     pub learned: LearnedTaken,
@@ -83,7 +84,7 @@ pub struct Handover {
     /// Pairs of rules that both policies have, if there is a new policy.
     pub migration: Migration,
     pub states: MigrationStates,
-    /// Values of the options in the old process that have a descriptor; None = not set.
+    /// Values in the old process of the options that have a descriptor; None = not set.
     pub options: [Option<String>; FD_COUNT],
     /// Descriptors of the options; None also if this process's option has another value.
     pub fds: [Option<OwnedFd>; FD_COUNT],

@@ -51,7 +51,7 @@ fn put_address(bytes: &mut Vec<u8>, address: &LearnedAddress, now_ns: u64) {
 }
 
 /// Writes the addresses of the policy's sets.
-/// - count: out: their number.
+/// - count: out: number of written addresses.
 fn write_addresses(
     memory: &mut HandoverMemory,
     compiled: &Compiled,
@@ -75,7 +75,7 @@ fn write_addresses(
     Ok(())
 }
 
-/// Writes the addresses that a policy's sets have learned, once the workers have stopped.
+/// Writes the addresses that a policy's sets have learned. Must be called after the workers have stopped.
 pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> Result<(), Errno> {
     let mut bytes = Vec::new();
     let mut count = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory that one process passes to another: a file behind a descriptor (memfd_create) that is sealed after writing,
-//! so that the reader can read it repeatedly and slowly, and always finds the same bytes.
+//! Memory that one process passes to another: an anonymous file (memfd_create) that is sealed after writing. So the
+//! reader can read it repeatedly, at any speed, and always finds the same bytes.
 // seccomp: memfd_create pwrite64 pread64 fcntl fstat close
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use nix::sys::stat::{fstat, SFlag};
 /// Size of the write buffer, in bytes.
 const STEP_BYTES: usize = 65536;
 
-/// Memory that is being written.
+/// Memory file (memfd) that this process writes and then seals, with its write buffer.
 pub struct HandoverMemory {
     file: File,
     /// Offset in the file at which the buffered bytes are written next.
@@ -28,7 +28,7 @@ pub struct HandoverMemory {
 /// Sealed memory from another process.
 pub struct HandoverSealed {
     file: File,
-    /// Size in bytes; the seals keep it.
+    /// Size in bytes, which the seals keep constant.
     pub size: u64,
 }
 
@@ -37,7 +37,7 @@ fn seals() -> SealFlag {
 }
 
 fn errno(error: io::Error) -> Errno {
-    // A premature end of the file has no error number; the size was checked before.
+    // A premature end of the file has no error number. It can't occur: the seals keep the size.
     error.raw_os_error().map_or(Errno::EPROTO, Errno::from_raw)
 }
 
@@ -57,7 +57,7 @@ pub fn fd(memory: &HandoverMemory) -> BorrowedFd<'_> {
     memory.file.as_fd()
 }
 
-/// Writes the buffered bytes.
+/// Writes the buffered bytes to the file.
 fn flush(memory: &mut HandoverMemory) -> Result<(), Errno> {
     let written = memory.file.write_all_at(&memory.bytes, memory.at);
     written.map_err(errno)?;
@@ -66,7 +66,7 @@ fn flush(memory: &mut HandoverMemory) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Appends bytes.
+/// Appends bytes, which may stay in the buffer.
 pub fn put(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
     for part in bytes.chunks(STEP_BYTES) {
         if memory.bytes.len() + part.len() > STEP_BYTES {
@@ -82,7 +82,7 @@ pub fn put_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Errno>
     put(memory, &number.to_le_bytes())
 }
 
-/// Reserves memory of this size, so that later writes allocate nothing.
+/// Reserves memory of `size` bytes, so that later writes allocate nothing.
 pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
     let zeros = [0; STEP_BYTES];
     let mut left = size;

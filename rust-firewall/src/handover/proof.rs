@@ -14,7 +14,7 @@ use crate::handover::channel::HandoverChannel;
 
 const REQUEST: &str = "{\"command\":\"proof\"}\n";
 
-/// Sends a number to a netlink port.
+/// Sends a number as decimal text to a netlink port.
 fn send_number(port: u32, number: u64) -> nix::Result<()> {
     let fd = control::proof::make_socket()?;
     let to = NetlinkAddr::new(port, 0);

@@ -4,16 +4,15 @@
 //! Format, in little-endian numbers (bits in parentheses):
 //! - words of its key (64 each: two for IPv4, five for IPv6)
 //! - list (8), flags (16), nanoseconds since it entered the list or was last used (64)
-//! - interfaces of client and server, bytes that each has sent undecided (32 each)
+//! - interfaces of client and server, number of bytes that passed from each end before the client's names (32 each)
 //! - stream: base, decided, acked (32 each)
-//! - TCP: begun, server_begun, server_end, pending_base, and the interfaces of client and server that belong to these
-//!   (32 each)
+//! - TCP: begun, server_begun, server_end, pending_base, and the source and sink interface of the pending SYN (32 each)
 //! - UDP: version (32), keys (16, 12 and 16 bytes), next expected packet number (64), length of the connection ID (8),
-//!   and 20 bytes for it
-//! - names: state, protocol, lengths of host, protocols and method (8 each), version, type (16 each), then host,
-//!   protocols and method
-//! - requests, if it is HTTP: next (64) and awaited (8), for the current position and for the start of the stream
-//! - number of stored pieces of the stream (8), start and end of each (16 each), and their bytes
+//!   connection ID (20 bytes, padded)
+//! - names: state, protocol, lengths of host, ALPN protocols and method (8 each), TLS version, DNS type (16 each), then
+//!   host, ALPN protocols and method
+//! - HTTP: next (64) and awaited (8) of the requests, for the current position and for the start of the stream
+//! - number of stored pieces of the stream (8), start and end of each piece (16 each), bytes of the pieces
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -25,8 +24,8 @@ use crate::connection::{ids, lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
-/// Order in which the lists are sent. If a connection moves to another list for want of memory, all connections of that
-/// list have already been read.
+/// Order in which the lists are sent. If a connection moves to another list because memory is missing, all connections
+/// of that list have already been read.
 pub const ORDER: [ConnectionList; LIST_COUNT] = [
     ConnectionList::Known,
     ConnectionList::Datagrams,
@@ -236,7 +235,7 @@ pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_n
     put_spans(record, connection, pool);
 }
 
-/// Removes bytes from the front; returns none if fewer are left.
+/// Removes bytes from the front of the unread bytes, and returns them; returns no bytes if fewer are left.
 fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
     let Some((part, rest)) = reading.left.split_at_checked(bytes) else {
         reading.cut = true;
@@ -247,13 +246,14 @@ fn part<'a>(reading: &mut RecordReading<'a>, bytes: usize) -> &'a [u8] {
     part
 }
 
-/// Removes a number of the given size in bytes from the front; returns 0 if fewer bytes are left.
+/// Removes a number of the given size in bytes from the front of the unread bytes, and returns it; returns 0 if fewer
+/// bytes are left.
 pub fn number(reading: &mut RecordReading, bytes: usize) -> u64 {
     let bytes = part(reading, bytes).iter().rev();
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Fills a field with bytes from the front, if enough are left.
+/// Fills a field with the next unread bytes, if enough are left.
 fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
     let bytes = part(reading, field.len());
     for (to, from) in field.iter_mut().zip(bytes) {
@@ -261,7 +261,7 @@ fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
     }
 }
 
-/// Returns true if a TCP or UDP packet can have the key; the lower one of its two ends comes first.
+/// Returns true if a TCP or UDP packet can have the key. In a valid key the lower end comes first.
 fn is_key(key: &ConnectionKey) -> bool {
     let [first, second, third, fourth, fifth] = *key;
     let (low, high) = match first >> 8 & 0xff_ffff {
@@ -272,7 +272,7 @@ fn is_key(key: &ConnectionKey) -> bool {
     matches!(first & 0xff, TCP | UDP) && (low, first >> 48) <= (high, first >> 32 & 0xffff)
 }
 
-/// Parses a key that the table does not hold yet.
+/// Parses a key. Returns None if it is invalid, or if the table already contains it.
 fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<ConnectionKey> {
     let mut key = [0; KEY_WORDS];
     let [first, rest @ ..] = &mut key;
@@ -288,8 +288,8 @@ fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<Co
     (is_good && table::find(&connections.table, &key) == SLOT_NONE).then_some(key)
 }
 
-/// Parses a list and an age. Returns true if the list does not come before the previous connection's list, the age is
-/// not higher within a list, and the protocol fits.
+/// Checks the list and the age of a connection. Returns true if the list does not come before the previous connection's
+/// list, the age does not increase within a list, and the list may contain the protocol.
 fn take_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
     let place = ORDER.iter().position(|known| *known as u64 == list);
     let Some(place) = place.filter(|place| *place >= reading.list) else {
@@ -351,7 +351,7 @@ fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bo
         && usize::from(connection.id_bytes) <= CONNECTION_BYTES_MAX
 }
 
-/// Returns true if a list of protocols has the format of RFC 7301.
+/// Returns true if a list of ALPN protocols has the format of RFC 7301.
 fn are_protocols(mut list: &[u8]) -> bool {
     while let Some((&length, rest)) = list.split_first() {
         match rest.get(length.into()..) {
@@ -362,7 +362,8 @@ fn are_protocols(mut list: &[u8]) -> bool {
     true
 }
 
-/// Returns true if a method is a token (RFC 9110, section 5.6.2), or the beginning of a long one.
+/// Returns true if a method is a token (RFC 9110, section 5.6.2). A method that was cut to METHOD_BYTES ends with a
+/// space.
 fn is_method(method: &[u8]) -> bool {
     let method = match method {
         [cut @ .., b' '] if method.len() == METHOD_BYTES => cut,
@@ -450,7 +451,8 @@ fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) 
     (!reading.cut).then_some(count)
 }
 
-/// Parses the pieces of a stream, and stores them if there is memory. Returns true if they are valid.
+/// Parses the pieces of a stream and stores them. If memory is missing, the connection becomes unreadable. Returns true
+/// if the pieces are valid.
 fn take_stream(
     reading: &mut RecordReading,
     connections: &mut Connections,
@@ -484,8 +486,8 @@ fn take_stream(
     !reading.cut
 }
 
-/// Parses the connection at the front and adds it to the table. Fails with the name of the invalid part; then the table
-/// may hold a part of the connection.
+/// Parses the next connection and adds it to the table. Fails with the name of the invalid part; then the table may
+/// contain a part of the connection.
 pub fn take(
     reading: &mut RecordReading,
     connections: &mut Connections,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rules of the old firewall's policy, in their order, by which the new firewall recognizes them.
+//! Rules of the old firewall's policy, in their order. The new firewall pairs them with its own rules.
 //!
 //! Format, in little-endian numbers: the number of rules (32 bits), then for each rule: the lengths of its chain,
-//! comment and text (32 bits each; all bits of the comment's set = no comment); its numbers of counters, logs, limits
-//! and quotas (8 bits each); the size of each of its limits (64 bits, FlowLimit); the bytes of chain, comment and text.
+//! comment and text (32 bits each; all bits of the comment's length are set if there is no comment); its numbers of
+//! counters, logs, limits and quotas (8 bits each); the size of each of its limits (64 bits, FlowLimit); the bytes of
+//! chain, comment and text.
 
 use nix::errno::Errno;
 
@@ -21,10 +22,10 @@ use crate::ruleset::migration::{
 pub const BYTES_MAX: u64 = 512 << 20;
 
 const NO_COMMENT: u32 = u32::MAX;
-/// Number of rules that are written in one step, which takes some milliseconds.
+/// Number of rules that are written in one step. A step takes some milliseconds.
 const AT_A_TIME: u32 = 2048;
 
-/// Rules that are being written step by step, because the main thread has other work.
+/// State of writing the rules, step by step, because the main thread has other work in between.
 pub struct HandoverRules {
     pub memory: HandoverMemory,
     at: MigrationPlace,
@@ -86,7 +87,7 @@ pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<boo
     Ok(true)
 }
 
-/// Removes bytes from the front; None if fewer are left.
+/// Removes bytes from the front of `left`, and returns them; None if fewer are left.
 fn take<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (taken, rest) = left.split_at_checked(bytes)?;
     *left = rest;
@@ -97,7 +98,7 @@ fn take_length(left: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(take(left, 4)?.try_into().ok()?))
 }
 
-/// Parses a text; None if it holds a NUL.
+/// Parses a text; None if it is incomplete or contains a NUL.
 fn take_text(left: &mut &[u8], bytes: u32) -> Option<Vec<u8>> {
     let text = take(left, bytes as usize)?;
     (!text.contains(&0)).then(|| text.to_vec())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! First message of the old process in an upgrade, the line of state: JSON, with the same bytes from both twins.
+//! Line of state: first message of the old process in an upgrade. It is JSON, with the same bytes from both twins.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -59,12 +59,12 @@ struct StateObject<'a> {
     queues: Vec<QueueObject>,
 }
 
-/// Makes the places for numbers in the order of this process's names.
+/// Returns the places (indexes) of numbers that come in the order of this process's names.
 fn make_own_places(names: usize) -> Vec<Option<usize>> {
     (0..names).map(Some).collect()
 }
 
-/// Creates a state with these queues, whose numbers have the places of this process.
+/// Creates a state with these queues. Its counts and counters come in the order of this process's names.
 pub fn make(queues: Vec<WorkerHandover>) -> Handover {
     Handover {
         queues,
@@ -98,7 +98,7 @@ pub fn print(state: &Handover) -> String {
         stats: stats_names().collect(),
         queues: state.queues.iter().map(queue_object).collect(),
     };
-    // Only keys that are not strings could make it fail; the object has none.
+    // Serialization could fail only for keys that are not strings; the object has no such keys.
     object::line(&object)
 }
 
@@ -144,7 +144,7 @@ fn text_of(object: &Value, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Parses names into the places of their numbers in this process; unknown names have none.
+/// Parses names. Returns the place of each name's number in this process's array; None for an unknown name.
 fn parse_names(object: &Value, key: &str, ours: &[&str]) -> Result<Vec<Option<usize>>, Failure> {
     let names = object.get(key).and_then(Value::as_array);
     let names = names.filter(|names| names.len() <= NAMES_MAX);
@@ -183,7 +183,7 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
-/// Parses the number of connections of a worker; missing if the policy reads no names.
+/// Parses the largest number of connections of an old worker. It is missing if the old policy reads no names.
 fn parse_connections(number: Option<&Value>, state: &mut Handover) {
     let number = number.and_then(Value::as_u64);
     state.connections = number.and_then(|number| u32::try_from(number).ok());

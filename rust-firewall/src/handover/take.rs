@@ -31,7 +31,8 @@ use crate::worker::wait;
 use crate::worker::Worker;
 
 const NS_PER_US: u64 = 1000;
-/// Divisor for the spare room of a table: one connection in SPARE may be added before the old firewall stops.
+/// Divisor for the spare room of a table: it has room for 1/SPARE more connections, which may begin before the old
+/// firewall stops.
 const SPARE: u32 = 8;
 
 /// Connects to the old process.
@@ -70,7 +71,7 @@ fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     }
 }
 
-/// Receives a line that names a descriptor, and the descriptor. None if the line ends the descriptors.
+/// Receives a line that names a descriptor, and the descriptor. Returns None if the line ends the descriptors.
 fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>, Failure> {
     let line = handover::channel::line(channel)?;
     let mut object = serde_json::from_slice::<Value>(line).unwrap_or_default();
@@ -92,7 +93,7 @@ fn receive_fds(channel: &mut HandoverChannel, taken: &mut Handover) -> Result<()
     Ok(())
 }
 
-/// Checks that the queues are those of the options, and that a socket was received for each.
+/// Checks that the old firewall's queues are those of the options, and that a socket was received for each queue.
 fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
     let mut theirs = taken.queues.iter().map(|queue| queue.number);
     if !theirs.clone().eq(options.queue_first..=options.queue_last) {
@@ -151,7 +152,7 @@ fn ask(
 }
 
 /// Requests the upgrade from the process at `path` (--take-over), and receives its state and descriptors. The old
-/// process goes on filtering. Fails, with everything closed, if nothing answers, if no firewall answers, or if its
+/// process continues to filter. Fails, with everything closed, if nothing answers, if no firewall answers, or if its
 /// queues differ from the options.
 pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
     if !queue::adopt::can_adopt(options.backend) {
@@ -165,13 +166,13 @@ pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
     Ok(taken)
 }
 
-/// Pairs the rules of the new policy with the old one's.
+/// Pairs the rules of the new policy with those of the old policy.
 pub fn prepare(taken: &mut Handover, loaded: &Loaded) {
     taken.migration = migration::pair(&taken.side.rules, &migration::rules(loaded));
     taken.side.rules = Vec::new();
 }
 
-/// Receives the descriptor of the memory with this name.
+/// Receives the descriptor of the memory with the name `expected`.
 fn receive_named(channel: &mut HandoverChannel, expected: &str) -> Result<OwnedFd, Failure> {
     match receive_fd(channel)? {
         Some((name, fd)) if name == expected => Ok(fd),
@@ -179,7 +180,7 @@ fn receive_named(channel: &mut HandoverChannel, expected: &str) -> Result<OwnedF
     }
 }
 
-/// Receives and reads the memory with this name, which must have this size.
+/// Receives the memory with the name `expected` and reads it. Fails unless its size is `bytes`.
 fn receive_memory(
     channel: &mut HandoverChannel,
     expected: &str,
@@ -192,7 +193,7 @@ fn receive_memory(
     read.ok_or_else(|| handover::state::fail_part(expected))
 }
 
-/// Reads the connections of an old worker. Fails with the name of the invalid part.
+/// Reads the connections of an old worker into a new worker's table. Fails with the name of the invalid part.
 fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken, &'static str> {
     let bytes = handover::memory::open(fd, handover::connections::BYTES_MAX)
         .and_then(|sealed| handover::memory::read(&sealed))
@@ -204,7 +205,8 @@ fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken
     }
 }
 
-/// Allocates the workers' tables for so many connections each, and for those that come meanwhile.
+/// Touches the memory of each worker's table for `connections` connections, and for the connections that begin before
+/// the old firewall stops.
 fn warm(inner: &mut StateInner, connections: u32) {
     for ours in inner.workers.all.iter_mut().filter_map(worker::connections) {
         table::warm(
@@ -214,8 +216,8 @@ fn warm(inner: &mut StateInner, connections: u32) {
     }
 }
 
-/// Receives the old workers' connections into the tables of the new workers. If any is invalid, all tables stay empty:
-/// existing connections are then unknown, as if they had begun before the firewall.
+/// Receives the old workers' connections into the tables of the new workers. If any connection is invalid, all tables
+/// stay empty: existing connections are then unknown, as if they had begun before the firewall.
 fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
     for worker in &mut inner.workers.all {
         let fd = receive_named(channel_of(taken)?, CONNECTIONS)?;
@@ -239,8 +241,8 @@ fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), 
     Ok(())
 }
 
-/// Receives the addresses that the old policy's sets have learned into the new policy's sets. If any is invalid, the
-/// sets stay empty and learn anew.
+/// Receives the addresses that the old policy's sets have learned into the new policy's sets. If any address is
+/// invalid, the sets stay empty and learn anew.
 fn take_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure> {
     let fd = receive_named(channel_of(taken)?, LEARNED)?;
     let read = handover::memory::open(fd, handover::learned::BYTES_MAX)
@@ -287,7 +289,8 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let commit = format!("{{\"command\":\"{COMMIT}\"{connections}{learned}}}\n");
     taken.committed_ns = wait::clock();
     let channel = channel_of(taken)?;
-    // Longer than the old process waits, because it may itself wait for another process that hangs.
+    // The timeout is twice that of the old process, because the old process may itself wait for a third process that
+    // hangs.
     handover::channel::extend(channel, 2 * PAUSE_MS);
     handover::channel::send(channel, &commit, None)?;
     let read = receive_memory(channel, STATES, bytes)?;
@@ -314,7 +317,8 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Receives the old process's sums and adds them. Must be called as soon as the workers run.
+/// Receives the old process's sums (totals of log and counter statements, handover/counted), and adds them to those of
+/// the new policy. Must be called immediately after the workers start.
 pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     taken.waited_ns = wait::clock() - taken.committed_ns;
     let bytes = handover::counted::sums_bytes(taken);
@@ -326,7 +330,7 @@ pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Logs the outcome for the connections.
+/// Logs the number of transferred connections, or why they were refused.
 fn tell_connections(taken: &Handover) {
     match taken.refused {
         Some(part) => log::warn(format_args!(
@@ -340,7 +344,7 @@ fn tell_connections(taken: &Handover) {
     }
 }
 
-/// Logs the outcome for the learned addresses.
+/// Logs the number of transferred addresses, or why they were refused.
 fn tell_learned(taken: &Handover) {
     match taken.unlearned {
         Some(part) => log::warn(format_args!(
@@ -355,8 +359,8 @@ fn tell_learned(taken: &Handover) {
     }
 }
 
-/// Says "taken" to the old process when the workers run, and waits for its confirmation. Fails if the old process goes
-/// on filtering; then this process must end.
+/// Sends "taken" to the old process when the workers run, and waits for its confirmation. Fails if the old process
+/// continues to filter; then this process must end.
 pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
     let channel = channel_of(taken)?;
     handover::channel::send(channel, &format!("{{\"command\":\"{TAKEN}\"}}\n"), None)?;

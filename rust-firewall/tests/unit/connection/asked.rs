@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Questions that wait: found once by their answer alone, for a while, and never more than there is room for.
+//! Tests pending queries: only the right answer finds one, once and in time, and the oldest are replaced in a full
+//! table.
 
 use rust_firewall::connection::{asked, ConnectionInput, INTERFACE_UNKNOWN};
 use rust_firewall::names::answer::Answer;
 use rust_firewall::packet::{self, Packet};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// More than there is room for.
+/// Number of questions, larger than the table.
 const QUESTIONS: u16 = 10_000;
-/// The newest, of which none can have made room.
+/// Number of newest questions, none of which can have been replaced.
 const NEWEST: u16 = 500;
 
-/// A packet of UDP from or to the server, of a client's port.
+/// Returns a UDP packet from or to the server.
+/// - port: port of the client.
 fn bytes_of(port: u16, from_server: bool) -> Vec<u8> {
     let (mut ends, mut ports) = ([[10, 0, 0, 1], [10, 0, 0, 53]], [port, 53]);
     if from_server {
@@ -25,7 +27,7 @@ fn bytes_of(port: u16, from_server: bool) -> Vec<u8> {
     bytes
 }
 
-/// A time, on this host.
+/// Returns the metadata of a packet between processes of this host, at a time.
 fn at(now_ns: u64) -> ConnectionInput {
     ConnectionInput {
         now_ns,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections against the scripts of packets that both twins share.
+//! Plays the scripts of packets that both twins share (tests/corpus/vectors/connection.txt), and compares the results.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ const UDP: u8 = 17;
 const CLIENT: u8 = 1;
 const SERVER: u8 = 2;
 
-/// Parts of a packet.
+/// Step of a script: a packet, by its parts.
 struct Step<'a> {
     from_client: bool,
     flags: &'a str,
@@ -45,7 +45,8 @@ impl Step<'_> {
         self.options.get(key).map_or(otherwise, |text| number(text))
     }
 
-    /// An interface: a number, `?` if it is not known, this host if none is named.
+    /// Returns the interface that an option gives: a number, or `?` for an unknown one. Without the option it is this
+    /// host.
     fn interface(&self, key: &str) -> u32 {
         match self.options.get(key) {
             Some(&"?") => INTERFACE_UNKNOWN,
@@ -54,7 +55,7 @@ impl Step<'_> {
     }
 }
 
-/// Text with \r, \n and \xNN to bytes.
+/// Returns the bytes of a text with the escapes \r, \n and \xNN.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -82,7 +83,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The data that a step names: `-`, NAME, or NAME[FROM:TO].
+/// Returns the data that a step names: `-` (none), NAME, or NAME[FROM:TO].
 fn data_of(known: &HashMap<String, Vec<u8>>, text: &str) -> Vec<u8> {
     if text == "-" {
         return Vec::new();
@@ -102,7 +103,7 @@ fn data_of(known: &HashMap<String, Vec<u8>>, text: &str) -> Vec<u8> {
     bytes[from as usize..to].to_vec()
 }
 
-/// The Internet checksum (RFC 1071).
+/// Returns the Internet checksum (RFC 1071).
 fn checksum(parts: &[&[u8]]) -> u16 {
     let bytes = parts.concat();
     let words = bytes
@@ -115,7 +116,7 @@ fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// The header and data of layer 4, without a checksum.
+/// Returns the header and data of layer 4, without a checksum.
 fn layer4(step: &Step, protocol: u8) -> Vec<u8> {
     let (client, server) = (step.option("port", 40000), step.option("dport", 443));
     let (source, destination) = match step.from_client {
@@ -144,7 +145,7 @@ fn layer4(step: &Step, protocol: u8) -> Vec<u8> {
     bytes
 }
 
-/// The packet of a step.
+/// Returns the packet of a step, from its IP header on.
 fn packet_of(step: &Step) -> Vec<u8> {
     let protocol = if step.flags == "udp" { UDP } else { TCP };
     let mut body = layer4(step, protocol);
@@ -205,7 +206,7 @@ fn names_text(known: &Names) -> String {
     }
 }
 
-/// Names of a packet, in the words of the script.
+/// Returns the names of a packet, in the words of the scripts.
 fn told(connections: &Connections, followed: &Followed) -> String {
     match followed.kind {
         FollowedKind::None => "none".to_owned(),
@@ -221,7 +222,7 @@ fn told(connections: &Connections, followed: &Followed) -> String {
     }
 }
 
-/// A page of connections.
+/// Returns a page of connections, in the words of the scripts.
 fn listed_text(page: &Page) -> String {
     let states = ["undecided", "named", "missing", "denied", "unknown"];
     let listed = page.listed.iter().take(page.count as usize).map(|listed| {
@@ -243,7 +244,7 @@ fn listed_text(page: &Page) -> String {
     listed.join(", ") + &next
 }
 
-/// Counters that are not 0.
+/// Returns the counters that are not 0, in the words of the scripts.
 fn counts_text(counts: &ConnectionCounts) -> String {
     let lists = [
         "opening",
@@ -293,23 +294,24 @@ fn counts_text(counts: &ConnectionCounts) -> String {
     text.trim_start().to_owned()
 }
 
-/// Room for connections. Whose clients fall into one place is not left to chance.
+/// Makes a table without connections. Its hash key is fixed, so that chance does not decide which clients share a
+/// place.
 fn made(settings: &ConnectionSettings) -> Connections {
     let mut connections = follow::make(settings);
     connections.table.key = SiphashKey { words: [0; 2] };
     connections
 }
 
-/// A script as far as it was played.
+/// State of a script that is being played.
 struct Play {
     settings: ConnectionSettings,
     /// Connections of the script, made with its first packet.
     connections: Option<Connections>,
     last: Followed,
-    /// The sequence number that the receiver of the last packet expects.
+    /// Sequence number that the receiver of the last packet expects; None if unknown.
     expected: Option<u32>,
     input: ConnectionInput,
-    /// Another firewall takes over before each packet.
+    /// True if another firewall takes over before each packet.
     upgraded: bool,
 }
 
@@ -342,8 +344,9 @@ impl Play {
         self.connections.get_or_insert_with(|| made(&settings))
     }
 
-    /// Goes on with what another table gets in an upgrade. What an upgrade leaves to the new firewall, or to chance, is
-    /// carried over by hand: counts, and what policies made of connections.
+    /// Replaces the table by another table, to which the connections are handed over as in an upgrade. Copies the state
+    /// that an upgrade does not transfer: counts, the next check for expired connections, and policies' verdicts on
+    /// connections.
     fn hand_over(&mut self) {
         let Some(mut old) = self.connections.take() else {
             return;
@@ -377,7 +380,7 @@ impl Play {
         }
     }
 
-    /// The ends for which the last packet says that its class is final.
+    /// Returns the ends whose packets can't change the class after the last packet: "both", "one" (the server) or "no".
     fn final_text(&mut self) -> String {
         let last = self.last;
         let connections = self.connections();
@@ -388,7 +391,7 @@ impl Play {
         told.map_or("no", |(_, word)| word).to_owned()
     }
 
-    /// A page of the connections from a slot on.
+    /// Returns the page of connections that begins at a slot, in the words of the scripts.
     fn list(&mut self, from: u32, undecided: bool) -> String {
         let mut page = Page {
             from,
@@ -401,7 +404,7 @@ impl Play {
         listed_text(&page)
     }
 
-    /// Sends a step's packet. Returns its names.
+    /// Sends a step's packet. Returns its names, in the words of the scripts.
     fn send(&mut self, step: &Step) -> String {
         let bytes = packet_of(step);
         let captured = bytes.len() - step.option("cut", 0) as usize;
@@ -430,7 +433,8 @@ impl Play {
     }
 }
 
-/// The words of a step's line behind `>` or `<`, up to `->`.
+/// Returns the step of a line.
+/// - words: words of the line after `>` or `<`, up to `->`.
 fn step_of<'a>(from_client: bool, words: &[&'a str], known: &HashMap<String, Vec<u8>>) -> Step<'a> {
     let &[flags, sequence, acknowledged, data, ref options @ ..] = words else {
         panic!("not FLAGS SEQUENCE ACKNOWLEDGED DATA: {words:?}");
@@ -498,7 +502,7 @@ fn play_all(upgraded: bool) {
                 expected.map_or("none".to_owned(), |expected| expected.to_string())
             }
             "final" => play.final_text(),
-            // Another firewall has them at other places.
+            // After an upgrade the connections are in other slots.
             "list" | "list-undecided" if play.upgraded => continue,
             "list" | "list-undecided" => play.list(number(words), key == "list-undecided"),
             "cached" => {

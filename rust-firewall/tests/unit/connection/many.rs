@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A hundred thousand connections at once, none of whose clients has shown its name yet.
+//! Tests a hundred thousand simultaneous connections whose clients have not sent their names yet.
 
 use std::mem::size_of_val;
 
@@ -15,13 +15,13 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     hello_timeout_ns: 10_000_000_000,
     undecided_bytes: 8192,
 };
-/// Limit of the total.
+/// Limit of the memory for all connections, in bytes.
 const MEMORY_BYTES: usize = 300 << 20;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const PARTS: [&[u8]; 2] = [b"GET / HTTP/1.1\r\nHost: a.exa", b"mple\r\n\r\n"];
 
-/// Sends a packet of a client, or the server's answer. Returns the client's names then.
+/// Sends a packet of a client, or the server's answer to it. Returns the state of the client's names after the packet.
 fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[u8]) -> NamesState {
     let is_answer = flags == SYN | ACK;
     let [_, high, middle, low] = client.to_be_bytes();
@@ -51,7 +51,7 @@ fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[
     follow::names(connections, &followed).state
 }
 
-/// Bytes allocated for connections, touched or not.
+/// Returns the number of bytes that are allocated for connections, touched or not.
 fn memory_bytes(connections: &Connections) -> usize {
     let (table, pool) = (&connections.table, &connections.pool);
     let slots = table.slots.capacity() * size_of_val(&table.spare);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Queries of DNS over TCP, more of them than fit into a packet, or into what is kept.
+//! Tests DNS over TCP with more queries than one packet or the stored stream can contain.
 
 use rust_firewall::connection::queries::QUERIES_MAX;
 use rust_firewall::connection::{
@@ -9,14 +9,14 @@ use rust_firewall::connection::{
 use rust_firewall::names::{NamesProtocol, NamesState};
 use rust_firewall::packet::{self, Packet};
 
-/// With its length.
+/// Size of a query with its length field, in bytes.
 const QUERY_BYTES: usize = 34;
 const QUERIES: usize = 2000;
-/// Bytes of a packet.
+/// Number of bytes of the stream in each packet.
 const PART_BYTES: usize = 100;
-/// Bytes that the server has not acknowledged.
+/// Number of latest bytes that the server has not acknowledged.
 const LATE_BYTES: usize = 9000;
-/// Sequence numbers of the client's first byte, and of the server's.
+/// Sequence number of the client's first byte; below it, that of the server's first byte.
 const FIRST: u32 = 1000;
 const ANSWER: u32 = 5000;
 const SYN: u8 = 0x02;
@@ -28,7 +28,7 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     undecided_bytes: 8192,
 };
 
-/// Queries for q00000.example, q00001.example and so on.
+/// Returns queries for q00000.example, q00001.example and so on.
 fn make_queries(count: usize) -> Vec<u8> {
     const HEAD: [u8; 14] = [0, 32, 0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     const TAIL: &[u8] = b"\x07example\0\0\x01\0\x01";
@@ -41,7 +41,7 @@ fn make_queries(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends a packet of the client or the server.
+/// Sends a packet of the client or the server. Returns the result for the packet.
 fn send(
     connections: &mut Connections,
     from_client: bool,
@@ -86,7 +86,7 @@ fn begin() -> Connections {
     connections
 }
 
-/// Whether a packet is judged by the query of a number now.
+/// Returns true if a packet is currently decided by the query with a number.
 fn is_query(connections: &Connections, followed: &Followed, number: usize) -> bool {
     let names = follow::names(connections, followed);
     let host = format!("q{number:05}.example");
@@ -95,7 +95,8 @@ fn is_query(connections: &Connections, followed: &Followed, number: usize) -> bo
         && names.host[..usize::from(names.host_length)] == *host.as_bytes()
 }
 
-/// Sends so many queries in one packet, and checks that it is judged by as many as are read.
+/// Sends `count` queries in one packet, and checks that at most QUERIES_MAX of them decide it; with more the packet is
+/// unreadable.
 fn check_one_packet(count: usize) {
     let read = count.min(QUERIES_MAX as usize);
     let bytes = make_queries(count);

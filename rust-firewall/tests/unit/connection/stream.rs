@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Streams against a plain array, with random pieces.
+//! Compares streams of random pieces with a plain array.
 
 use crate::support::engine::Random;
 use rust_firewall::connection::stream::{self, StreamPut, BYTES_MAX};
@@ -8,18 +8,20 @@ use rust_firewall::connection::{pool, BLOCK_BYTES, SPANS_MAX};
 const ROUNDS: u32 = 90;
 const PIECES: u32 = 60;
 
-/// The byte that belongs to a place.
+/// Returns the byte of the test data at an offset.
 fn byte_at(place: u32) -> u8 {
     (place.wrapping_mul(2_654_435_761) >> 24) as u8
 }
 
-/// The number of runs of what is there.
+/// Returns the number of runs of stored bytes.
+/// - there: true for each offset whose byte is stored.
 fn runs(there: &[bool]) -> usize {
     let begins = |at: &usize| there[*at] && (*at == 0 || !there[*at - 1]);
     (0..there.len()).filter(begins).count()
 }
 
-/// Stores pieces until one is refused; returns whether one conflicted.
+/// Stores random pieces until a piece is refused, and checks each result. Returns true if a piece conflicted.
+/// - reach: limit of the pieces' offsets.
 fn play(random: &mut Random, pool: &mut rust_firewall::connection::Pool, reach: u32) -> bool {
     let mut stream = stream::make(0);
     let mut there = vec![false; BYTES_MAX as usize];

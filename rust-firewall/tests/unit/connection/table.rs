@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The table against a list that is searched one by one, and what is remembered of UDP.
+//! Compares the table with a list that is searched sequentially, and tests the records of forgotten connections.
 
 use crate::support::engine::Random;
 use rust_firewall::connection::table;
@@ -10,13 +10,13 @@ const ROOM: u32 = 40;
 const KEYS: u32 = 100;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A key of IPv4, or, if it is odd, of IPv6.
+/// Returns the key of a number: of IPv4 for an even number, of IPv6 for an odd number.
 fn key_of(number: u32) -> ConnectionKey {
     let last = u64::from(number % 2);
     [1, number.into(), 0, 0, last]
 }
 
-/// The keys of a list, the oldest first.
+/// Returns the keys of a list, the oldest first.
 fn keys_of(table: &mut Table, list: ConnectionList) -> Vec<ConnectionKey> {
     let mut keys = Vec::new();
     let mut slot = table.lists[list as usize].oldest;
@@ -68,7 +68,8 @@ fn connections_are_found_and_stand_in_their_order() {
     }
 }
 
-/// If many connections were forgotten, each may have been one of them.
+/// The table records a forgotten connection for 120 s. If many connections share few places, the table reports every
+/// key as forgotten.
 #[test]
 fn what_was_forgotten_is_remembered_for_a_while() {
     let mut table = table::make(1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! When packets are due, told from made-up figures.
+//! Tests when packets are due, with invented figures.
 
 use rust_firewall::guard::watch::{forget, look, settled, GuardWatch, LOOKS};
 use rust_firewall::queue::proc::QueueFigures;
 
-/// A queue that was offered so many packets, of which so many wait.
+/// Returns the figures of a queue that was offered `offered` packets, of which `waiting` wait.
 fn figures(offered: u32, waiting: u32) -> QueueFigures {
     QueueFigures {
         offered,
@@ -13,7 +13,8 @@ fn figures(offered: u32, waiting: u32) -> QueueFigures {
     }
 }
 
-/// Observes the same figures so often. Returns the action due at the last time; before that none is.
+/// Observes the same figures `looks` times. Checks that no packets are due before the last look, and returns its
+/// result.
 fn due_at_last(watch: &mut GuardWatch, found: &QueueFigures, looks: usize) -> Option<u32> {
     for _ in 1..looks {
         assert_eq!(look(watch, found, None), None);
@@ -34,7 +35,7 @@ fn a_deadline_without_an_answer_is_a_stall() {
 fn who_answers_or_has_nothing_to_do_does_not_stall() {
     let mut watch = GuardWatch::default();
     assert_eq!(due_at_last(&mut watch, &figures(100, 0), 10), None);
-    // One answered from look to look, and the same number waits.
+    // Between two looks the firewall answers one packet and one comes, so the number of waiting packets stays the same.
     for i in 0..20 {
         assert_eq!(look(&mut watch, &figures(110 + i, 10), None), None);
     }
@@ -45,7 +46,7 @@ fn packets_that_came_later_are_due_later() {
     let mut watch = GuardWatch::default();
     let mut found = figures(100, 0);
     assert_eq!(look(&mut watch, &found, None), None);
-    // From now on one packet comes before each look.
+    // From now on, one packet comes before each look.
     for _ in 0..LOOKS {
         found.offered += 1;
         found.waiting += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines and descriptors between two ends of a connection.
+//! Tests lines and descriptors between the two ends of a channel.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -16,7 +16,7 @@ use rust_firewall::handover::channel::{
 
 const LONG_MS: u32 = 10000;
 const SHORT_MS: u32 = 50;
-/// Bytes: more than a socket's buffer holds.
+/// Number of bytes, larger than a socket's buffer.
 const MUCH: usize = 250_000;
 
 const ENDED: &str = "the old firewall ended the upgrade: see its log, and try again";
@@ -24,7 +24,7 @@ const SILENT: &str = "the old firewall does not continue the upgrade: see its lo
 const STRANGE: &str =
     "the old firewall sent an unexpected message: check that it is a Twinwall firewall";
 
-/// Our end and the other.
+/// Returns both ends of a channel: the old firewall's end as seen by the new firewall, and the other end.
 fn ends(timeout_ms: u32) -> (HandoverChannel, HandoverChannel) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     (
@@ -92,7 +92,7 @@ fn a_long_line_comes_whole() {
 fn a_line_without_end_is_strange() {
     let (mut ours, theirs) = ends(LONG_MS);
     let sender = thread::spawn(move || {
-        // Nobody reads the rest.
+        // The send may fail: the reader stops at LINE_BYTES.
         let _ = send(&theirs, &"a".repeat(LINE_BYTES + MUCH), None);
     });
     assert_eq!(why(&mut ours), STRANGE);
@@ -136,7 +136,7 @@ fn silence_is_told() {
     assert_eq!(why(&mut ours), SILENT);
 }
 
-/// A reader that takes nothing off.
+/// The other end reads nothing.
 #[test]
 fn a_full_socket_is_told() {
     let (ours, _theirs) = ends(SHORT_MS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is passed in memory in an upgrade: what the shared vectors say of it, and that it is sealed.
+//! Tests the memory that an upgrade passes: its content, with the vectors that both twins share, and its seals.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +54,8 @@ fn judge_rules(hex: &str) -> String {
 
 const NOW_NS: u64 = 1_000_000_000_000;
 
-/// How many are taken, how many have no room, and whether the same is written again; or what is not as it should be.
+/// Parses connections. Returns the invalid part, or the numbers of taken and left out connections, "same" if writing
+/// them again gives the same bytes, and the records of forgotten connections.
 fn judge_connections(hex: &str) -> String {
     let bytes = unhex(hex);
     let mut connections = follow::make(&ConnectionSettings {
@@ -86,7 +87,7 @@ const LEARNING: &str = "table inet t {
 }
 ";
 
-/// Written form of learned addresses.
+/// Returns the learned addresses as an upgrade writes them.
 fn learned_written(compiled: &Compiled) -> Vec<u8> {
     let mut made = handover::memory::make().expect("memory");
     handover::learned::write(&mut made, compiled, NOW_NS).expect("room");
@@ -95,8 +96,8 @@ fn learned_written(compiled: &Compiled) -> Vec<u8> {
     handover::memory::read(&sealed).expect("bytes")
 }
 
-/// How many are taken, how many have no room, how many belong to sets that this policy does not have, and whether the same is written again; or what
-/// is not as it should be.
+/// Parses learned addresses. Returns the invalid part, or the numbers of addresses that were taken, had no room, and
+/// belong to unknown sets, and "same" if writing them again gives the same bytes.
 fn judge_learned(hex: &str) -> String {
     let bytes = unhex(hex);
     let learned = Arc::new(learned::make(8));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The line of state of an upgrade: what the shared vectors say of it.
+//! Tests the line of state of an upgrade with the vectors that both twins share.
 
 use std::fs;
 use std::path::Path;
