@@ -26,7 +26,7 @@ pub struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// See [`noise_floor`].
+    /// Returns the noise floor (see [`noise_floor`]); None without two copies of one subject.
     pub fn noise_floor(&self) -> Option<f64> {
         self.noise.map(noise_floor)
     }
@@ -122,7 +122,7 @@ pub fn noise_floor(noise: Interval) -> f64 {
     distance(noise.low).max(distance(noise.high))
 }
 
-/// Returns by what part the larger of two values exceeds the smaller, from their ratio: the same for 2 and 1/2.
+/// Returns the part by which the larger of two values exceeds the smaller: 1.0 for the ratios 2 and 1/2.
 fn distance(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! metadata.json: the description of a result beside its numbers.
+//! File metadata.json: describes a result by its experiment, machine, programs and commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ pub struct Metadata {
     pub experiment: String,
     pub title: String,
     pub question: String,
-    /// Missing in older files.
+    /// Kind of the experiment; older files lack it.
     #[serde(default)]
     pub kind: ExperimentKind,
     pub source: Source,

@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// Opens a socket that writes frames to an interface without its queueing discipline and receives nothing.
+/// Opens a socket that writes frames to an interface past its queueing discipline and receives nothing.
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     let name = CString::new(interface)?;
     // SAFETY: the calls read a text that ends with NUL, an address and a number, each by its length, and all outlive them;

@@ -12,7 +12,7 @@ const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
 /// Number of decades from which a logarithmic axis has numbers only at powers of ten.
 const FEW_DECADES: f64 = 2.2;
-/// Pixels per decade that suffice for all numbers anyway.
+/// Pixels per decade from which a logarithmic axis of any length has all numbers.
 const WIDE_DECADE: f64 = 55.0;
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const WIDE: f64 = 30.0;
@@ -109,8 +109,8 @@ impl Axis {
         Axis::for_medians(values, values, range)
     }
 
-    /// Returns the same for scattered values. The axis is logarithmic if the medians differ too much, or if some value is so
-    /// far above the medians that they would coincide.
+    /// Returns an axis for scattered values, from zero or logarithmic. The axis is logarithmic if the medians differ
+    /// too much, or if some value is so far above the medians that they would coincide.
     pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
         let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
