@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A measured program: start, cost, stop.
+//! Starts and stops a measured program, and reads its cost.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -29,9 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Sign that a program is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// Its start line, as of our programs.
+    /// The program prints a start line, as our programs do.
     Says,
-    /// The kernel lists its queue.
+    /// The kernel lists the program's queue.
     HasQueue,
 }
 

@@ -110,7 +110,7 @@ impl Progress {
     }
 }
 
-/// `1 h 5 min`, `2 min 10 s`, `7 s`.
+/// Returns a duration in words, e.g. `1 h 5 min`, `2 min 10 s` or `7 s`.
 pub fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().ceil() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

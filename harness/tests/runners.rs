@@ -221,7 +221,7 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
     for outcome in outcomes {
         check(&load, &outcome);
         forbid(&outcome, &["closed", "error"]);
-        // Counted over the requested second at most, without the end of the connections in flight.
+        // The rate refers to at most the requested second, without the time to discard the connections in flight.
         let (rate, open) = (value(&outcome, "connections"), value(&outcome, "open"));
         assert!(rate >= open, "{outcome:?}");
     }

@@ -111,7 +111,7 @@ impl Child {
         Ok(self.ended(status))
     }
 
-    /// Returns the exit status; None if the program runs beyond the deadline with closed pipes.
+    /// Returns the exit status; None if the program still runs at the deadline although its pipes are closed.
     fn reap(&mut self, deadline: Instant) -> anyhow::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;
