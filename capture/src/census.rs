@@ -48,8 +48,8 @@ pub struct Sides {
     pub kernel: Kernel,
 }
 
-/// Counts the entries of a ring whose memory is entirely mapped. `before`: the result of `vmalloc` before the ring was
-/// opened.
+/// Counts the entries of a ring whose memory is entirely mapped.
+/// - before: result of `vmalloc` before the ring was opened.
 pub fn sides(
     ring: &impl Source,
     memory: Area,
@@ -176,8 +176,9 @@ fn direct_map(meminfo: &str) -> String {
     }
 }
 
-/// Determines the kernel's side of a backend that doesn't count entries itself. `before`, `after`: the results of `vmalloc`
-/// before the ring was opened and now.
+/// Determines the kernel's side of a backend that doesn't count entries itself.
+/// - before: result of `vmalloc` before the ring was opened.
+/// - after: result of `vmalloc` after that.
 pub fn kernel(kind: Kind, before: Option<u64>, after: Option<u64>) -> Kernel {
     match (kind, before, after) {
         (Kind::Recvmmsg | Kind::IoUring, ..) => Kernel::Program,

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub index: u32,
-    /// ARPHRD_*.
+    /// Hardware type (ARPHRD_*).
     pub hardware: u16,
     pub is_up: bool,
 }

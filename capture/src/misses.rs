@@ -156,7 +156,7 @@ impl Counted {
         named.filter_map(|((name, ..), count)| Some((*name, (*count)?)))
     }
 
-    /// `{"cpu":0,"user_loads":12,...}`
+    /// Returns the misses as JSON, e.g. `{"cpu":0,"user_loads":12,...}`.
     pub fn json(&self) -> String {
         let counts = self
             .named()
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// Both outcomes are valid; the report must match.
+    /// Either outcome is valid here: misses are counted, or the reason is a line of text.
     #[test]
     fn this_machine_counts_or_says_why_not() {
         match Misses::start() {

@@ -259,7 +259,7 @@ impl Nflog {
         }
     }
 
-    /// Returns true if sequence numbers are missing before the waiting packet.
+    /// Counts the sequence numbers that are missing before the waiting packet. Returns true if there are any.
     fn is_behind_gap(&mut self) -> bool {
         let body = body(&self.message[..self.length]);
         let sequence = attributes(body).find(|(kind, _)| *kind == SEQUENCE);

@@ -93,7 +93,7 @@ pub fn is_roots(folder: &Path) -> bool {
     })
 }
 
-/// Becomes the user and drops all capabilities; retains CAP_NET_RAW if `keep_raw` and it was there.
+/// Becomes the user and drops all capabilities. Retains CAP_NET_RAW if `keep_raw` is true and the process has it.
 pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     let refused = |what: &str| {
         Failure::privilege(format!(

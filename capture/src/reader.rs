@@ -59,7 +59,7 @@ pub struct Shared<'a> {
     pub follow: bool,
 }
 
-/// Periodic work.
+/// State of the reader's periodic work.
 struct Due {
     batches: u32,
     /// Time at which a partly filled chunk was last passed on.
@@ -232,7 +232,7 @@ impl Reader<'_> {
         add(&self.counts.delivered, packets);
     }
 
-    /// Adds the kernel's new counts.
+    /// Adds the kernel's counts since the last call to the counters.
     fn count(&mut self) -> io::Result<()> {
         let new = self.ring.statistics()?;
         add(&self.counts.kernel, new.packets);

@@ -38,7 +38,7 @@ pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::E
     }
 }
 
-/// Prints what a shell completes; the packages have it.
+/// Prints a shell's completion script, which the packages contain.
 fn completion(given: &CompletionArguments) -> Result<()> {
     let mut text = Vec::new();
     let mut command = Arguments::command();

@@ -103,7 +103,7 @@ impl Level {
         }
     }
 
-    /// Uses a page; returns whether the level held it.
+    /// Uses a page. Returns true if the level held it.
     fn touch(&mut self, page: u64) -> bool {
         self.clock += 1;
         let before = self.used.insert(page, self.clock);

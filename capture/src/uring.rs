@@ -98,7 +98,8 @@ impl Uring {
                 .register_buf_ring_with_flags(at, count as u16, GROUP, 0)
                 .map_err(lacking)?;
         }
-        // Restrictions beyond seccomp's reach: the ring opens no file and sends nothing.
+        // seccomp can't check the requests of the ring, so the ring itself is restricted: it opens no file and sends
+        // nothing.
         submitter
             .register_restrictions(&mut [
                 Restriction::sqe_op(opcode::RecvMsgMulti::CODE),

@@ -29,7 +29,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub struct Named {
     pub name: String,
     pub link: Link,
-    /// Indices of its rings in the counts.
+    /// Indices of the interface's rings in the counts.
     pub rings: std::ops::Range<usize>,
 }
 
@@ -106,7 +106,8 @@ impl Plan {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes the start of the first file. `longest`: maximum bytes of a chunk.
+    /// Writes the start of the first file.
+    /// - longest: maximum bytes of a chunk.
     pub fn new(
         plan: &'a Plan,
         counts: &'a Counts,
@@ -343,7 +344,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Compresses to a frame of its own, so that the file is valid after each frame.
+/// Compresses a buffer to a separate zstd frame, so that the file is valid after each frame.
 fn pack(packer: &mut Compressor, from: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     to.clear();
     packer.compress_to_buffer(from, to).map(|_| ())

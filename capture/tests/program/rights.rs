@@ -45,7 +45,7 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
             ("CapBnd:", &["0000000000000000"]),
             ("CapAmb:", &["0000000000000000"]),
             ("NoNewPrivs:", &["1"]),
-            // Mode 2: by a filter.
+            // Mode 2 means a filter of system calls (SECCOMP_MODE_FILTER).
             ("Seccomp:", &["2"]),
         ] {
             for thread in of_threads(&run, name) {
@@ -145,7 +145,7 @@ fn a_file_of_another_user_is_not_written_to() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
 }
 
-/// Applies to numbered and rotated files, too.
+/// Tests that only the owner can read recordings. This applies to numbered and rotated files, too.
 #[test]
 fn nobody_else_reads_what_is_recorded() {
     let place = Place::new();

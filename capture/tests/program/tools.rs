@@ -224,7 +224,8 @@ fn misses_are_counted_or_modelled() {
     }
 }
 
-/// Creates a place with a pair of interfaces of its own; returns `cost`'s output for an interface that leads to the other.
+/// Creates a place with two pairs of interfaces. Returns exit code, stdout and stderr of `capture cost` for the
+/// interface `left`.
 fn cost(words: &str) -> (Option<i32>, String, String) {
     let place = Place::new();
     place.ip("link add left type veth peer name right");
