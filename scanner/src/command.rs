@@ -170,8 +170,9 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
     Ok((chosen, layout))
 }
 
-/// Chooses the engine, if the scan needs one, and prints notes on possible obstacles. `left`: probes to send; `blocked`:
-/// addresses left out.
+/// Chooses the engine, if the scan needs one, and prints notes on possible obstacles.
+/// - left: number of targets still to ask.
+/// - blocked: number of addresses that the block list excludes.
 fn prepare(arguments: &Arguments, left: u64, blocked: u128) -> Result<Option<(Chosen, Layout)>> {
     let mut notes = Vec::new();
     // SYN scans need no sockets of their own.

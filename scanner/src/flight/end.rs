@@ -103,7 +103,7 @@ impl<E: Engine> Flight<'_, E> {
             let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
             waiting -= ended.iter().filter(gone).count();
             if ended.is_empty() {
-                // A connect behind its preparation was not pending yet, so the first cancellation missed it.
+                // A connect that waited for its preparation was not pending yet, so the first cancellation missed it.
                 for slot in (0..self.used).filter(|&slot| busy(self.slots[slot].phase)) {
                     self.engine.cancel(slot);
                 }

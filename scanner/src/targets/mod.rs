@@ -74,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Returns the index of an existing interface, or the given number.
+/// Returns the index of an interface by its name, or a number as it is. None if there is no such name, or for 0.
 pub fn interface_index(name: &str) -> Option<u32> {
     if let Ok(index) = name.parse::<u32>() {
         return (index != 0).then_some(index);
