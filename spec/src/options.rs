@@ -106,7 +106,7 @@ pub struct CommandOption {
     pub value: String,
     #[serde(default = "run")]
     pub commands: Vec<String>,
-    /// Name of its choice; "" if none.
+    /// Name of the option's choice; "" if the option has none.
     #[serde(default)]
     pub choice: String,
     #[serde(default)]
@@ -319,7 +319,8 @@ impl CommandOption {
     }
 }
 
-/// Assigns to each help text its options.
+/// Stores with each help text the terms of its options: of the option itself, and of the options without a text before
+/// it.
 fn join_terms(options: &mut [CommandOption]) {
     let mut terms = String::new();
     for option in options {
