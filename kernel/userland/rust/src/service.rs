@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The services, common to all transports, as in ../c/service.c: `ping` is three calls, `calculator` six, `timer` one call
-//! that is answered at the next tick, of which only the way back counts, `verdict` sends a packet and receives a verdict.
+//! The services, common to all transports, as in ../c/service.c: `ping` is three calls, `calculator` is six calls,
+//! `timer` is one call that is answered at the next tick, of which only the time from the tick to the answer counts,
+//! and `verdict` sends a packet and receives a verdict.
 
 use anyhow::{bail, ensure, Result};
 use nix::errno::Errno;
