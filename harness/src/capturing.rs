@@ -130,7 +130,7 @@ pub fn at_reader<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> 
     })
 }
 
-/// Sends frames from the place's client, on the sender's CPU, until `over` returns true.
+/// Sends frames from the client's namespace, on the sender's CPU, until `over` returns true.
 pub fn send(
     place: &Place,
     asked: &FramesArguments,
@@ -144,7 +144,7 @@ pub fn send(
     })
 }
 
-/// Runs the reader while frames arrive from the place's client.
+/// Runs the reader in the server's namespace while frames arrive from the client's namespace.
 pub fn measure(
     bin_dir: &Path,
     place: &Place,

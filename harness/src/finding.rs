@@ -21,7 +21,7 @@ pub struct Comparison<'a> {
     pub rounds: usize,
     /// Ratio a / b.
     pub ratio: Option<Interval>,
-    /// The ratio of two copies of one subject in the same rounds.
+    /// Ratio of two copies of one subject (the A/A pair) in the same rounds.
     pub noise: Option<Interval>,
 }
 
@@ -200,7 +200,7 @@ mod tests {
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
         assert!(within_noise.finding().contains("noise floor ±5.0 %"));
-        // Copies that far apart hide too much to report no difference.
+        // The two copies differ so much that a real difference could be hidden.
         let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).finding();
         assert!(noisy.starts_with("inconclusive (within"), "{noisy}");
         // Copies were alike, but this pair may differ by half.

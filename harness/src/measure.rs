@@ -255,7 +255,7 @@ impl Site<'_> {
         Ok(None)
     }
 
-    /// Starts the subject's program, if it has one.
+    /// Starts the subject's program. Returns None if the subject has no program.
     pub fn start(
         &self,
         ground: &Ground,
@@ -272,7 +272,7 @@ impl Site<'_> {
         Program::start(ground.filter(), &words, ready, subject.queues).map(Some)
     }
 
-    /// Returns the command line of the subject's program, if it has one.
+    /// Returns the command line of the subject's program. None if the subject has no program.
     pub fn words(&self, subject: &Subject, cell: &Cell) -> Result<Option<Vec<String>>> {
         let policy = subject.policy(cell.policy);
         let policy = policy.map(|policy| self.policies.path(policy));

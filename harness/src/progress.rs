@@ -147,7 +147,7 @@ mod tests {
             load_done: Duration::ZERO,
         };
         assert_eq!(estimate.left(start), seconds(20) + 10 * OVERHEAD);
-        // Two steps of two seconds took seven: an overhead of 1.5 s each.
+        // Two steps with 2 s of load each took 7 s: an overhead of 1.5 s each.
         (estimate.done, estimate.load_done) = (2, seconds(4));
         assert_eq!(
             estimate.left(start + seconds(7)),

@@ -23,7 +23,7 @@ const WITH_NAMES: &str = "policy.nft";
 
 /// The policies of an experiment, each in a folder of its own, deleted on drop.
 pub struct StagedFiles {
-    /// None if the experiment has no such policy.
+    /// Folder with the files; None if the experiment has no split policy.
     folder: Option<PathBuf>,
 }
 

@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_paired_rounds() {
-        // Both vary by a factor of ten together; the ratio is steady.
+        // The two values vary together by a factor of ten; their ratio is steady.
         let ratio = ratio_interval(&[(1.1, 1.0), (11.0, 10.0), (5.5, 5.0)]).unwrap();
         assert!(
             (ratio.low - 1.1).abs() < 1e-9 && (ratio.high - 1.1).abs() < 1e-9,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generated policies of a kind and a size. No packet of any load matches them, so each packet is compared with all of their
-//! rules and elements.
+//! Generated policies of a kind and a size. No packet of any load matches them, so no rule or element ends the
+//! evaluation of a packet early.
 
 use std::fmt;
 use std::fmt::Write;

@@ -15,7 +15,8 @@ use crate::summary::summarize;
 /// Number of characters of a value that are shown.
 const SHOWN: usize = 100;
 
-/// Returns the stale parts of a result folder in words: none if it matches the experiment. Fails if it can't be read.
+/// Returns the stale parts of a result folder in words: none if the result matches the experiment. Fails if the result
+/// can't be read.
 pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
     let samples: Vec<Sample> = Store::open(folder).read()?;

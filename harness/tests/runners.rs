@@ -152,8 +152,8 @@ fn scanner() -> Scanner {
     Scanner::find(&folder, harness()).unwrap()
 }
 
-/// Returns the number of packets that the kernel has lost on their way to a namespace's listeners: those that found no room
-/// at a listener, and those that found none in a CPU's backlog (the second number of each line of softnet_stat).
+/// Returns the number of packets that the kernel has lost on their way to a namespace's listeners: packets without room
+/// at a listener, and packets without room in a CPU's backlog (the second number of each line of softnet_stat).
 fn lost_by_the_kernel(server: &Namespace) -> u64 {
     let read = |name: &str| {
         let file = format!("/proc/thread-self/net/{name}");

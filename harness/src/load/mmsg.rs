@@ -70,7 +70,7 @@ impl Batch {
         counted(sent)
     }
 
-    /// Waits for one datagram and receives those that have arrived with it; returns their number.
+    /// Waits for one datagram and receives all datagrams that have arrived by then. Returns their number.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         // SAFETY: as for sendmmsg; self is borrowed mutably, so no other code reads the slots meanwhile.
         let received = unsafe {

@@ -36,7 +36,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Opens a connection with a TLS handshake. The data after it are not TLS: a filter of names has decided by then.
+    /// Opens a connection with a TLS handshake. The data after the handshake are not TLS: a filter of names has decided
+    /// by then.
     pub fn open_tls(aim: &Aim, place: &Place) -> Result<Stream> {
         let (client, server) = tls::ends()?;
         let greet = move |stream: &mut TcpStream| tls::give_byte(stream, &server);

@@ -139,7 +139,7 @@ impl Axis {
     /// Returns a logarithmic axis with numbers at exactly these values.
     pub fn at_values(values: &[f64], (from, to): (f64, f64)) -> Axis {
         let (first, last) = (values[0].log2(), values[values.len() - 1].log2());
-        // Half a step of room on both sides, so that markers don't touch the frame.
+        // Room on both sides, so that markers don't touch the frame.
         let room = ((last - first) * 0.05).max(0.2);
         let scale = std::f64::consts::LOG10_2;
         Axis {
@@ -347,7 +347,7 @@ mod tests {
         assert!(!is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 80.0]));
         // One slow request would make all medians coincide.
         assert!(is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 2_900.0]));
-        // One slow slice is near zero and has no effect.
+        // A slow slice with a rate near zero has no effect.
         assert!(!is_log(&[150.0, 300.0], &[0.1, 150.0, 300.0, 400.0]));
         assert!(is_log(&[1.0, 300.0], &[1.0, 300.0]));
     }

@@ -99,8 +99,8 @@ impl<'a> Figure<'a> {
         self.subjects.iter().any(|subject| queues(subject) > 1)
     }
 
-    /// Returns the legend entries of everything drawn. Without the sizes, a program with all its numbers of queues is one
-    /// line.
+    /// Returns the legend entries of everything drawn. In a figure over the number of queues only, a program with all
+    /// its numbers of queues is one line.
     fn entries(&self) -> Vec<Entry> {
         let entry = |subject: &str| {
             let look = self.data.look(subject);

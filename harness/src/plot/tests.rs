@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Figures of an artificial result: that they exist, have the right content, and that no text covers another.
+//! Tests the figures of an artificial result: all figures exist, have the right content, and no text covers another
+//! text.
 
 mod made;
 
@@ -274,7 +275,8 @@ fn growth_is_drawn_over_the_sizes() {
             assert!(says(scene, wanted), "{name}: {wanted}");
         }
     }
-    // One value falls by a factor of a thousand, so that axis is logarithmic; the other axis starts at zero.
+    // The values of the first figure fall by a factor of a thousand, so its axis is logarithmic; the axis of the second
+    // figure starts at zero.
     assert!(says(&drawn[0].1, "25.2 to 0.025 kpps"));
     assert!(!says(&drawn[0].1, "0") && says(&drawn[1].1, "0.0"));
     // Without a firewall there is no CPU time of a firewall.
