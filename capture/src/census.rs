@@ -18,7 +18,7 @@ pub enum Kernel {
     Counted(Entries),
     /// A contiguous kernel mapping (vmalloc, vmap), always of small pages.
     Vmalloc(Entries),
-    /// The kernel's direct map of all memory; the text lists its page sizes on the whole machine.
+    /// The kernel's direct map of all memory; the text lists the page sizes of the whole direct map.
     Direct(String),
     /// The kernel copies to the program's addresses.
     Program,
@@ -132,8 +132,8 @@ pub fn program(start: usize, bytes: usize) -> io::Result<Entries> {
     Ok(mapped(&smaps, &(start..start + bytes as u64)))
 }
 
-/// Returns the bytes that the kernel has mapped (vmalloc, vmap) with a backend's functions. None: /proc/vmallocinfo is not
-/// readable.
+/// Returns the bytes that the kernel has mapped (vmalloc, vmap) with a backend's functions. Returns None if
+/// /proc/vmallocinfo is not readable.
 pub fn vmalloc(kind: Kind) -> Option<u64> {
     let text = fs::read_to_string("/proc/vmallocinfo").ok()?;
     Some(vmalloc_of(&text, kind))

@@ -156,7 +156,7 @@ fn check_afxdp(interface: &Interface) -> Result<()> {
         Ok(queues @ 2..) => Err(Failure::usage(format!(
             "-i {name}: it has {queues} queues, and afxdp takes one: ethtool -L {name} combined 1, or rx 1"
         ))),
-        // One queue, or an interface without such a setting, such as loopback.
+        // One queue, or an interface whose number of queues can't be set, such as loopback.
         _ => Ok(()),
     }
 }

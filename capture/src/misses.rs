@@ -11,7 +11,7 @@ use perf_event::{Builder, CountAndTime, Counter};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const KINDS: usize = 4;
-/// Event kinds: name, whether it counts kernel accesses, and the type of access.
+/// Event kinds: name, true for accesses by the kernel (false for user programs), and type of access.
 static EVENTS: [(&str, bool, CacheOp); KINDS] = [
     ("user_loads", false, CacheOp::READ),
     ("user_stores", false, CacheOp::WRITE),
@@ -37,7 +37,7 @@ pub struct Misses(Vec<Processor>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub processor: usize,
-    /// Misses by kind. None: the processor doesn't count them.
+    /// Misses by kind; None if the processor doesn't count the kind.
     pub misses: [Option<u64>; KINDS],
 }
 

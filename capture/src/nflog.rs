@@ -289,7 +289,7 @@ impl Source for Nflog {
         }
         if self.length == 0 {
             match socket::wait(self.socket.as_raw_fd(), WAIT.as_millis() as i32) {
-                // As in `receive`.
+                // Reported once after dropped messages, as in `receive`.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => (),
                 other => other?,
             }

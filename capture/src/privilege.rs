@@ -45,7 +45,7 @@ fn number(variable: &str) -> Option<u32> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Chooses the target user; None: the process is not root and keeps its user.
+/// Chooses the user that root becomes. Returns None if the process is not root and keeps its user.
 pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     if !geteuid().is_root() {
         return Ok(None);

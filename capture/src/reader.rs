@@ -275,7 +275,7 @@ impl Reader<'_> {
         self.looked().ok().filter(|seen| seen.index == self.index)
     }
 
-    /// Checks whether the interface is down, up again, or gone (returns false).
+    /// Checks the interface, and reports if it is down or up again. Returns false if the interface is gone.
     fn look(&mut self) -> io::Result<bool> {
         match self.seen() {
             Some(seen) if seen.is_up && self.is_down => {

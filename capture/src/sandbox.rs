@@ -177,7 +177,7 @@ fn load(needs: Needs) -> std::result::Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&program)
 }
 
-/// Limits the calling thread, and those that it starts, to the calls of a run. Needs no_new_privs.
+/// Limits the calling thread, and threads that it starts, to the system calls that a run needs. Needs no_new_privs.
 pub fn enter(needs: Needs) -> Result<()> {
     let action = SigAction::new(
         SigHandler::SigAction(tell),

@@ -29,7 +29,7 @@ pub(crate) const STOP: u64 = 0xd604;
 /// enum twinwall_ring_policy, by its numbers: where the memory of a ring comes from
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    // Like AF_PACKET.
+    // Pages as in a ring of AF_PACKET.
     RxRing,
     Gfpnoretry,
     Vzalloc,

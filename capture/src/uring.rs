@@ -82,7 +82,7 @@ impl Uring {
         let mut head: Box<msghdr> = Box::new(unsafe { zeroed() });
         head.msg_namelen = NAME_BYTES as u32;
         head.msg_controllen = CONTROL_BYTES as _;
-        // An error of its own, since the cause is not a missing right on the socket.
+        // A separate error text, since the cause is not a missing right on the socket.
         let lacking =
             |error| io::Error::other(format!("io_uring: {error}: choose another --backend"));
         let ring = IoUring::builder()

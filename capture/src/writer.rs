@@ -38,10 +38,10 @@ pub struct Plan {
     pub interfaces: Vec<Named>,
     pub snap_bytes: u32,
     pub filter: String,
-    /// Name template; None: stdout.
+    /// Template of the files' names; None means stdout.
     pub template: Option<String>,
     pub rotation: Option<Rotation>,
-    /// Number of files retained; None: all.
+    /// Number of files to keep; None keeps all files.
     pub keep: Option<usize>,
     pub zstd: bool,
     /// True if a full disk ends the capture.
@@ -257,7 +257,8 @@ impl<'a> Writer<'a> {
         self.gap = 0;
     }
 
-    /// Handles a short write: cuts the file at a whole block, reports it, and decides whether to continue.
+    /// Handles a short write: cuts the file at a whole block, reports the error, and continues or ends the capture
+    /// (--on-full).
     fn cannot(&mut self, keep: usize, error: &io::Error) {
         let name = self.out.name();
         let cut = self.out.cut(keep);

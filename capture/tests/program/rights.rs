@@ -113,7 +113,7 @@ fn root_makes_no_file_where_others_can_lead_it() {
     std::os::unix::fs::chown(&of_user, Some(65534), Some(65534)).unwrap();
     for folder in [roots, link] {
         let file = folder.join("x.pcapng");
-        // If root did create the file, the program would record for ever; timeout(1) ends it.
+        // If root created the file, the test would fail, but the program would not end: timeout(1) ends it.
         let mut command = place.here.command("timeout");
         command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
         let output = command.arg(&file).output().unwrap();
