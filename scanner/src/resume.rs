@@ -380,7 +380,7 @@ mod tests {
             fs::write(&others[0], "another's").unwrap();
             check_writable(file).unwrap();
             connect(vec![1]).write(file).unwrap();
-            // Also if a file of the temporary name exists, which could be a link.
+            // Writing also fails if a file of the temporary name exists, which could be a link.
             std::os::unix::fs::symlink(&others[0], &others[1]).unwrap();
             assert!(check_writable(file).is_err());
             assert!(connect(vec![2]).write(file).is_err());

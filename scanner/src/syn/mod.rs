@@ -257,7 +257,7 @@ mod tests {
         for ranges in [
             &[range(2, 1, 1), range(3, 1, 1)][..],
             &[v4, range(2, 0, 9), range(3, 1, 19)],
-            // Also if one of them is the interface of the route.
+            // The check also fails if one of the two interfaces is that of the route (scope 0).
             &[range(0, 0, 99), range(2, 1, 1), range(3, 70, 70)],
         ] {
             let refused = check(ranges).unwrap_err().text;

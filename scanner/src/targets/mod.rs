@@ -9,7 +9,7 @@ pub mod set;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address to connect to; link-local addresses have an interface, too (0: none).
+/// An address to connect to; a link-local address also has an interface (`scope`, an index; 0 means none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     pub ip: IpAddr,

@@ -170,7 +170,7 @@ fn a_file_of_another_scan_is_refused() {
     }
 }
 
-/// Half of a scan with one expression or request says nothing about a different one.
+/// A half scan with one expression or request can't be continued with a different one.
 #[test]
 fn a_file_of_another_question_is_refused() {
     let place = namespace();
