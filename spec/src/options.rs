@@ -133,8 +133,8 @@ pub struct CommandOption {
     /// Defaults of the profiles fast and paper: a number, or the index of a choice's value.
     #[serde(skip_deserializing)]
     pub defaults: [u32; 2],
-    /// Terms of the help text such as "--iif NAME, --oif NAME": this option and those that share its text; "" if it shares
-    /// another option's text.
+    /// Terms of the help text such as "--iif NAME, --oif NAME": this option and the options that share its text; "" if
+    /// the option shares the text of a later option.
     #[serde(skip_deserializing)]
     pub terms: String,
 }
