@@ -139,7 +139,8 @@ void genl_dump_begin(uint16_t family, uint32_t parts) {
         fail_because("dump", "over at once");
 }
 
-/// libmnl reports the interruption at the first marked part, and leaves the others in the socket.
+/// libmnl reports the interruption at the first marked part, and leaves the other parts in the
+/// socket.
 void genl_dump_rest(void) {
     size_t count = 0;
     int more;
