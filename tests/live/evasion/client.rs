@@ -21,11 +21,11 @@ pub const URG: u8 = 0x20;
 
 /// TCP Fast Open without a cookie (RFC 7413, section 4.1.1), padded.
 pub const FAST_OPEN: [u8; 4] = [34, 2, 1, 1];
-/// Time limit for the server's SYN-ACK; a full link drops packets, which are not sent again.
+/// Time limit for the server's SYN-ACK.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Maximum data of a segment with options, in bytes.
 const SEGMENT_BYTES: usize = 1_400;
-/// Time to wait for an answer of the server, which a dropped packet also costs.
+/// Time to wait for an answer of the server; a try whose packet is dropped takes as long.
 pub const QUIET: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub enum Step {
 /// Segment, described by its differences from a plain one.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Offset of its bytes in the client's stream; the first is 0.
+    /// Offset of the segment's bytes in the client's stream; the first byte has offset 0.
     pub offset: i64,
     pub bytes: Vec<u8>,
     pub flags: u8,
@@ -59,8 +59,8 @@ pub struct Segment {
     pub mapped: Option<i64>,
 }
 
-/// Two bytes at `place` that are `seen` until the kernel stores a checksum there: that of all bytes from `start` on,
-/// which equals the segment's own bytes. Offsets in the segment.
+/// Checksum that the kernel stores at `place` after the firewall: until then the two bytes there are `seen`. It is the
+/// checksum of all bytes from `start` on, and equals the segment's own bytes at `place`. Both are offsets in `bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsummed {
     pub start: usize,
@@ -90,10 +90,11 @@ impl Segment {
     }
 }
 
-/// Packets of a client.
+/// Packets that a client sends, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// Segments before the SYN, and other SYNs: their offset is relative to the true first sequence number.
+    /// Segments before the true SYN, such as other SYNs. The offset of a SYN is relative to the true first sequence
+    /// number.
     pub before: Vec<Segment>,
     /// Data on the SYN.
     pub on_syn: Vec<u8>,
@@ -160,7 +161,8 @@ fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
     u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
 }
 
-/// Returns an acknowledgement without data. offset: its position in the stream.
+/// Returns an acknowledgement without data.
+/// - offset: its position in the client's stream.
 fn acknowledgement(offset: i64) -> Segment {
     Segment {
         flags: ACK,
@@ -180,7 +182,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Returns a segment, with the option of its mapping if it has one.
+    /// Returns a segment. Adds the option that maps its bytes (DSS) if it is mapped and both ends use Multipath TCP.
     fn mapped(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         if let (Some(keys), Some(place)) = (&self.keys, segment.mapped) {
@@ -220,7 +222,7 @@ impl Client<'_> {
             let seq = first.wrapping_add(base).wrapping_add(part.offset as u32);
             let ack = ack.wrapping_add(part.ack_off);
             let tcp = match part.outside.is_forged {
-                // Acknowledges all of these bytes.
+                // Forges the server's acknowledgement of all bytes before this offset.
                 true => {
                     let ports = (self.ports.1, self.ports.0);
                     tcp_segment(self.version, ports, ack, seq, &part)
@@ -245,7 +247,7 @@ impl Client<'_> {
         self.link.send_unsummed(gateway, &packet, start, place)
     }
 
-    /// Executes a script; returns the server's first bytes, empty without an answer. None if there was no TCP
+    /// Executes a script. Returns the server's first bytes; empty without an answer. None if there was no TCP
     /// handshake.
     pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
         let first = match script.first {
@@ -324,8 +326,8 @@ impl Client<'_> {
             }
             let come = self.link.receive(ours, 0, QUIET)?;
             if come.is_empty() {
-                // Retransmits like TCP: if two first packets of a connection wait in a queue at once, conntrack drops
-                // the second.
+                // Retransmits the SYN like TCP: if the first two packets of a connection wait in a queue at once,
+                // conntrack drops the second.
                 self.send(first, 0, &syn)?;
             }
             packets.extend(come);
@@ -352,7 +354,8 @@ impl Client<'_> {
         }))
     }
 
-    /// Returns the server's first data; empty if it sends none. packets: those already received.
+    /// Returns the server's first data; empty if it sends none.
+    /// - packets: packets that were already received.
     fn answer(&self, ack: u32, packets: Vec<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
         let is_first = |packet: &[u8]| {
             of_server(packet, self.version, self.ports)
