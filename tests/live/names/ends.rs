@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TLS and QUIC ends other than OpenSSL's: rustls and quinn, as clients and as servers.
+//! TLS and QUIC ends other than OpenSSL: rustls and quinn, as clients and as servers.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::evasion::net::Net;
 
-/// Ports of quinn (UDP) and rustls (TCP).
+/// Server ports of quinn (UDP) and rustls (TCP).
 pub const QUIC_PORT: u16 = 443;
 pub const TLS_PORT: u16 = 8443;
 /// Application protocol of the servers (ALPN).
@@ -30,27 +30,28 @@ pub const SPOKEN: &str = "spoken";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
-    /// With a post-quantum key share and another one, like browsers: two packets.
+    /// With a key share for X25519MLKEM768 and one for X25519, like browsers: two packets.
     PostQuantum,
-    /// With a key share of another scheme: nine packets.
+    /// With a key share for FrodoKEM-640 and X25519: nine packets.
     Longest,
 }
 
 pub const HELLOS: [Hello; 3] = [Hello::Plain, Hello::PostQuantum, Hello::Longest];
 
-/// Hybrid group, as shown to a server that supports X25519 only: this key is in both shares.
+/// Group of a hybrid key exchange, for a client of a server that supports X25519 only. The client's X25519 key is in
+/// both of its key shares.
 #[derive(Debug)]
 struct Hybrid {
     group: NamedGroup,
     share_bytes: usize,
 }
 
-/// Shares of ML-KEM-768 and X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
+/// Hybrid of ML-KEM-768 and X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
 const POST_QUANTUM: Hybrid = Hybrid {
     group: NamedGroup::X25519MLKEM768,
     share_bytes: 1184 + 32,
 };
-/// Shares of FrodoKEM-640 and X25519, with Open Quantum Safe's number.
+/// Hybrid of FrodoKEM-640 and X25519, with the group number of Open Quantum Safe.
 const LONGEST: Hybrid = Hybrid {
     group: NamedGroup::Unknown(0x2f80),
     share_bytes: 9616 + 32,
@@ -126,7 +127,8 @@ impl Identity {
         Ok(config)
     }
 
-    /// Returns the configuration of a client that trusts it. more: a protocol that it offers first.
+    /// Returns the configuration of a client that trusts this certificate.
+    /// - more: a protocol (ALPN) that the client offers first.
     pub fn client(&self, hello: Hello, more: Option<&str>) -> anyhow::Result<ClientConfig> {
         let mut provider: CryptoProvider = default_provider();
         match hello {
@@ -168,7 +170,7 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
 /// Names that clients requested from a server, each with the client's port, recorded once a hello is complete.
 pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
 
-/// Accepts a QUIC client and sends as many bytes as it requests.
+/// Accepts a QUIC client, records the name in its hello, and sends as many bytes as the client requests.
 async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     let port = incoming.remote_address().port();
     let mut connecting = incoming.accept().ok()?;
@@ -254,7 +256,7 @@ pub struct QuicClient {
 }
 
 impl QuicClient {
-    /// Connects from a port, 0 for any. None if the handshake does not complete within a time.
+    /// Connects from a port; 0 = any port. Returns None if the handshake does not complete within a time.
     pub fn new(
         net: &Net,
         port: u16,
@@ -316,7 +318,8 @@ pub fn completes_quic(
     Ok(client.is_some())
 }
 
-/// Returns a hello as carried in QUIC. source: the client's connection id.
+/// Returns a ClientHello as carried in QUIC's CRYPTO frames.
+/// - source: the client's connection id.
 pub fn quic_hello(
     config: ClientConfig,
     name: &str,
