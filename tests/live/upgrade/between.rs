@@ -17,16 +17,20 @@ use super::setting::{check_said, Setting};
 /// The corrupted part of a memory, whether the memory is sealed, and the corrupting function.
 pub type Change = (&'static str, bool, fn(&mut Vec<u8>));
 
-/// Data of one kind that an old firewall sends.
+/// Data of one kind that an old firewall sends: connections or learned addresses.
 #[derive(Clone, Copy)]
 pub struct Knowledge {
-    /// Length of its memory in bytes.
+    /// Length in bytes of the memory that has the data.
     pub bytes: usize,
-    /// Returns the new firewall's warning about the corrupted part.
+    /// Returns the new firewall's warning; its argument is the name of the corrupted part.
     pub warning: fn(&str) -> String,
 }
 
-/// Forwards the data of an old firewall to a new one, with a change.
+/// Forwards the data of an old firewall to a new one, with one part corrupted.
+/// - stream: connection to the new firewall.
+/// - old: connection to the old firewall.
+/// - prepared: data that the old firewall has sent so far.
+/// - memory_bytes: expected length of the memory to corrupt.
 fn spoil(
     mut stream: &UnixStream,
     mut old: UnixStream,
@@ -57,7 +61,7 @@ pub struct Misled<'a> {
     arguments: &'a [&'a str],
     knowledge: Knowledge,
     firewall: Firewall,
-    /// Expected output until its end.
+    /// Output that the running firewall is expected to have printed when it ends.
     expected: String,
 }
 
@@ -78,7 +82,8 @@ impl<'a> Misled<'a> {
         })
     }
 
-    /// Makes the next firewall take over. Checks that the previous one ends with the expected output.
+    /// Makes the next firewall take over with corrupted data. Checks that the previous firewall ends with the expected
+    /// output.
     pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
         let (part, ..) = change;
         let (old, prepared) = prepare(self.setting)?;
