@@ -292,8 +292,8 @@ fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
     Ok(arrived)
 }
 
-/// Checks connections that this host opened before the policy was loaded, with a policy that allows all outgoing
-/// connections and with one that no longer allows their port.
+/// Checks connections that this host opened before the policy was loaded: with a policy that allows all outgoing
+/// connections, and with a policy that allows only a name.
 fn init_meets_older_connections() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
