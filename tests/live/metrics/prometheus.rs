@@ -30,7 +30,8 @@ fn promtool(twin: Twin) -> anyhow::Result<()> {
     let open = place.metrics()?;
     let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
     check(&plain).context("text/plain")?;
-    // promtool reads unknown parts of OpenMetrics as comments, but counters have other names there.
+    // promtool must find problems in OpenMetrics, where families have other names. It reads its unknown parts as
+    // comments.
     ensure!(
         check(&open).is_err(),
         "OpenMetrics names families otherwise"
