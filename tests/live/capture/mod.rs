@@ -23,7 +23,7 @@ use testbed::twin::{built, root, Twin};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case};
 
-/// Address of the server on the router's far side.
+/// Address of a server after the router; no such host exists.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const PACKETS: u16 = 1000;
 /// Protocols and destination ports; rules/policy/web-server.nft accepts some of them.
@@ -50,7 +50,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A running capture, killed on drop.
+/// Running capture, killed on drop.
 pub struct Recorder {
     child: Child,
     said: Option<JoinHandle<String>>,

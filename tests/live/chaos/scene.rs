@@ -17,7 +17,7 @@ use testbed::wait::{until, PATIENCE};
 const GUARD: &str = "firewall-guard";
 /// Deadline of the guard, long enough for a firewall on a busy machine.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
-/// Number of datagrams that wait for a stopped firewall.
+/// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
 /// Warning of a stall, up to what the guard does.
 pub const STALLS: &str =

@@ -54,7 +54,7 @@ fn datagram(number: u32, spoilt: bool) -> Vec<u8> {
     [&number.to_be_bytes()[..], word].concat()
 }
 
-/// Traffic of a case, and the expected arrivals.
+/// Traffic of a case, and the datagrams that must arrive.
 struct Traffic {
     client: UdpSocket,
     server: UdpSocket,

@@ -20,12 +20,12 @@ use super::{hello, By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
 /// Port of the server, which does not listen there.
 const PORT: u16 = 8443;
-/// The client's own address.
+/// Address of the client's kernel; net.rs's CLIENT is for packets that the test builds.
 const CLIENT: [u8; 4] = [10, 9, 1, 1];
 const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 1];
 /// Time limit for both ends to open a connection, and for data to arrive.
 const OPENED: Duration = Duration::from_secs(1);
-/// Pause between two attempts of an end.
+/// Pause between two attempts of the server to connect.
 const LOOK: Duration = Duration::from_millis(20);
 
 const ROWS: &[Row] = &[("both-open", 120, |twin| both_open(By::Twin(twin)))];

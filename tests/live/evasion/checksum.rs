@@ -14,9 +14,9 @@ use super::tried::{all_completed, none_completed, patience, Tried};
 use super::wire::{self, Version};
 use super::{By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
-/// Offset within the name of the two bytes that change.
+/// Offset within the name of the two bytes that the checksum replaces.
 const WITHIN_NAME: usize = 6;
-/// Offset of a hello's random bytes, two of which are set so that the checksum gets the wanted value.
+/// Offset of a hello's random bytes. Two of them are chosen so that the checksum has the wanted value.
 const RANDOM: usize = 11;
 /// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name.
 const ALMOST: &str = "www.amxxed.example";

@@ -38,7 +38,7 @@ pub enum Step {
     OpenAgain,
 }
 
-/// Segment, described by its differences from a plain one.
+/// Segment of a client, described by its differences from a plain data segment.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Offset of the segment's bytes in the client's stream; the first byte has offset 0.
@@ -46,16 +46,16 @@ pub struct Segment {
     pub bytes: Vec<u8>,
     pub flags: u8,
     pub outside: Outside,
-    /// Difference from the acknowledgement number that the server expects.
+    /// Number to add to the correct acknowledgement number.
     pub ack_off: u32,
     pub wrong_checksum: bool,
-    /// Urgent byte, counted from 1; 0 = none. The server's program does not receive it.
+    /// Urgent byte, counted from 1 in the segment; 0 = none. The server's program does not receive this byte.
     pub urgent: u16,
-    /// TCP options, a multiple of 4 bytes.
+    /// TCP options; their length is a multiple of 4 bytes.
     pub options: Vec<u8>,
-    /// Bytes that the kernel replaces by a checksum after the firewall.
+    /// Two bytes that the kernel replaces by a checksum after the firewall.
     pub unsummed: Option<Unsummed>,
-    /// With Multipath TCP: the offset in the client's stream to which the segment's bytes belong.
+    /// Offset in the client's stream to which Multipath TCP maps the bytes; None = not mapped.
     pub mapped: Option<i64>,
 }
 
@@ -69,7 +69,8 @@ pub struct Unsummed {
 }
 
 impl Segment {
-    /// Returns a segment with bytes at their offset.
+    /// Returns a segment with data.
+    /// - offset: in the client's stream.
     pub fn data(offset: usize, bytes: &[u8]) -> Segment {
         Segment {
             offset: offset as i64,
@@ -96,9 +97,9 @@ pub struct Script {
     /// Segments before the true SYN, such as other SYNs. The offset of a SYN is relative to the true first sequence
     /// number.
     pub before: Vec<Segment>,
-    /// Data on the SYN.
+    /// Data that the SYN carries.
     pub on_syn: Vec<u8>,
-    /// Segments between the true SYN and its answer.
+    /// Segments between the true SYN and the server's answer.
     pub after_syn: Vec<Segment>,
     /// True if the client does not acknowledge the server's SYN.
     pub is_silent: bool,
@@ -110,7 +111,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Returns true if a firewall may drop the SYN.
+    /// Returns true if a firewall may drop the SYN: it carries data or requests Multipath TCP.
     pub fn is_shown_by_syn(&self) -> bool {
         self.is_multipath || !self.on_syn.is_empty()
     }
@@ -156,7 +157,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Returns true if a SYN-ACK acknowledges a script's SYN, with some of its data or none.
+/// Returns true if a SYN-ACK acknowledges this script's SYN, with all, some or none of its data.
+/// - first: sequence number of the SYN.
 fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
     u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
 }
@@ -175,9 +177,9 @@ fn acknowledgement(offset: i64) -> Segment {
 struct Opened {
     /// Sequence number of the server's first byte.
     begun: u32,
-    /// Received packets.
+    /// Packets received during the handshake.
     packets: Vec<Vec<u8>>,
-    /// Keys, if both ends use Multipath TCP.
+    /// Keys of Multipath TCP; None unless both ends use it.
     keys: Option<Keys>,
 }
 
@@ -199,12 +201,12 @@ pub struct Client<'a> {
     pub version: Version,
     /// Ports of the client and of the server.
     pub ports: (u16, u16),
-    /// Time limit for an answer.
+    /// Time limit for each answer of the server.
     pub patience: Duration,
 }
 
 impl Client<'_> {
-    /// Sends a segment, split if it is longer than the link allows. A SYN's excess data is omitted.
+    /// Sends a segment, split into segments of SEGMENT_BYTES. A SYN is not split; its excess data is omitted.
     fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
         let has_no_room = segment.flags & SYN != 0 && segment.bytes.len() > SEGMENT_BYTES;
         let count = segment.bytes.len().div_ceil(SEGMENT_BYTES);
@@ -217,7 +219,7 @@ impl Client<'_> {
                 bytes: segment.bytes[from..end].to_vec(),
                 ..segment.clone()
             };
-            // A SYN has the first sequence number; data follows it.
+            // The SYN itself has the first sequence number, so the data begins one later.
             let base = if part.flags & SYN != 0 { 0 } else { 1 };
             let seq = first.wrapping_add(base).wrapping_add(part.offset as u32);
             let ack = ack.wrapping_add(part.ack_off);
@@ -285,7 +287,7 @@ impl Client<'_> {
 }
 
 impl Client<'_> {
-    /// Performs the TCP handshake; None if the server does not answer.
+    /// Performs the TCP handshake. Returns None if the server does not answer.
     /// - before: sequence number of the server's first byte in the previous connection.
     fn open(
         &self,
@@ -293,7 +295,7 @@ impl Client<'_> {
         script: &Script,
         before: Option<u32>,
     ) -> anyhow::Result<Option<Opened>> {
-        // Maximum segment size 1460.
+        // Option: maximum segment size 1460.
         let mut options = vec![2, 4, 5, 0xb4];
         if !script.on_syn.is_empty() {
             options.extend(FAST_OPEN);
@@ -338,7 +340,7 @@ impl Client<'_> {
             .and_then(|packet| of_server(packet, self.version, self.ports))
             .context("it has just been found")?;
         let (begun, keys) = (begun(tcp), multipath::keys(&tcp[20..]));
-        // Position after the data of the SYN that the server has accepted.
+        // Number of bytes of the SYN's data that the server has accepted.
         let taken = u32_at(tcp, 8).wrapping_sub(first.wrapping_add(1));
         let acknowledge = Segment {
             options: keys.as_ref().map(Keys::option).unwrap_or_default(),

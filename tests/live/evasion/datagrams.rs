@@ -106,7 +106,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     all.chain(alike).chain(others).collect()
 }
 
-/// Network with servers over IPv4 and IPv6.
+/// Network with DNS servers over IPv4 and IPv6, and the names that they received.
 struct Scene {
     net: Net,
     heard: Heard,

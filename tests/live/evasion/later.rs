@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways to show a name late: in a second hello that the server requests, in another connection with the same numbers,
-//! and after data on a SYN.
+//! Ways to show a name late: in a second hello that the server requests, in another connection with the same sequence
+//! numbers, and after data on a SYN.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     })
 }
 
-/// Returns a hello that the server answers with a request for another one.
+/// Returns a hello that the server answers with a request for another hello (HelloRetryRequest).
 fn retried(opening: &Opening) -> Option<Vec<u8>> {
     Some(hello::tls_retried(&host_of(opening)?, opening.padding))
 }
@@ -63,7 +63,7 @@ fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Scri
         options: [&[2, 4, 5, 0xb4][..], &FAST_OPEN].concat(),
         ..Segment::data(0, &decoy.bytes)
     };
-    // A long hello does not fit on a SYN.
+    // A long hello does not fit into a SYN.
     (opening.padding == 0).then_some(())?;
     Some(Script {
         on_syn: opening.bytes[..at].to_vec(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that hide a denied name from the firewall, in every known way. None may complete a handshake.
+//! Clients that hide a denied name from the firewall, in every known way. No such client may complete a handshake. An
+//! opening is a client's first data, which shows the name.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,7 @@ use tried::{all_completed, most_completed, none_completed, patience, Tried};
 use wire::Version;
 
 pub const DENIED: &str = "www.denied.example";
-/// Same length as the denied name, so that each byte has its counterpart.
+/// Allowed name with the same length as the denied name, so that each byte has a counterpart.
 pub const ALLOWED: &str = "www.amused.example";
 /// Allowed name of decoys. nginx rejects it, so that nginx answers a decoy in another way than the denied name.
 pub const DECOY: &str = "xyz.amused.example";
@@ -103,7 +104,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Returns a client's first data: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.
+/// Returns a client's openings: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.
 fn openings(host: &str) -> [(&'static str, Opening); 3] {
     [
         ("TLS", hello::tls(host, 0)),
@@ -188,7 +189,7 @@ pub enum By {
     Stage(Twin),
 }
 
-/// Running subject.
+/// Subject that runs.
 pub enum Running {
     Twin { firewall: Firewall, _folder: Folder },
     Stage(Stage),

@@ -10,27 +10,27 @@ use testbed::packets;
 
 use super::client::{Script, Segment};
 
-/// Kind of the option.
+/// Kind of the TCP option for Multipath TCP.
 const KIND: u8 = 30;
 /// Request on a SYN (MP_CAPABLE): version 1, HMAC-SHA256.
 pub const ASK: [u8; 4] = [KIND, 4, 1, 1];
-/// Length of the option on a SYN-ACK, which also has the server's key.
+/// Length in bytes of the option on a SYN-ACK, which has the server's key.
 const ANSWER_BYTES: u8 = 12;
 const KEY_BYTES: usize = 8;
-/// The client's key.
+/// Key of the client.
 const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
-/// Flags of a mapping (DSS): an acknowledgement and a position, each of 8 bytes.
+/// Flags of a mapping (DSS): an acknowledgement and a sequence number, each of 8 bytes.
 const MAPPING_FLAGS: u8 = 0x0f;
 const MAPPING_BYTES: u8 = 26;
 /// Option of one byte for padding (No-Operation).
 const NONE: u8 = 1;
 
-/// Keys of both ends.
+/// Keys of both ends; the client's is KEY.
 pub struct Keys {
     server: [u8; KEY_BYTES],
 }
 
-/// Returns the keys, from the options of the server's SYN-ACK; None if it does not use Multipath TCP.
+/// Returns the keys, with the server's from the options of its SYN-ACK. None if the server does not use Multipath TCP.
 pub fn keys(options: &[u8]) -> Option<Keys> {
     let mut left = options;
     while let [kind, rest @ ..] = left {

@@ -22,7 +22,8 @@ pub const SERVER: [u8; 4] = [10, 9, 3, 2];
 /// Source address of the client's IPv6 packets; its kernel does not have it either.
 pub const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 0x66];
 pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
-/// Number of hops from the client to the server; with one less, the router between firewall and server drops a packet.
+/// Number of hops from the client to the server. With one hop less, a packet ends at the router between firewall and
+/// server.
 pub const HOPS: u8 = 3;
 
 /// Lateness after `acknowledge_late`: more than a server's first two retransmission timeouts, the second of which is
@@ -32,13 +33,13 @@ const LATENESS: Duration = Duration::from_secs(2);
 /// Part of the traffic that the firewall sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// Packets of both ends.
+    /// Packets in both directions.
     Both,
-    /// Packets of the client.
+    /// Packets from the client only.
     Client,
 }
 
-/// The four namespaces; all processes end on drop.
+/// Network of four namespaces. All processes end on drop.
 pub struct Net {
     pub client: Namespace,
     pub firewall: Namespace,
@@ -145,7 +146,7 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
 }
 
 impl Net {
-    /// Opens the client's interface, for one user at a time.
+    /// Opens the client's interface. Each user must open its own link.
     pub fn link(&self) -> anyhow::Result<Link> {
         Link::open(&self.client, "right")
     }
@@ -161,7 +162,7 @@ impl Net {
         Ok(())
     }
 
-    /// Returns the path of the certificate, for other servers than nginx.
+    /// Returns the path of nginx's certificate, for other servers.
     pub fn certificate(&self) -> String {
         self.folder.file("cert.pem")
     }
@@ -177,8 +178,8 @@ impl Net {
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Creates the network, with a rule that sends the packets in `sees` to queue 0. No firewall runs yet; queued
-    /// packets pass.
+    /// Creates the network, with a rule that sends the packets in `sees` to queue 0. Queued packets pass until a
+    /// firewall runs.
     pub fn new(sees: Sees) -> anyhow::Result<Net> {
         let (client, firewall) = (namespace()?, namespace()?);
         let (router, server) = (namespace()?, namespace()?);

@@ -62,7 +62,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Returns the labels of a name, without the root's.
+/// Returns a name's labels in DNS format, without the final empty label.
 pub fn labels(host: &str) -> Vec<u8> {
     let labels = host.split('.').flat_map(|label| {
         let length = [label.len() as u8];
@@ -116,7 +116,7 @@ fn cuts(opening: &Opening) -> Vec<Way> {
     both.flatten().collect()
 }
 
-/// Returns ways with queries in another order, or with additional ones.
+/// Returns ways to send the queries in another order, or with additional queries.
 fn orders(host: &str) -> Vec<Way> {
     let (allowed, asked) = (question(ALLOWED), question(host));
     let bytes = allowed.len();
@@ -186,7 +186,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     known.chain(cuts(&asked)).chain(orders(host)).collect()
 }
 
-/// Returns the name in a message; None if it can't be read.
+/// Returns the first name in a DNS message, in lower case; None if it can't be read.
 pub fn name_of(message: &[u8]) -> Option<String> {
     let mut left = message.get(HEADER_BYTES..)?;
     let mut labels = Vec::new();
@@ -219,7 +219,7 @@ fn answer(mut stream: TcpStream, heard: &Heard) -> io::Result<()> {
     }
 }
 
-/// Network with the server.
+/// Network with a DNS server, and the names that the server received.
 struct Scene {
     net: Net,
     heard: Heard,

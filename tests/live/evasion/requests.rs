@@ -179,7 +179,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
         .collect()
 }
 
-/// Reads a line without its end.
+/// Reads a line. Returns it in lower case, without its end.
 fn line(reader: &mut impl BufRead) -> io::Result<String> {
     let mut bytes = Vec::new();
     if reader.read_until(b'\n', &mut bytes)? == 0 {
@@ -188,7 +188,7 @@ fn line(reader: &mut impl BufRead) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).trim().to_lowercase())
 }
 
-/// Reads the chunks of a body, to its end.
+/// Reads and discards a chunked body, to its end.
 fn skip_chunks(reader: &mut impl BufRead) -> io::Result<()> {
     loop {
         let size = u64::from_str_radix(&line(reader)?, 16).map_err(io::Error::other)?;
@@ -232,7 +232,7 @@ fn answer(stream: &TcpStream, heard: &Heard) -> io::Result<()> {
     }
 }
 
-/// Network with the server.
+/// Network with HTTP servers, and the hosts that were requested from them.
 struct Scene {
     net: Net,
     heard: Heard,

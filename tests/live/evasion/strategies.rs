@@ -41,7 +41,8 @@ pub fn in_name(opening: &Opening) -> usize {
     opening.name_at + 4
 }
 
-/// Returns segments of this number of bytes each.
+/// Returns the segments of bytes split into pieces.
+/// - of: length of each piece in bytes.
 fn every(bytes: &[u8], of: usize) -> Vec<Segment> {
     let parts = bytes.chunks(of).enumerate();
     parts

@@ -15,7 +15,7 @@ use crate::names::ends::Heard;
 
 /// Number of concurrent clients: they mostly wait.
 const CLIENTS: usize = 8;
-/// Maximum number of tries of a way, since packets may get lost.
+/// Maximum number of tries of a way; packets may get lost.
 const TRIES: usize = 5;
 /// Time limit for an expected answer.
 const ANSWERED: Duration = Duration::from_secs(8);
@@ -79,7 +79,7 @@ impl Tried {
     }
 }
 
-/// Runs all jobs by several concurrent clients, each with its own link.
+/// Runs all jobs by CLIENTS concurrent clients, each with its own link. Returns the result of each job.
 pub fn try_all<Job: Sync>(
     net: &Net,
     jobs: &[Job],

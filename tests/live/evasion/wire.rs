@@ -57,7 +57,7 @@ fn bytes_of(address: IpAddr) -> Vec<u8> {
 }
 
 impl Version {
-    /// Returns the addresses of client and server, as in a header.
+    /// Returns the addresses of the client and of the server, in network byte order.
     fn ends(self) -> (Vec<u8>, Vec<u8>) {
         let (client, server): (IpAddr, IpAddr) = match self {
             Version::V4 => (CLIENT.into(), SERVER.into()),
@@ -126,7 +126,9 @@ fn ipv6(ttl: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Returns a fragment header (RFC 8200, section 4.5) and the part after it.
+/// Returns an IPv6 fragment header (RFC 8200, section 4.5) and the bytes after it.
+/// - at: offset of the bytes in the unfragmented packet; a multiple of 8.
+/// - more: true if more fragments follow.
 fn ipv6_fragment(id: u16, at: usize, more: bool, next: u8, part: &[u8]) -> Vec<u8> {
     let place = (at as u16 | u16::from(more)).to_be_bytes();
     let id = u32::from(id).to_be_bytes();

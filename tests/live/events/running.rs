@@ -69,7 +69,7 @@ impl Place {
 /// Sends datagrams to a port. They may cause ICMP errors.
 pub fn send(client: &UdpSocket, port: u16, count: u64) {
     for _ in 0..count {
-        // An error here belongs to an earlier datagram.
+        // An error here is the ICMP error for an earlier datagram.
         while client.send_to(b"twinwall", (LOCALHOST, port)).is_err() {}
     }
 }

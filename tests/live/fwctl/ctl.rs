@@ -98,7 +98,7 @@ pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow:
     })
 }
 
-/// Firewall that sees all packets leaving a namespace.
+/// Place of a case: a namespace, and a firewall that sees all packets that leave it.
 pub struct Place {
     // Fields are dropped in this order: the firewall before its folder.
     pub firewall: Firewall,
@@ -172,7 +172,7 @@ impl Place {
         command(&self.namespace, &self.socket)
     }
 
-    /// Waits until this number of clients of `tail` are connected, and the workers produce their events.
+    /// Waits until this number of clients of `tail` is connected, and the workers produce events for them.
     pub fn until_followed(&self, clients: u64) -> anyhow::Result<()> {
         until("fwctl follows", PATIENCE, || {
             let object = self.fwctl(&["status", "--json"])?.object()?;
@@ -183,7 +183,7 @@ impl Place {
         Ok(())
     }
 
-    /// Sends datagrams to a port without a listener: only the firewall counts them.
+    /// Sends datagrams to a port on loopback where no socket listens, so that only the firewall counts them.
     pub fn send(&self, port: u16, count: usize) -> anyhow::Result<()> {
         let socket = self.namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
         for _ in 0..count {

@@ -30,7 +30,7 @@ fn policy(denied: &str) -> String {
     )
 }
 
-/// Sends a request for a name, after as many bytes of other headers as a browser sends.
+/// Sends an HTTP request for a name. Before the name it has 900 bytes of another header, as browsers send.
 fn ask(place: &Place, name: &str) -> anyhow::Result<()> {
     let listener = place
         .namespace

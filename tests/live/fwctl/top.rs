@@ -202,7 +202,7 @@ fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     terminal.shows("by packets")?;
     terminal.press("p")?;
     terminal.shows("PAUSED")?;
-    // On a smaller terminal the screen is smaller, and scrolls.
+    // On a smaller terminal top shows less, and can scroll.
     let size = Winsize {
         ws_row: 12,
         ws_col: 60,

@@ -164,7 +164,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Its last process may still exist.
+        // The last process of the group may still exist.
         let gone = || Ok(fs::remove_dir(&self.0).is_ok());
         let _ = until("the control group is empty", PATIENCE, gone);
     }
@@ -199,7 +199,7 @@ fn same_place(twin: Twin) -> anyhow::Result<()> {
     ensure!(had[..2] == ["0077", "200"], "{had:?}");
     let net = fs::read_link(format!("/proc/{}/ns/net", old.pid))?;
 
-    // From another network namespace the upgrade is refused, with the cure.
+    // An upgrade from another network namespace is refused, and the error names the cure.
     let binary = installed(&folder, other(twin))?;
     let refused = fwctl(&Namespace::host(), &socket, &["upgrade", &binary])?;
     refused.error(4, "is in another network namespace")?;

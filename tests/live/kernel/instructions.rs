@@ -33,7 +33,7 @@ fn compiler() -> anyhow::Result<String> {
     Ok(said.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Returns the package name of the kernel's headers.
+/// Returns the name of the folder with the kernel's headers: package and version.
 fn kernel() -> anyhow::Result<String> {
     let folder = headers()?;
     let name = Path::new(folder.trim()).file_name();

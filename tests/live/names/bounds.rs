@@ -178,7 +178,7 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Number of client addresses, whose hash selects the queue.
+/// Number of client addresses; a hash of them selects the queue.
 const ADDRESSES: u8 = 48;
 
 /// Checks that both directions of a connection use one queue: otherwise the server's answers would not confirm the

@@ -26,7 +26,7 @@ pub const TLS_PORT: u16 = 8443;
 /// Application protocol of the servers (ALPN).
 pub const SPOKEN: &str = "spoken";
 
-/// Length of a hello.
+/// Length of a ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
@@ -152,7 +152,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Serves TLS by rustls until the end of the case.
+/// Serves TLS by rustls on TLS_PORT until the case ends.
 pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
     let config = Arc::new(identity.server()?);
     let listener = net
@@ -188,8 +188,9 @@ async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     Some(())
 }
 
-/// Serves QUIC by quinn until the end of the case.
+/// Serves QUIC by quinn until the case ends.
 /// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
+/// - heard: receives the names in the hellos.
 pub fn serve_quic(
     net: &Net,
     identity: &Identity,
@@ -223,7 +224,7 @@ pub fn serve_quic(
     Ok(())
 }
 
-/// Returns true if a TLS handshake with the server completes within a time.
+/// Returns true if a TLS handshake with the server completes within `patience`.
 pub fn completes_tls(
     net: &Net,
     server: IpAddr,
@@ -248,7 +249,7 @@ pub fn completes_tls(
     Ok(true)
 }
 
-/// QUIC client with a complete handshake.
+/// QUIC client whose handshake is complete.
 pub struct QuicClient {
     runtime: Runtime,
     _endpoint: Endpoint,
@@ -290,7 +291,7 @@ impl QuicClient {
         }))
     }
 
-    /// Returns true if this number of bytes arrives from the server within a time.
+    /// Requests bytes from the server. Returns true if all of them arrive within `patience`.
     pub fn fetches(&self, bytes: u64, patience: Duration) -> bool {
         let fetch = async {
             let (mut ask, mut answer) = self.connection.open_bi().await.ok()?;
@@ -306,7 +307,7 @@ impl QuicClient {
     }
 }
 
-/// Returns true if a QUIC handshake with the server completes within a time.
+/// Returns true if a QUIC handshake with the server completes within `patience`.
 pub fn completes_quic(
     net: &Net,
     server: IpAddr,
@@ -326,7 +327,7 @@ pub fn quic_hello(
     version: Version,
     source: &[u8],
 ) -> anyhow::Result<Vec<u8>> {
-    // The only transport parameter that a server requires (RFC 9000, section 7.3).
+    // Transport parameter initial_source_connection_id, the only one that a server requires (RFC 9000, section 7.3).
     let parameters = [&[0x0f, source.len() as u8], source].concat();
     let name = ServerName::try_from(name.to_owned())?;
     let mut connection =

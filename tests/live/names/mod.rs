@@ -179,7 +179,7 @@ const ASKERS: &[Asker] = &[
     },
 ];
 
-/// Runs a client; returns true if it gets an answer.
+/// Runs a client. Returns true if its stdout contains `says`, as with an answer.
 pub fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
     let (program, arguments) = command.split_first().context("a command")?;
     let output = client
@@ -322,7 +322,7 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
 
 /// Time after which a handshake counts as refused.
 const REFUSED: Duration = Duration::from_millis(1_500);
-/// Bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
+/// Maximum length in bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
 
 /// Starts handshakes with all hellos and all names concurrently, over TLS and QUIC, IPv4 and IPv6, and also with an

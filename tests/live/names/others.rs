@@ -30,7 +30,7 @@ pub const ROWS: &[Row] = &[
 const NGINX_PORT: u16 = 443;
 const OWN_PORT: u16 = 9443;
 const AIOQUIC_PORT: u16 = 4434;
-/// Bytes of data in a segment over IPv4 on Ethernet, with timestamps.
+/// Maximum number of data bytes in a TCP segment over IPv4 and Ethernet, with timestamps.
 const SEGMENT_BYTES: usize = 1_448;
 /// Time limit for a browser's start and all its requests, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);

@@ -93,7 +93,7 @@ pub fn serve_tls(net: &Net, program: &str, port: u16) -> anyhow::Result<Server> 
     serve(net, program, port, &[], |_| {})
 }
 
-/// Reports of a QUIC server on its clients: names of complete hellos, and of complete handshakes.
+/// Reports of a QUIC server: names in complete hellos, and names of complete handshakes.
 #[derive(Clone, Default)]
 pub struct Told {
     pub hellos: Heard,
@@ -102,6 +102,7 @@ pub struct Told {
 
 /// Serves QUIC by aioquic.
 /// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
+/// - told: receives the server's reports.
 pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Result<Server> {
     let told = told.clone();
     let more: &[&str] = if retry { &["retry"] } else { &[] };
@@ -119,7 +120,7 @@ pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Res
     })
 }
 
-/// Handshake to try.
+/// Handshake that a program must try.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     /// Protocol versions, in the program's syntax.

@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
     ("other-protocols", 60, others),
 ];
 
-/// Answer of dnsmasq to every query.
+/// Address in dnsmasq's answer to every query.
 const ADDRESS: &str = "192.0.2.77";
 /// Time to wait for an answer that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ const SOON: &[&str] = &["--max-time", "2"];
 /// Pause between two parts of a message, so that each part is in its own segment.
 const APART: Duration = Duration::from_millis(20);
 
-/// Connection to dnsmasq.
+/// TCP connection of a client to dnsmasq.
 struct Asker(TcpStream);
 
 impl Asker {

@@ -69,8 +69,8 @@ impl Kind {
         matches!(self, Kind::DnsUdp | Kind::Quic)
     }
 
-    /// Returns the message of a client.
-    /// - number: number of the client.
+    /// Returns a message of this protocol that shows a name.
+    /// - number: number of the client, for QUIC.
     fn message(self, name: &str, number: u16) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
             Kind::Tls => hello::tls(name, 0).bytes,
@@ -95,7 +95,8 @@ struct Scene<'a> {
     ports: &'a [u16],
 }
 
-/// Returns a connected socket of a client, bound to a port.
+/// Returns a client's socket, connected to a server and bound to a port.
+/// - own: the client's port; 0 = any port.
 fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::OwnedFd> {
     let (family, any) = match to {
         SocketAddr::V4(_) => (AddressFamily::Inet, IpAddr::from([0; 4])),

@@ -37,7 +37,7 @@ pub const ROWS: &[Row] = &[
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
-/// A policy in a file that is deleted on drop.
+/// Policy file, deleted on drop.
 pub struct PolicyFile {
     pub path: String,
     _folder: Folder,
@@ -219,7 +219,7 @@ fn marks(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_clean()
 }
 
-/// Sets SO_MARK (socket(7)).
+/// Sets the mark of a socket's packets (SO_MARK, socket(7)).
 fn mark_socket(socket: &UdpSocket, mark: u32) -> anyhow::Result<()> {
     use std::os::fd::AsRawFd;
     // SAFETY: the kernel reads one word.

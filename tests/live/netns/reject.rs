@@ -52,7 +52,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Computes the checksum of RFC 1071 over 16-bit words, folded and complemented.
+/// Returns the Internet checksum of the parts (RFC 1071), in network byte order. Each part is padded to 16 bits.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let mut sum = 0_u32;
     for part in parts {
@@ -67,7 +67,7 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// Source and destination address of one family.
+/// Source and destination address, both of the same family.
 #[derive(Clone, Copy)]
 struct Way(IpAddr, IpAddr);
 

@@ -127,7 +127,7 @@ fn owned_by_a_foreign_process(twin: Twin, backend: &'static str) -> anyhow::Resu
 /// Wrapper whose process sees only processes of its own PID namespace.
 const PID_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// Skips the case if a wrapper can't be used, as in a container or a chroot.
+/// Skips the case if a wrapper fails here, as in a container or a chroot.
 fn need(wrapper: &[&str]) -> anyhow::Result<()> {
     let mut command = namespace()?.command(wrapper[0]);
     let output = command.args(&wrapper[1..]).arg("true").output()?;

@@ -41,7 +41,7 @@ fn request(kind: u32, pid: i32, address: u64, data: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the signal that stopped the process.
+/// Waits until a thread stops. Returns the signal that stopped it.
 fn stopped(pid: i32) -> anyhow::Result<i32> {
     let mut status = 0;
     // SAFETY: the status lives during the call.

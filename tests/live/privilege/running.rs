@@ -4,7 +4,7 @@
 use testbed::twin::{Twin, TWINS};
 use twinwall_tests::case::Case;
 
-/// A case's body, for one twin.
+/// Body of a case, for one twin.
 pub type Body = fn(Twin) -> anyhow::Result<()>;
 
 /// Returns cases named `PART/NAME/TWIN`.

@@ -32,7 +32,7 @@ const ON_THE_WAY: u64 = 16_000;
 const STEP: Duration = Duration::from_millis(1);
 /// Minimum number of packets sent between two reloads.
 const EACH: u64 = 100;
-/// Number of flows, which are distributed over the queues.
+/// Number of flows: clients with different ports, whose packets use both queues.
 const FLOWS: usize = 8;
 
 /// Returns a policy with two chains, each of which sets one digit of the mark: both 1 or both 2, unless the chains of

@@ -14,7 +14,8 @@ use testbed::twin::Twin;
 use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
 use super::setting::{check_said, Setting};
 
-/// The corrupted part of a memory, whether the memory is sealed, and the corrupting function.
+/// Change of a memory: name of the corrupted part, whether the memory is sealed, and the function that corrupts its
+/// bytes.
 pub type Change = (&'static str, bool, fn(&mut Vec<u8>));
 
 /// Data of one kind that an old firewall sends: connections or learned addresses.
@@ -55,7 +56,7 @@ fn spoil(
     Ok(stream.write_all(next_line(&old)?.as_bytes())?)
 }
 
-/// Firewalls that take over from each other, each with corrupted data.
+/// Chain of firewalls that take over from each other, each with corrupted data.
 pub struct Misled<'a> {
     setting: &'a Setting,
     arguments: &'a [&'a str],
@@ -66,7 +67,7 @@ pub struct Misled<'a> {
 }
 
 impl<'a> Misled<'a> {
-    /// Starts the first firewall, which receives no data.
+    /// Starts the first firewall of the chain, which receives no data.
     pub fn start(
         setting: &'a Setting,
         twin: Twin,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ten successive firewalls under load.
+//! Firewalls that take over from each other under load, up to ten times.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -148,7 +148,7 @@ const RAW: &[&str] = &["--backend", "raw"];
 const MNL: &[&str] = &["--backend", "mnl"];
 const CLASSIC: &[&str] = &["--backend", "classic"];
 
-/// Returns the packets of the counter at a line of a policy file.
+/// Returns the packet count of the counter on a line of the policy file.
 pub fn counted(stats: &Stats, line: u32) -> anyhow::Result<u64> {
     let policy = stats.policy.as_ref().context("no policy in the ledger")?;
     let at = format!(":{line}");

@@ -43,7 +43,7 @@ const DENIED: [&str; 4] = ["GET / HTTP/1.1\r\nHo", "st: den", "ied.examp", "le\r
 /// Time to wait for a response that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// An HTTP connection.
+/// HTTP connection of a client.
 struct Talker(TcpStream);
 
 impl Talker {

@@ -47,7 +47,7 @@ pub const ROWS: &[Row] = &[
 /// Time limits of the old firewall: until the new firewall is ready, and until it has taken over the paused queues.
 const PREPARE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(2);
-/// Number of datagrams sent while no firewall answers.
+/// Number of datagrams that are sent while the old firewall prepares or is paused.
 const WAITING: u64 = 500;
 
 const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: \
@@ -347,7 +347,7 @@ fn finish(firewall: Firewall) -> anyhow::Result<()> {
 /// User and group that are neither root's nor the firewall's.
 const USER: u32 = 4711;
 const GROUP: u32 = 4712;
-/// User of the firewall.
+/// User id of the firewall with `--user daemon`.
 const DAEMON: u32 = 1;
 
 /// Runs `work` as a user without any capability, on a separate thread.

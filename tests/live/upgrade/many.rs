@@ -24,7 +24,7 @@ pub const ROWS: &[(&str, u64, Body)] = &[
 ];
 
 const MANY: u64 = 100_000;
-/// Default of --connections.
+/// Default value of --connections: the maximum number of connections that a firewall follows.
 const CONNECTIONS: u32 = 65_536;
 /// Number of connections that are opened between two answered datagrams, so that the queue has room.
 const AT_ONCE: u32 = 256;

@@ -19,7 +19,7 @@ use testbed::wait::PATIENCE;
 
 use super::setting::Setting;
 
-/// First request of a new firewall.
+/// First request of a new firewall: for a proof of CAP_NET_ADMIN.
 pub const PROOF: &str = "{\"command\":\"proof\"}\n";
 /// Second request of a new firewall: begins the upgrade.
 pub const REQUEST: &str = "{\"command\":\"upgrade\",\"version\":2,\"backend\":\"raw\"}\n";
@@ -100,7 +100,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Returns the next line as JSON.
+    /// Receives the next line. Returns it as JSON.
     pub fn hear(&mut self) -> anyhow::Result<Value> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;

@@ -69,7 +69,7 @@ impl Setting {
         Ok((new, last))
     }
 
-    /// Runs a firewall that must fail to take over.
+    /// Runs a firewall that must fail to take over. Returns its output.
     pub fn fail_to_take(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
         let control = self.control();
         let arguments = [&["--take-over", &control], arguments].concat();

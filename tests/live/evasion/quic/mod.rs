@@ -30,9 +30,9 @@ use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
 use crate::names::programs::{self, Server, Told};
 
-/// Difference between a client's two ports.
+/// Difference between the two ports of a client that uses two.
 const OTHER_PORT: u16 = 20_000;
-/// Port of the server that validates each client by Retry.
+/// Port of the server that validates each client by a Retry packet.
 const RETRY_PORT: u16 = 4433;
 
 pub const ALLOW_LIST: &str = r#"

@@ -104,6 +104,7 @@ const WAYS: &[Way] = &[
 ];
 
 /// Runs every wanted way with every opening.
+/// - answered: the server must receive the name.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -129,7 +130,7 @@ fn try_all(
                 .map(|one| packet::datagram(&ids, &one.packets, &[]));
             let sealed = sealed.collect::<anyhow::Result<Vec<_>>>()?;
             let bytes = sealed.iter().map(Vec::len).max().unwrap_or(0);
-            // Bytes after a packet with a long header that begin with 0 are not a packet.
+            // After a packet with a long header, bytes that begin with 0 are no packet.
             let even = sealed.into_iter().map(|mut one| {
                 one.resize(bytes, 0);
                 one

@@ -24,7 +24,7 @@ pub struct Opening {
     pub name_bytes: usize,
     /// The same bytes with the other name in place of the true name.
     pub decoy: Vec<u8>,
-    /// Hello of another connection, with the other name.
+    /// Hello of another connection, with the name of `decoy`.
     pub other: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ pub enum Rest {
     ZeroRttFirst,
 }
 
-/// UDP datagram.
+/// UDP datagram of a client.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     pub packets: Vec<Packet>,
@@ -121,7 +121,7 @@ pub fn steps(datagrams: impl IntoIterator<Item = Datagram>) -> Option<Vec<Step>>
     Some(datagrams.into_iter().map(Step::Send).collect())
 }
 
-/// Returns the whole, unchanged hello.
+/// Returns the datagrams with the whole hello, unchanged.
 pub fn whole(o: &Opening) -> Vec<Datagram> {
     spread(o, &o.bytes, 0, &[(0, o.bytes.len())])
 }
@@ -138,7 +138,7 @@ fn parts(o: &Opening, count: usize) -> Vec<(usize, usize)> {
     starts.map(|from| (from, end.min(from + of))).collect()
 }
 
-/// Returns the parts with odd index, then the others.
+/// Returns the parts with odd index, and then the parts with even index.
 fn shuffled(parts: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let odd = parts.iter().skip(1).step_by(2);
     odd.chain(parts.iter().step_by(2)).copied().collect()
@@ -165,7 +165,8 @@ fn decoy_first(o: &Opening, spoil: fn(&mut Datagram)) -> Option<Vec<Step>> {
     steps(decoys.into_iter().chain(later(whole(o), 20)))
 }
 
-/// Returns the same packets with higher numbers.
+/// Returns the datagrams with higher packet numbers.
+/// - more: number to add to each.
 pub fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
     packets.for_each(|packet| packet.number += more);
@@ -190,14 +191,15 @@ fn in_one(o: &Opening, frames: &[Vec<u8>]) -> Option<Vec<Step>> {
     (frames.len() <= ROOM).then(|| steps([datagram(vec![packet(o, 0, frames)])]))?
 }
 
-/// Returns parts of a short hello in separate packets, all in one datagram; None for a long hello.
+/// Returns the step that sends parts of a short hello in one datagram, each part in a separate packet; None for a long
+/// hello.
 pub fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
     let packets = parts(o, count).into_iter().enumerate();
     let packets = packets.map(|(index, (from, to))| packet(o, index, crypto(&o.bytes, from, to)));
     (o.bytes.len() < ROOM / 2).then(|| steps([datagram(packets.collect())]))?
 }
 
-/// Returns the whole hello, in changed datagrams.
+/// Returns the steps that send the whole hello in datagrams that `change` has changed.
 pub fn changed(o: &Opening, change: fn(&mut Datagram)) -> Option<Vec<Step>> {
     let mut datagrams = whole(o);
     datagrams.iter_mut().for_each(change);
