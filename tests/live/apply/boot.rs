@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// Deletes all rules in the kernel, like a restart.
+/// Deletes all rules in the kernel, as a restart does.
 fn forget(place: &Place) -> anyhow::Result<()> {
     place.namespace.feed("nft", &["-f", "-"], "flush ruleset\n")
 }
@@ -48,7 +48,7 @@ fn boot_loads_the_policy() -> anyhow::Result<()> {
         "{}",
         place.rules()?
     );
-    // Its owner may have changed the file since.
+    // The operator may have changed the file since: boot loads the changed policy.
     forget(&place)?;
     place.folder.replace("policy.nft", OTHER_POLICY)?;
     place.done(&["boot", &policy])?;
@@ -103,7 +103,8 @@ fn boot_drops_what_was_not_confirmed() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The boot loads neither a first policy, nor a later one from the same file: it could not be confirmed.
+/// Checks that boot loads neither a first policy that was not confirmed, nor a later policy that was reverted, from the
+/// same file: it would be loaded without a confirmation.
 fn boot_drops_the_file_that_was_reverted() -> anyhow::Result<()> {
     let place = Place::new()?;
     let policy = place.folder.write("policy.nft", POLICY)?;
@@ -145,7 +146,8 @@ fn boot_believes_root_only() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Others can change a file that the policy includes, or a list that it names.
+/// Checks that boot refuses a policy if users other than root can change a file that it includes, or a list that it
+/// names.
 fn boot_believes_roots_parts_only() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let policy = place.folder.write("policy.nft", "include \"part.nft\"\n")?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The table at the start describes each situation correctly for these rules, options and this kernel.
+//! The failure contract, a table that a firewall prints at its start, has a row for each situation. Each row must be
+//! correct for the rules, the options and this kernel.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -58,7 +59,9 @@ fn as_a_table(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the row of a crash under these rules.
+/// Checks the contract's row about a crash with these rules.
+/// - rules: program that restores them, and their lines.
+/// - really: what happens after the waiting packets are dropped.
 fn check_crash(twin: Twin, rules: &[(&str, String)], really: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     for (tool, lines) in rules {
@@ -78,7 +81,7 @@ fn knows_the_rules(twin: Twin) -> anyhow::Result<()> {
     let bypass = || rule("--queue-bypass");
     let balanced =
         || "-A INPUT -p tcp -j NFQUEUE --queue-balance 1:5 --queue-bypass --queue-cpu-fanout";
-    // A rule of another program, and a comment that looks like a rule of ours.
+    // A rule of another program, and a comment that looks like one of the firewall's rules.
     let others = || {
         "-A INPUT -p tcp -j NFQUEUE --queue-num 2\n\
          -A INPUT -p tcp -m comment --comment \"-A x -j NFQUEUE --queue-num 0\" -j ACCEPT"
@@ -113,7 +116,7 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As in a Debian installation: nft without iptables, so that nft lists all rules.
+/// Tests nft without iptables, as in a Debian installation: nft then lists all rules.
 fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let program = ["/usr/sbin/nft", "/sbin/nft"].map(Path::new);
@@ -141,7 +144,7 @@ fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A hanging tool is abandoned, and the output of a failing tool is ignored; the firewall starts.
+/// Checks that the firewall starts although a tool hangs, and is abandoned, or fails, and its output is ignored.
 fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
     for (script, why) in [
         ("exec /bin/sleep 100", "did not end in time"),

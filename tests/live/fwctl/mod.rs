@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! build/fwctl against both twins, through their real sockets, queues and files.
+//! Tests of build/fwctl with both twins, through their real sockets, queues and files.
 
 use twinwall_tests::case::{for_each_twin, Case};
 
@@ -17,7 +17,7 @@ pub mod standin;
 mod top;
 mod upgrade;
 
-/// A case without a twin.
+/// Case without a twin: name, time limit in seconds, test.
 pub type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.

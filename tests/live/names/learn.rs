@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn from dnsmasq's answers to dig, and allow curl's connections to nginx; unrequested answers are not
-//! learned.
+//! Sets that learn addresses from dnsmasq's answers to dig, and then allow curl's connections to nginx. Unrequested
+//! answers are not learned.
 
 use std::net::UdpSocket;
 
@@ -32,7 +32,8 @@ pub const POLICY: &str = "table inet filter {\n\
     \t\ttcp dport 80 ip daddr @cdn accept\n\t}\n}\n";
 
 pub const METRICS: &str = "127.0.0.1:9630";
-/// Last address bytes of hosts in the server's network at which nginx answers, with and without names.
+/// Last address byte of hosts in the server's network at which nginx answers: hosts with names, and a host without a
+/// name.
 pub const HOSTS: std::ops::Range<u8> = 10..18;
 pub const NAMELESS: u8 = 18;
 
@@ -45,7 +46,8 @@ pub fn name(host: u8) -> String {
     format!("h{host}.cdn.example")
 }
 
-/// Returns the network with more addresses for the server, and dnsmasq, whose answers have this TTL in seconds.
+/// Returns the network, in which the server also has these hosts' addresses, and a running dnsmasq.
+/// - seconds: TTL of its answers.
 pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
     let net = Net::new(Sees::Both)?;
     for host in HOSTS.chain([NAMELESS]) {
@@ -63,7 +65,7 @@ pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
     Ok((net, resolver))
 }
 
-/// Makes dig query a host's address.
+/// Makes dig query a host's address. Fails unless dig gets it.
 pub fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
     let answered = is_answered(&net.client, &dig(&name(host), more), &address(host))?;
     ensure!(answered, "dig gets no answer of {}", name(host));
@@ -77,7 +79,7 @@ pub fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
     is_answered(&net.client, &command, "here")
 }
 
-/// Returns a metric's value, summed over queues.
+/// Returns the sum of the metrics whose lines begin with a text.
 pub fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
     let said = run(
         &net.firewall,
@@ -94,7 +96,7 @@ pub fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Answers with a result, in the first two queues.
+/// Returns the number of DNS answers with a result, in queues 0 and 1 together.
 pub fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
     let queues = ["0", "1"].map(|queue| {
         let labels = format!("{{queue=\"{queue}\",result=\"{result}\"}}");
@@ -132,7 +134,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let hosts = HOSTS.len() as u64;
     ensure!(known == hosts && learned == hosts, "{known}, {learned}");
 
-    // The set has the same text, so it keeps its addresses; a set with another name does not.
+    // After a reload a set with the same text keeps its addresses; a set with another name has none.
     folder.replace(
         "policy.nft",
         POLICY.replace("tcp sport 80", "tcp sport 80 counter"),
@@ -145,13 +147,13 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     )?;
     reload(&net, &firewall, 3)?;
     ensure!(!is_reached(&net, HOSTS.start)?, "another set has them");
-    // Not `finish`: stderr has lines about the reloads.
+    // `finish` would fail, because stderr has lines about the reloads.
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
     Ok(())
 }
 
-/// Reloads the policy, and waits until it is in use.
+/// Reloads the policy by SIGHUP, and waits until the new generation is in use.
 fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()> {
     proc::signal(firewall.pid, libc::SIGHUP);
     until("the policy is the new one", PATIENCE, || {
@@ -159,7 +161,8 @@ fn reload(net: &Net, firewall: &Firewall, generation: u64) -> anyhow::Result<()>
     })
 }
 
-/// Returns a query for a learned name, and an answer with the address of the nameless host.
+/// Returns a query for a name that the set learns, and an answer to it with the address of the nameless host.
+/// - id: ID of both messages.
 pub fn messages(id: u8) -> (Vec<u8>, Vec<u8>) {
     let question = b"\x04fake\x03cdn\x07example\0\0\x01\0\x01";
     let query = [&[0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], question].concat();

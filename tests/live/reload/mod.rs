@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Replacing a policy while packets arrive.
+//! Policies that are replaced while packets arrive.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ways of the part `evasion`, before a kernel that decides and a twin that only names: none may lead past them, and honest
-//! clients come through.
+//! The ways of the part `evasion`, tried with a kernel that decides and a twin that only reads names: no denied name
+//! may pass, and honest clients must pass.
 
 use twinwall_tests::case::Row;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QUIC clients that use a denied name between the ends of a connection with an allowed one, whose handshake is
-//! complete: by then its class is final for the server's packets.
+//! QUIC clients that complete and end a connection with an allowed name, and then send a denied name between the same
+//! addresses and ports. By then the connection's class is final for the server's packets.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -21,12 +21,13 @@ use crate::names::ends::{Hello, QuicClient};
 /// Time limit for the handshake of the allowed connection.
 const COMPLETED: Duration = Duration::from_secs(5);
 
-/// Way to use the other name.
+/// Way to send the denied name.
 struct Way {
     name: &'static str,
-    /// True if it comes later than --hello-timeout after the allowed connection.
+    /// True if the denied name is sent later than --hello-timeout after the allowed connection.
     late: bool,
-    /// Bytes before the datagrams in one packet of several, as long as each of these; None: separate packets.
+    /// Returns a datagram of this length that precedes the others in one packet (UDP_SEGMENT). None: the datagrams are
+    /// separate packets.
     before: Option<fn(usize) -> Vec<u8>>,
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
@@ -73,7 +74,7 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-/// Completes an allowed connection, ends it, and uses the other name from its port.
+/// Completes a connection with an allowed name, ends it, and sends the denied name from the same port.
 fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result<()> {
     let config = scene.identity.client(Hello::Plain, None)?;
     let client = QuicClient::new(&scene.net, port, SERVER.into(), config, ALLOWED, COMPLETED)?;
@@ -124,7 +125,7 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(QuinnV4)?;
     let running = by.start(&scene.net, text)?;
@@ -134,7 +135,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Without a firewall all ways reach the server.
+/// Checks that all ways reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     all_completed(&try_all(&Scene::new(QuinnV4)?, true)?)
 }

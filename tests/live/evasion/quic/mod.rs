@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QUIC clients that hide a denied name, with the servers quinn, and aioquic, which supports version 2. The servers
-//! report the requested names, with the client's port. They must never receive the denied one.
+//! QUIC clients that hide a denied name. The servers are quinn, and aioquic, which supports version 2. The servers
+//! report the requested names, with the client's port. They must never receive the denied name.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,9 +30,9 @@ use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
 use crate::names::programs::{self, Server, Told};
 
-/// Difference between a client's two ports.
+/// Difference between the two ports of a client that uses two.
 const OTHER_PORT: u16 = 20_000;
-/// Port of the server that validates each client by Retry.
+/// Port of the server that validates each client by a Retry packet.
 const RETRY_PORT: u16 = 4433;
 
 pub const ALLOW_LIST: &str = r#"
@@ -111,7 +111,7 @@ pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
 }
 
-/// Network with both servers, and the data of clients.
+/// Network with a QUIC server with Retry and a QUIC server without Retry, and the names that the servers received.
 struct Scene {
     setting: Setting,
     net: Net,
@@ -222,7 +222,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Waits for Retry; without one the ids don't change.
+    /// Waits for a Retry packet, and stores its connection id and token. Without such a packet the ids don't change.
     fn take_retry(&self, ids: &mut Ids, patience: Duration) -> anyhow::Result<()> {
         let version = self.scene.setting.version();
         let said = |packet: &[u8]| {
@@ -243,7 +243,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Executes all steps; returns true if the server receives a name soon afterwards.
+    /// Executes all steps. Returns true if the server receives a name before the time limit ends.
     fn run(&self, steps: &[Step], host: &str, patience: Duration) -> anyhow::Result<bool> {
         let mut ids = Ids::new(self.ports.0);
         for step in steps {
@@ -260,7 +260,8 @@ impl Client<'_> {
     }
 }
 
-/// Runs every wanted way with every opening. answered: the server must receive the name, from one of several clients.
+/// Runs every wanted way with every opening.
+/// - answered: the server must receive the name, from one of a way's clients.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -287,7 +288,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -298,7 +299,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A client with another name passes.
+/// Checks that a client with another name passes.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -309,7 +310,7 @@ pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the honest ways reach the server, and most of the others.
+/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;

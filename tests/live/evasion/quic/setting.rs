@@ -12,13 +12,13 @@ use crate::names::ends::Hello;
 pub enum Setting {
     QuinnV4,
     QuinnV6,
-    /// aioquic also supports QUIC version 2.
+    /// Server aioquic over IPv4, which also supports QUIC version 2.
     AioquicV4,
 }
 
 use Setting::{AioquicV4, QuinnV4, QuinnV6};
 
-/// Kind of a client's opening.
+/// Kind of a QUIC client's first bytes: versions and length of the ClientHello.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub what: &'static str,
@@ -60,7 +60,7 @@ const OF_AIOQUIC: &[Kind] = &[
     ),
     of_two("version 1", (VERSION_1, VERSION_2), Hello::Plain),
 ];
-/// Number of kinds over IPv6, which has the same bytes: without the drafts.
+/// Number of kinds over IPv6: the drafts are omitted, because the bytes are the same as over IPv4.
 const KINDS_OVER_IPV6: usize = 2;
 
 impl Setting {
