@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn addresses from DNS responses: captures of queries, responses and packets to addresses run through
-//! `explain` of both twins, which must print the same, as expected.
+//! Tests sets that learn addresses from DNS responses. Captures of queries, responses and packets to addresses run
+//! through `explain` of both twins, which must print the same, as expected.
 
 use std::net::IpAddr;
 
@@ -93,7 +93,7 @@ fn segment(from: u16, to: u16, flags: u8, sequence: u32, data: &[u8]) -> Vec<u8>
     [&ports[..], &sequence.to_be_bytes(), &rest, data].concat()
 }
 
-/// Returns a message after its length.
+/// Returns a DNS message preceded by its length, as over TCP.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
@@ -104,7 +104,7 @@ fn name(text: &str) -> Vec<u8> {
     labels.chain([0]).collect()
 }
 
-/// Returns a record with its owner, type, time to live and data.
+/// Returns a resource record with its owner, type, time to live and data.
 fn record(owner: &str, kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     let words = [kind, 1].map(u16::to_be_bytes).concat();
     let length = (data.len() as u16).to_be_bytes();
@@ -143,7 +143,7 @@ pub fn capture(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// Packets and their times, and the expectations for some of them.
+/// Packets with their times, and the expected verdicts of some of them.
 #[derive(Default)]
 struct Script {
     second: u32,
@@ -378,7 +378,7 @@ fn over_tcp() -> anyhow::Result<()> {
     script.run()
 }
 
-/// A text that looks like a response is inside another response, and begins a segment.
+/// Tests a text that looks like a response, is part of another response, and begins a segment.
 fn within_another() -> anyhow::Result<()> {
     let forged = framed(&answer(7, "a.cdn.example", 60, WEB));
     let text = record("evil.example", 16, 60, &forged);
@@ -483,7 +483,8 @@ fn sets_apart() -> anyhow::Result<()> {
     script.run()
 }
 
-/// With many rules on the same field, rules are found by its value; those of a set that learns are tested one by one.
+/// Tests a set that learns among many rules on the same field. The engine finds these rules by the field's value, but
+/// tests rules with a set that learns one by one.
 fn among_rules() -> anyhow::Result<()> {
     let static_rules = (100..120).map(|host| format!("ip daddr 192.0.2.{host} drop\n"));
     let rules: Vec<String> = static_rules.collect();
