@@ -40,7 +40,7 @@ static uint64_t hash(const struct asked *asked, const struct packet *packet,
     return siphash_words(&asked->key, words, CONNECTION_KEY_WORDS + 1 + host_words);
 }
 
-/// Returns the bucket of a hash.
+/// Returns the entries of the bucket that a hash belongs to.
 static struct asked_question *bucket(struct asked *asked, uint64_t tag) {
     return asked->buckets[tag % ASKED_BUCKETS];
 }

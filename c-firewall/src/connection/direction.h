@@ -17,7 +17,7 @@ void direction_bind(struct connection *connection, const struct connection_input
 void direction_bind_server(struct connection *connection, const struct connection_input *input);
 
 /// Returns true if a packet comes from another interface than its sender is bound to.
-/// - is_low: true if the packet claims to come from the lower end.
+/// - is_low: true if the packet claims to come from the lower end (by address and port).
 bool direction_is_foreign(const struct connection *connection, bool is_low,
                           const struct connection_input *input);
 

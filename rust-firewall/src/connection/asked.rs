@@ -28,7 +28,7 @@ struct Question {
     tag: u64,
     /// Expiry time; 0 means that the entry is unused.
     end_ns: u64,
-    /// Interfaces of the client and of the server.
+    /// Interface that the query came from, and the interface to which it was sent.
     client_interface: u32,
     server_interface: u32,
 }
@@ -38,7 +38,7 @@ struct Question {
 pub struct Asked {
     key: SiphashKey,
     buckets: Vec<[Question; BUCKET_QUESTIONS]>,
-    /// Borders of messages over TCP.
+    /// Table of the DNS connections over TCP, with the start of each server's next message.
     pub borders: Borders,
 }
 
@@ -75,7 +75,7 @@ fn hash(asked: &Asked, packet: &Packet, message: &Answer) -> u64 {
     siphash::words(&asked.key, words.get(..count).unwrap_or_default())
 }
 
-/// Returns the bucket of a hash.
+/// Returns the entries of the bucket that a hash belongs to.
 fn bucket(asked: &mut Asked, tag: u64) -> &mut [Question] {
     let bucket = asked.buckets.get_mut(tag as usize % BUCKETS);
     bucket.map_or(&mut [], |bucket| &mut bucket[..])

@@ -25,7 +25,7 @@ pub fn bind_server(connection: &mut Connection, input: &ConnectionInput) {
 }
 
 /// Returns true if a packet comes from another interface than its sender is bound to.
-/// - is_low: true if the packet claims to come from the lower end.
+/// - is_low: true if the packet claims to come from the lower end (by address and port).
 pub fn is_foreign(connection: &Connection, is_low: bool, input: &ConnectionInput) -> bool {
     let end = match is_low == connection.client_low {
         true => connection.client_interface,

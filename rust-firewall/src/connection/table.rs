@@ -49,7 +49,8 @@ fn number(address: &[u8]) -> u128 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes).into())
 }
 
-/// Returns the key of a packet with addresses and ports, and true if the packet's source is the lower end.
+/// Returns the key of a packet with addresses and ports, and true if the packet's source is the lower end (by address
+/// and port).
 pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
     let (source, destination) = packet::addresses(packet).unwrap_or_default();
     let source = (number(source), packet.source_port);
