@@ -16,10 +16,10 @@
 
 #include "policy/policy.h"
 
-/// Addresses of all sets.
+/// Table of the learned addresses of all sets.
 struct learned;
 
-/// An address of a set.
+/// Learned address of a set, as an upgrade hands it over.
 struct learned_address {
     uint64_t set;
     policy_value address;

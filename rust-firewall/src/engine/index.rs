@@ -104,7 +104,7 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// Returns the matches of a rule before its first effect.
+/// Returns the matches of a rule before its first other statement.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;
@@ -223,7 +223,7 @@ fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &m
     finder.always_count = compiled.always.len() as u32 - finder.first_always;
 }
 
-/// Creates a finder whose indexes use only some fields.
+/// Creates a finder (indexes, and a list of the rules that are in no index) whose indexes use only some fields.
 /// - fields: bits of these fields.
 fn make_finder(
     compiled: &mut Compiled,
