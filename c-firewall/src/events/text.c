@@ -338,7 +338,7 @@ static const char *reason_of(enum decide_by by) {
     return by == DECIDE_BY_RULE ? "rules" : "default packet policy";
 }
 
-/// Adds the object of a verdict, under its name.
+/// Adds the JSON object that describes the verdict, under the verdict's name.
 static void put_verdict(struct event_line *line, struct objects *objects, const struct event *event,
                         const struct packet *parsed) {
     struct event_headers headers = {0};
