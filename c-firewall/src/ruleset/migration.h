@@ -93,14 +93,14 @@ int migration_pair(struct migration *migration, const struct migration_side *fro
 int migration_begin(struct migration *migration, const struct loaded *from, struct loaded *to,
                     uint64_t now_ns);
 
-/// Sets the limits and quotas of the rules with a partner to their state in another process. All
-/// limits must be full before.
+/// Sets the limits and quotas of the rules with a partner (a corresponding rule in another
+/// process's policy) to their state in that process. All limits must be full before.
 /// - sizes: sizes of the limits' buckets in the other process.
 void migration_refill(const struct migration *migration, const int64_t *sizes,
                       const struct migration_states *states, struct loaded *to, uint64_t now_ns);
 
-/// Sets the initial values of the counters and logs of rules with a partner to the final values in
-/// the previous policy.
+/// Sets the initial values of the counters and logs of rules with a partner (a corresponding rule
+/// in the previous policy) to the final values in that policy.
 /// - counters, logged: values of the previous policy.
 void migration_end(const struct migration *migration, const struct flow_counter *counters,
                    const uint64_t *logged, struct loaded *to);
