@@ -32,7 +32,7 @@ pub fn print_malformed(out: &mut String, stats: &Stats) {
     out.push_str(if separator.is_empty() { "none\n" } else { "\n" });
 }
 
-/// Counters under one key of the ledger.
+/// Counters under one key of the ledger's JSON object.
 struct KeyObject<'a> {
     words: &'a [CounterWord],
     counts: &'a [u64],
