@@ -54,7 +54,7 @@ const LONG_SHARE_BYTES: usize = 1216;
 /// Maximum number of data bytes in a packet.
 const SEGMENT_BYTES: usize = 1400;
 
-/// Packet. The client's address and port are written before it is decided.
+/// Packet of a benchmark case. The client's address and port are written into it before it is decided.
 struct Step {
     from_client: bool,
     bytes: Vec<u8>,
@@ -63,7 +63,8 @@ struct Step {
 /// Benchmark case in which all clients send the same packets.
 pub struct NamedCase {
     pub name: &'static str,
-    /// Packets that each client sends before the measurement. If there are any, the same clients send in each round.
+    /// Returns the packets that each client sends before the measurement. If there are none, each round has new
+    /// clients. Otherwise all rounds have the same clients.
     before: fn() -> Vec<Step>,
     each: fn() -> Vec<Step>,
 }
