@@ -229,8 +229,8 @@ static int pair_by(const struct migration_side *from, const struct migration_sid
     return result;
 }
 
-/// Allocates an array with the partner of each rule: the corresponding rule of the other policy. All
-/// entries are NOBODY. Returns NULL if there is no memory.
+/// Allocates an array with the partner of each rule: the corresponding rule of the other policy.
+/// All entries are NOBODY. Returns NULL if there is no memory.
 static uint32_t *make_partners(uint32_t rules) {
     const size_t bytes = (rules + 1U) * sizeof(uint32_t);
     uint32_t *partners = malloc(bytes);
