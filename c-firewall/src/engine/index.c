@@ -155,8 +155,8 @@ static int64_t collect(struct plan *plan, enum policy_field field) {
     return rules;
 }
 
-/// Creates an index by a field. Returns the number of rules that need not be evaluated for a
-/// packet, or -ENOMEM. Returns 0 with candidates zeroed if there are fewer than
+/// Creates an index by a field. Returns the expected number of rules that need not be evaluated for
+/// a packet, or -ENOMEM. Returns 0 with candidates zeroed if there are fewer than
 /// COMPILE_INDEX_GAIN_MIN such rules.
 /// - candidates: in: zeroed; out: the index.
 static int64_t try_field(struct plan *plan, enum policy_field field,

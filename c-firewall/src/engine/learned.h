@@ -30,7 +30,7 @@ struct learned_address {
 /// is no memory.
 struct learned *learned_make(uint32_t addresses);
 
-/// Adds an owner. NULL is allowed.
+/// Adds an owner of the table, and returns the table. NULL is allowed.
 struct learned *learned_share(struct learned *learned);
 
 /// Removes an owner; the last one frees the table. NULL is allowed.

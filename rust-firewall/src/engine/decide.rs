@@ -89,8 +89,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Decides a packet. It is not inlined into its callers, because they are inlined: so the outcome is written directly
-/// to its final place.
+/// Decides a packet. This function is not inlined into its callers, which are inlined themselves: so the outcome is
+/// written directly to its final place.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,

@@ -149,8 +149,8 @@ fn collect(plan: &mut Plan, field: Field) -> i64 {
     rules
 }
 
-/// Creates an index by a field. Returns the number of rules that need not be evaluated for a packet, and the index;
-/// None if there are fewer than INDEX_GAIN_MIN such rules.
+/// Creates an index by a field. Returns the expected number of rules that need not be evaluated for a packet, and the
+/// index; None if there are fewer than INDEX_GAIN_MIN such rules.
 fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     let bits = if fields::wide_slot(field).is_some() {
         128

@@ -98,7 +98,7 @@ fn make_exact(ranges: &[LookupRange]) -> Kind {
     Kind::Exact(lookup_hash::table_make(&entries.collect::<Vec<_>>()))
 }
 
-/// Creates about as many buckets as there are ranges.
+/// Creates about as many buckets (groups of adjacent intervals) as there are ranges.
 fn make_buckets(ranges: &[LookupRange]) -> Buckets {
     let base = ranges.first().map_or(0, |range| range.low);
     let span = ranges.last().map_or(0, |range| range.low) - base;
