@@ -88,7 +88,7 @@ static void write_members(json_t *object, const struct event_member *members, co
     }
 }
 
-/// Returns the line of an object with these members.
+/// Returns a JSON object with these members as one line.
 static char *write_line(const struct event_member *members, const void *values) {
     json_t *object = json_object();
 

@@ -24,7 +24,7 @@
 /// Memory is allocated only for the pages that are used.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
-/// Request of a valid command line.
+/// Action that a valid command line requests.
 enum options_action {
     OPTIONS_ACTION_RUN,
     OPTIONS_ACTION_CHECK,   // `check`; options.policy and options.print are set

@@ -34,7 +34,7 @@ pub const VERSION: &str = "0.1.0";
 /// only for the pages that are used.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
-/// Request of a valid command line.
+/// Action that a valid command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),
