@@ -69,13 +69,13 @@ struct migration_states {
 int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
                         struct migration_rule *rule);
 
-/// Frees the texts. A zeroed rule is allowed.
+/// Frees the texts of a described rule. A zeroed rule is allowed.
 void migration_rule_free(struct migration_rule *rule);
 
 /// Describes all rules of a policy. Returns 0 or -ENOMEM with *side zeroed.
 int migration_side_make(struct migration_side *side, const struct loaded *loaded);
 
-/// Frees a description of rules. Zeroed is allowed.
+/// Frees the descriptions of rules. A zeroed side is allowed.
 void migration_side_free(struct migration_side *side);
 
 /// Finds the corresponding rules, and pairs their statements of each kind: the n-th of the old rule
@@ -105,7 +105,7 @@ void migration_refill(const struct migration *migration, const int64_t *sizes,
 void migration_end(const struct migration *migration, const struct flow_counter *counters,
                    const uint64_t *logged, struct loaded *to);
 
-/// Frees a migration. Zeroed is allowed.
+/// Frees a migration. A zeroed migration is allowed.
 void migration_free(struct migration *migration);
 
 #endif
