@@ -144,7 +144,8 @@ static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     free(again);
 }
 
-/// Makes places for numbers whose names are all known, in this process's order.
+/// Makes the table from another process's numbers of counts to this process's numbers: all are
+/// known, and equal in both processes.
 static void make_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count + 1U, sizeof *places->of);
     places->count = count;

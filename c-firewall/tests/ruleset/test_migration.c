@@ -52,7 +52,7 @@ static struct loaded *load_rules(const char *rules) {
     return load_text(text);
 }
 
-/// Numbers of rules after an exchange.
+/// Numbers of rules that a replacement of the policy has kept, added and removed.
 struct figures {
     uint32_t kept, added, removed;
 };

@@ -153,7 +153,7 @@ fn opening() -> Vec<Step> {
     ]
 }
 
-/// Creates the packets of a connection up to its client's first bytes.
+/// Creates the packets of a connection from its SYN to the client's first data.
 /// - segments: data of the client's packets.
 fn show(segments: &[Vec<u8>]) -> Vec<Step> {
     let mut steps = opening();
