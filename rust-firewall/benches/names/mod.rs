@@ -42,7 +42,7 @@ const ACK: u8 = 0x10;
 /// Sequence numbers of the first bytes of a client and of its server.
 const CLIENT_FIRST: u32 = 1000;
 const SERVER_FIRST: u32 = 5000;
-/// Sequence number after the end of a client's ClientHello.
+/// Sequence number up to which the server acknowledges a client's ClientHello, which has fewer than 4000 bytes.
 const KNOWN: u32 = CLIENT_FIRST + 4000;
 /// First bytes of a ServerHello that is no HelloRetryRequest: headers of record and message, version, first random
 /// byte.
