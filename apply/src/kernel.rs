@@ -16,7 +16,8 @@ pub struct Wanted {
     pub twin: Twin,
     /// Options of the firewall, except policy, mask and control socket.
     pub options: Vec<String>,
-    /// Options of the split, derived from `options`. Queue type and generation are overwritten here.
+    /// Options for splitting a policy with names into the kernel's rules and the firewall's policy, derived from
+    /// `options`. Queue type and generation are overwritten here.
     pub split: Options,
     /// The firewall's options for the evaluation of expectations.
     pub expect: expect::Settings,
@@ -52,7 +53,8 @@ fn rules(text: Option<&str>) -> Vec<String> {
     found
 }
 
-/// Splits a policy with names for a generation.
+/// Splits a policy with names into the kernel's rules and the firewall's policy.
+/// - number: number of the generation.
 fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     let queue = match nft::has_queue()? {
         true => Queue::Nft,
