@@ -77,7 +77,8 @@ pub fn same_maps() -> io::Result<(String, String)> {
     Ok((same(&users), same(&groups)))
 }
 
-/// Starts the stage `map`, which writes root's maps from outside of the new user namespace.
+/// Starts the stage `map` (a process that runs this program again), which writes root's maps from outside of the new
+/// user namespace.
 fn start_mapper() -> io::Result<Child> {
     let mut command = stage::command(stage::MAP, [std::process::id().to_string()])?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()

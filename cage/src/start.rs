@@ -42,7 +42,7 @@ pub struct Plan {
     /// Policy that the firewall reads, and its text if the cage writes it.
     pub policy: PathBuf,
     pub text: Option<String>,
-    /// Reason why all packets are queued; None if settled connections are not.
+    /// Reason why the packets of settled connections are queued as well; None if they are not queued.
     pub queued: Option<String>,
 }
 
@@ -110,7 +110,8 @@ struct Networked {
     firewall: Firewall,
 }
 
-/// Namespaces for the uplink: the cage's network namespace, and the pid namespace whose end also ends the uplink.
+/// Namespaces for the uplink (the program that connects the cage to the network): the cage's network namespace, and the
+/// pid namespace whose end also ends the uplink.
 struct Made {
     network: File,
     processes: File,
