@@ -59,7 +59,7 @@ pub mod key {
     }
 }
 
-/// Source of policies.
+/// Store from which hosts get policies.
 pub enum Store {
     Etcd(Box<Shared>),
     Folder(Place),
@@ -76,7 +76,7 @@ pub struct Shared {
     revision: u64,
     /// Revision of the pointer that was read last; 0 = none yet.
     pointer: u64,
-    /// True if the watch has reported a change since then.
+    /// True if the watch has reported a change since the pointer was read.
     was_told: bool,
 }
 

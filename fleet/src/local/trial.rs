@@ -93,7 +93,8 @@ fn without_drops(value: &mut Value) {
     }
 }
 
-/// Returns the statements of a rule for a trial, and true if the rule drops.
+/// Returns a rule's statements for a trial: accept replaces drop, reject and queue. Returns true in the second field if
+/// the rule has a drop or reject statement.
 fn statements(rule: &Value) -> (Vec<Value>, bool) {
     let mut drops = false;
     let mut kept = Vec::new();
