@@ -32,7 +32,7 @@ use crate::failure::Failure;
 
 /// Origin of a verdict on a packet of a connection that was refused before.
 pub const CONNECTION: &str = "connection";
-/// Generation of an engine's only policy.
+/// Generation number of the policy; an engine has only one policy.
 const GENERATION: u64 = 1;
 
 /// Interfaces by their local numbers, from 1: shared by both policies and all packets.
@@ -142,7 +142,7 @@ impl DecideRecorder for Watch<'_> {
 
 impl Engine {
     /// Compiles a policy.
-    /// - options: settings of the decision.
+    /// - options: options of the firewall whose verdicts the engine reproduces.
     pub fn new(
         policy: Policy,
         options: &Options,
