@@ -156,7 +156,8 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns the part of a rule with names before its first test.
+    /// Returns the beginning of a rule with names, up to the first test of the class that replaces its matches of
+    /// names.
     pub fn before_test(&self, named: &NameRule) -> Rule {
         let rule = &self.tree.rules[named.rule];
         Rule {
