@@ -47,7 +47,7 @@ const WORDS_TYPE: &str = "text/plain; charset=utf-8";
 struct Rendering {
     /// Text in OpenMetrics.
     text: Bytes,
-    /// Text in the older format, if it was requested.
+    /// Text in Prometheus' text format 0.0.4, if it was requested.
     plain: OnceLock<Bytes>,
     /// Time until which new clients get this rendering.
     until: Instant,
