@@ -42,7 +42,8 @@ impl From<stage::Refusal> for Failure {
     }
 }
 
-/// Returns the rules in a text for iptables-restore, each with its table and without the command.
+/// Returns the rules in a text for iptables-restore, in the form of `Naming::rules`: the table, then the rule without
+/// `-A`.
 fn rules(text: Option<&str>) -> Vec<String> {
     let (mut table, mut found) = ("", Vec::new());
     for line in text.unwrap_or_default().lines() {
