@@ -123,8 +123,9 @@ fn start_hold(command: &[OsString], channel: OwnedFd) -> Result<Child, Failure> 
     hold.spawn().map_err(Failure::at("a stage"))
 }
 
-/// Creates the network namespace and the outer pid namespace for this thread and its children only; reports them;
-/// starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid namespace.
+/// Creates the network namespace and the outer pid namespace for this thread and its children only; sends them to
+/// `made`; starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid
+/// namespace.
 fn network(
     plan: &Plan,
     settings: &Settings,
