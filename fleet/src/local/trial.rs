@@ -122,8 +122,8 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
     (kept, drops)
 }
 
-/// Returns rules that count the packets that the policies of chains drop. They come after the other rules of their
-/// chain.
+/// Returns a rule for each base chain whose policy is drop. It counts the packets that the policy would drop, and comes
+/// after the chain's other rules.
 /// - tables: family and name of the copied tables, in the order of their numbers.
 /// - copy: as in [`shadow`].
 fn policies<'a>(
