@@ -16,7 +16,7 @@ use super::trust;
 use crate::arguments::mask;
 use crate::failure::{Exit, Failure};
 
-/// Content of the file.
+/// Content of the configuration file (twinwall.conf).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub twin: Option<Twin>,
@@ -69,7 +69,7 @@ fn parse(file: &str, text: &str) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Reads the file. A missing file has no settings.
+/// Reads the configuration file (twinwall.conf). A missing file has no settings.
 pub fn read(path: &Path) -> Result<Config, Failure> {
     if !path.exists() {
         return Ok(Config::default());

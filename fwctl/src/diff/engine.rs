@@ -250,8 +250,8 @@ impl Engine {
     }
 
     /// Evaluates the policy. For a packet with several DNS queries or HTTP requests, evaluates it once for each of
-    /// them, until one is not accepted. Also returns true if the packet met a rule that depends on earlier packets and
-    /// on the time.
+    /// them, until one is not accepted. Also returns true if the packet met a limit or a quota, whose result depends on
+    /// earlier packets and on the time.
     /// - named: None: the policy reads no names.
     fn ask_policy(
         &mut self,

@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// Largest number of bytes of a request that are read.
 const REQUEST_MAX: u64 = 65536;
 
-/// Socket in a separate folder, deleted on drop.
+/// Socket in a separate folder, at which the new firewall requests to take over. Deleted on drop.
 struct Stage {
     folder: PathBuf,
     listener: UnixListener,
