@@ -80,7 +80,7 @@ impl Layout {
         self.class(1)
     }
 
-    /// Returns the mark by which a trial (see trial.rs) makes a packet leave the chain of the rule that began the trial.
+    /// Returns the mark by which a trial (see trial.rs) makes a packet leave the chain of the rule that began it.
     pub fn left(&self) -> u32 {
         self.class(2)
     }

@@ -43,7 +43,7 @@ pub struct Step {
     pub may: bool,
 }
 
-/// Statements that have an effect but don't end the rule: the next statement follows. They are left out here.
+/// Statements that have an effect but don't end the rule: the next statement follows. Steps leave them out.
 const EFFECTS: [&str; 10] = [
     "counter", "log", "last", "notrack", "flow", "add", "update", "delete", "dup", "reset",
 ];
@@ -152,7 +152,7 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// Parses `KEY vmap …` and adds its ways. Returns None if it is not understood.
+    /// Parses `KEY vmap …` and adds a way for each of its targets. Returns None if it is not understood.
     /// - range: tokens from the key's first word to `vmap`.
     fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
         let tokens = self.ways.tokens;
