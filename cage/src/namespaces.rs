@@ -61,7 +61,7 @@ fn same(map: &str) -> String {
 pub fn write_maps(pid: &str, is_root: bool, uid_map: &str, gid_map: &str) -> io::Result<()> {
     let folder = Path::new("/proc").join(pid);
     if !is_root {
-        // Otherwise the kernel refuses a group map from an ordinary user.
+        // The kernel accepts a group map from an ordinary user only if setgroups(2) is denied.
         fs::write(folder.join("setgroups"), "deny")?;
     }
     fs::write(folder.join("gid_map"), gid_map)?;

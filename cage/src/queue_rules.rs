@@ -113,7 +113,7 @@ fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Outpu
         .stderr(Stdio::piped());
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If the program doesn't read it, its exit status shows the reason.
+        // If the program doesn't read the rules, its exit status shows the reason.
         let _ = stdin.write_all(text.as_bytes());
     }
     child.wait_with_output()
