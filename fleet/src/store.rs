@@ -147,7 +147,7 @@ impl Shared {
 fn fetch(place: &Place, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
     match place {
         Place::File(folder) => {
-            // The address of a bundle is the file itself.
+            // Without a name, the place is the file itself, e.g. the address of a bundle.
             let path = match name {
                 "" => folder.clone(),
                 name => folder.join(name),
