@@ -181,7 +181,7 @@ fn rate(now: u64, before: Option<u64>, interval_s: f64) -> f64 {
 }
 
 fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) -> Queue {
-    // Unknown figures count as 0 here. They make the ledger red.
+    // Numbers that are unknown to the firewall count as 0 here. They make the ledger red.
     let known = |figure: Option<u64>| figure.unwrap_or(0);
     let lost = |queue: &StatusQueue| known(queue.queue_full) + known(queue.user_drop);
     Queue {

@@ -81,7 +81,7 @@ fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     let request: serde_json::Value = serde_json::from_str(&request)?;
     let refusal = "{\"ok\":false,\"error\":\"this is a rehearsal\"}\n";
     (&stream).write_all(refusal.as_bytes())?;
-    // The first request of a new firewall.
+    // A new firewall that takes over begins with this request.
     Ok(request["command"] == "proof")
 }
 
