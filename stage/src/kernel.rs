@@ -107,7 +107,7 @@ impl Kernel<'_> {
                 class | layout.settled()
             ));
         }
-        // The mark is unchanged, because no firewall has read the queue.
+        // The RST of a rejected packet still has this mark if no firewall has read the queue.
         if hook == "output" && self.has_rejects() {
             elements.push(format!("{:#010x} : goto stage-passed", layout.refused()));
         }

@@ -300,7 +300,7 @@ impl Replacer<'_> {
                 Some(lookup) => self.looked_up(rule, lookup, &asks, Some("continue"))?,
                 None => self.test(rule, &asks, place),
             };
-            // The test replaces a name that ends there.
+            // If a match of a name ends at the place of the test, the test replaces this match.
             let before = removed.iter().position(|range| range.end == place);
             edits.push(match before {
                 Some(found) => (bytes(tokens, &removed.swap_remove(found)), test),
