@@ -31,7 +31,7 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
         path.display()
     );
     let parsed = parse::text("", text.as_bytes()).map_err(|failure| {
-        // The message begins with a place in this generated text, and the cause follows.
+        // The message begins with a line number of this generated text. The cause follows.
         let cause = failure.text.split_once(": ").map(|(_, cause)| cause);
         policy(cause.unwrap_or(&failure.text))
     })?;

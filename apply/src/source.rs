@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use crate::failure::{at, policy, Result};
 
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
-/// Commands on objects of a table; the table is the first name after the family.
+/// Words after the verb of a command (`add`, `delete`, …) on an object of a table. The table is the first name after
+/// the family.
 const IN_A_TABLE: [&str; 17] = [
     "table",
     "chain",

@@ -66,7 +66,8 @@ pub struct Requirement {
     pub reject: bool,
 }
 
-/// State of a queue. Kernel figures are None if the firewall can't read them.
+/// State of a queue. The kernel's counters (waiting, queue_full, user_drop, unseen) are None if the firewall can't read
+/// them.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StatusQueue {
     pub queue: u16,
@@ -90,7 +91,7 @@ pub struct StatusLedger {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Contract {
     pub situation: String,
-    /// Configured mode, "open" or "closed".
+    /// Mode of this situation in --fail, "open" or "closed".
     pub mode: String,
     pub really: String,
 }
