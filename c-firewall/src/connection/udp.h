@@ -8,8 +8,8 @@
 // ends are one stream, for any connection id: after Retry a client sends the same bytes again, and
 // different bytes for the same position are an evasion. A server may remember connections that the
 // firewall has forgotten: for a while such a connection is Unreadable. A DNS server also reads
-// queries that look like QUIC, so QUIC is recognised at other ports only: read as DNS, each of its
-// long headers has more than one question.
+// queries that look like QUIC, so QUIC is recognised at other ports only, also if the server began
+// with a packet of QUIC: read as DNS, each of its long headers has more than one question.
 #ifndef CONNECTION_UDP_H
 #define CONNECTION_UDP_H
 

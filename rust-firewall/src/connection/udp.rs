@@ -7,8 +7,8 @@
 //! unreadable. And the CRYPTO frames of all Initial packets between two ends are one stream, for any connection id:
 //! after Retry a client sends the same bytes again, and different bytes for the same position are an evasion. A server
 //! may remember connections that the firewall has forgotten: for a while such a connection is Unreadable. A DNS server
-//! also reads queries that look like QUIC, so QUIC is recognised at other ports only: read as DNS, each of its long
-//! headers has more than one question.
+//! also reads queries that look like QUIC, so QUIC is recognised at other ports only, also if the server began with a
+//! packet of QUIC: read as DNS, each of its long headers has more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -492,13 +492,13 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::unreadable(connections, slot, cause, input.now_ns);
     }
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
-    if slot != SLOT_NONE && is_servers {
+    let is_query = datagram.destination_port == DNS_PORT;
+    if slot != SLOT_NONE && is_servers && !is_query {
         hear(connections, slot, &datagram, input.segmented);
         return pass(connections, slot, &datagram, QuicKind::Short);
     }
     let kind = quic::header(datagram.data, 0).kind;
     let is_quic = input.segmented || !matches!(kind, QuicKind::Short | QuicKind::Unknown);
-    let is_query = datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
     let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;
     if !(is_quic || is_query || is_unknown) {
