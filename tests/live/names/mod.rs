@@ -90,7 +90,7 @@ struct Asker {
 /// Limits in seconds for an answer that must come and for one that must not.
 const LIMITS: (&str, &str) = ("60", "4");
 
-fn words(words: &[&str]) -> Vec<String> {
+pub fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 

@@ -9,7 +9,9 @@ use crate::evasion::quic::setting::Setting::{AioquicV4, QuinnV4, QuinnV6};
 use crate::evasion::quic::{self, answered, segments};
 use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
-use crate::evasion::{self, both_open, datagrams, queries, requests, ALLOW_LIST, BLOCK_LIST};
+use crate::evasion::{
+    self, both_open, datagrams, forged, queries, requests, ALLOW_LIST, BLOCK_LIST,
+};
 
 pub const ROWS: &[Row] = &[
     ("evasion-block-list", 120, |twin| {
@@ -61,6 +63,15 @@ pub const ROWS: &[Row] = &[
     }),
     ("evasion-datagrams-honest", 120, |twin| {
         datagrams::honest(Stage(twin))
+    }),
+    ("evasion-forged-block-list", 120, |twin| {
+        forged::hold(Stage(twin), queries::BLOCK_LIST)
+    }),
+    ("evasion-forged-allow-list", 120, |twin| {
+        forged::hold(Stage(twin), queries::ALLOW_LIST)
+    }),
+    ("evasion-forged-answer", 120, |twin| {
+        forged::hold_answer(Stage(twin))
     }),
     ("evasion-quic-block-list", 120, |twin| {
         quic::hold(Stage(twin), QuinnV4, BLOCK_LIST)
