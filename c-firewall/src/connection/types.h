@@ -48,7 +48,8 @@ struct connection_input {
     uint32_t sink_interface;
     uint64_t generation; // generation of the policy that decides; never 0
     bool asks_requests;  // true if that policy reads HTTP requests
-    uint64_t now_ns;     // monotonic time
+    bool is_directed; // true if the kernel has checked that the clients of DNS opened their flows
+    uint64_t now_ns;  // monotonic time
 };
 
 /// Kind of the result for a packet.
@@ -126,6 +127,7 @@ enum {
     // Number of blocks of a stream.
     CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES,
     CONNECTION_KEY_WORDS = 5,
+    CONNECTION_END_WORDS = 3,
 };
 
 #define CONNECTION_BLOCK_NONE UINT32_MAX // index of no block

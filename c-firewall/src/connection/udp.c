@@ -445,13 +445,14 @@ struct followed connection_udp_follow(struct connections *connections, const str
         return lifetime_odd(connections, CONNECTION_INTERFACE);
     if (is_answered(connections, slot, &datagram, input->segmented))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
-    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low) {
+    is_query = datagram.destination_port == DNS_PORT;
+    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low &&
+        !is_query) {
         hear(connections, slot, &datagram, input->segmented);
         return pass(connections, slot, &datagram, NAMES_QUIC_SHORT);
     }
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || (kind != NAMES_QUIC_SHORT && kind != NAMES_QUIC_UNKNOWN);
-    is_query = datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))
         return pass(connections, slot, &datagram, kind);
