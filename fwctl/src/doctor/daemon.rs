@@ -12,7 +12,7 @@ use rust_firewall::queue;
 use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::finding::Findings;
-use super::{cure, tools, Patient};
+use super::{cure, rights, tools, Patient};
 use crate::answer::{Status, StatusQueue};
 use crate::contract;
 use crate::running;
@@ -314,6 +314,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         );
     }
     policy(patient, status, findings);
+    rights::check_reject(patient, status, findings);
     counts(status, findings);
     if patient
         .options
