@@ -27,6 +27,11 @@ static const uint64_t icmp_fields =
 static const uint64_t icmpv6_fields =
     FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD);
 
+/// Returns the bits of the fields that packets of this family never have.
+static uint64_t other_icmp(uint8_t nfproto) {
+    return nfproto == FIELDS_IPV4 ? icmpv6_fields : icmp_fields;
+}
+
 static const uint64_t dns_fields = FIELDS_BIT(POLICY_DNS_NAME_EXISTS) |
                                    FIELDS_BIT(POLICY_DNS_NAME) | FIELDS_BIT(POLICY_DNS_TYPE_FIELD);
 
@@ -174,10 +179,14 @@ static void read_icmp(struct fields *fields, enum policy_field type, enum policy
 
 /// Returns the bits of a protocol's fields that lie within this many bytes of a transport header.
 static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes) {
-    uint64_t ports = 0, others = 0;
+    uint64_t ports = 0, icmp = 0, others = 0;
 
-    if (bytes >= 2)
+    if (bytes >= 1)
+        icmp |= FIELDS_BIT(0);
+    if (bytes >= 2) {
         ports |= FIELDS_BIT(0);
+        icmp |= FIELDS_BIT(1);
+    }
     if (bytes >= 4)
         ports |= FIELDS_BIT(1);
     if (protocol == IPPROTO_TCP)
@@ -185,13 +194,11 @@ static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes)
                  (bytes > TCP_FLAGS_OFFSET ? FIELDS_BIT(POLICY_TCP_FLAGS) : 0);
     else if (protocol == IPPROTO_UDP)
         others = ports << POLICY_UDP_SPORT;
-    else if (protocol == IPPROTO_ICMP && nfproto == FIELDS_IPV4)
-        others = (bytes >= 1 ? FIELDS_BIT(POLICY_ICMP_TYPE_FIELD) : 0) |
-                 (bytes >= 2 ? FIELDS_BIT(POLICY_ICMP_CODE_FIELD) : 0);
-    else if (protocol == IPPROTO_ICMPV6 && nfproto == FIELDS_IPV6)
-        others = (bytes >= 1 ? FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) : 0) |
-                 (bytes >= 2 ? FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD) : 0);
-    return ports << POLICY_TH_SPORT | others;
+    else if (protocol == IPPROTO_ICMP)
+        others = icmp << POLICY_ICMP_TYPE_FIELD | icmp << POLICY_ICMP_TYPE_ANY;
+    else if (protocol == IPPROTO_ICMPV6)
+        others = icmp << POLICY_ICMPV6_TYPE_FIELD | icmp << POLICY_ICMPV6_TYPE_ANY;
+    return (ports << POLICY_TH_SPORT | others) & ~other_icmp(nfproto);
 }
 
 /// Returns the length of the transport header and its payload in the packet, captured or not.
@@ -219,8 +226,7 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
 
     if (!packet->has_transport) {
         if (packet->headers_beyond)
-            fields->beyond |=
-                transport_fields & ~(nfproto == FIELDS_IPV4 ? icmpv6_fields : icmp_fields);
+            fields->beyond |= transport_fields & ~other_icmp(nfproto);
         return;
     }
     set(fields, POLICY_META_L4PROTO, packet->transport_protocol);
@@ -239,10 +245,12 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
         read_ports(fields, POLICY_UDP_SPORT, POLICY_UDP_DPORT, header, bytes);
         break;
     case IPPROTO_ICMP:
+        read_icmp(fields, POLICY_ICMP_TYPE_ANY, POLICY_ICMP_CODE_ANY, header, bytes);
         if (nfproto == FIELDS_IPV4)
             read_icmp(fields, POLICY_ICMP_TYPE_FIELD, POLICY_ICMP_CODE_FIELD, header, bytes);
         break;
     case IPPROTO_ICMPV6:
+        read_icmp(fields, POLICY_ICMPV6_TYPE_ANY, POLICY_ICMPV6_CODE_ANY, header, bytes);
         if (nfproto == FIELDS_IPV6)
             read_icmp(fields, POLICY_ICMPV6_TYPE_FIELD, POLICY_ICMPV6_CODE_FIELD, header, bytes);
         break;

@@ -76,6 +76,14 @@ const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
 
 const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
 
+/// Returns the bits of the fields that packets of this family never have.
+const fn other_icmp(nfproto: u8) -> u64 {
+    match nfproto {
+        IPV4 => ICMPV6_FIELDS,
+        _ => ICMP_FIELDS,
+    }
+}
+
 const DNS_FIELDS: u64 = bit(Field::DnsNameExists) | bit(Field::DnsName) | bit(Field::DnsType);
 
 /// Bits of the fields after the IP header, of all protocols.
@@ -258,16 +266,22 @@ fn read_icmp(fields: &mut Fields, kind: Field, code: Field, header: &[u8]) {
 fn fields_within(protocol: u8, nfproto: u8, bytes: usize) -> u64 {
     let within = |field: Field, end: usize| if bytes >= end { bit(field) } else { 0 };
     let ports = |source, destination| within(source, 2) | within(destination, 4);
-    let others = match (protocol, nfproto) {
-        (TCP, _) => {
+    let icmp = |kind, code| within(kind, 1) | within(code, 2);
+    let others = match protocol {
+        TCP => {
             ports(Field::TcpSport, Field::TcpDport) | within(Field::TcpFlags, TCP_FLAGS_OFFSET + 1)
         }
-        (UDP, _) => ports(Field::UdpSport, Field::UdpDport),
-        (ICMP, IPV4) => within(Field::IcmpType, 1) | within(Field::IcmpCode, 2),
-        (ICMPV6, IPV6) => within(Field::Icmpv6Type, 1) | within(Field::Icmpv6Code, 2),
+        UDP => ports(Field::UdpSport, Field::UdpDport),
+        ICMP => {
+            icmp(Field::IcmpType, Field::IcmpCode) | icmp(Field::IcmpTypeAny, Field::IcmpCodeAny)
+        }
+        ICMPV6 => {
+            icmp(Field::Icmpv6Type, Field::Icmpv6Code)
+                | icmp(Field::Icmpv6TypeAny, Field::Icmpv6CodeAny)
+        }
         _ => 0,
     };
-    ports(Field::ThSport, Field::ThDport) | others
+    (ports(Field::ThSport, Field::ThDport) | others) & !other_icmp(nfproto)
 }
 
 /// Returns the length of the transport header and its payload in the packet, captured or not.
@@ -291,12 +305,7 @@ fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) 
 fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
     if !packet.has_transport {
         if packet.headers_beyond {
-            let other = if nfproto == IPV4 {
-                ICMPV6_FIELDS
-            } else {
-                ICMP_FIELDS
-            };
-            fields.beyond |= TRANSPORT_FIELDS & !other;
+            fields.beyond |= TRANSPORT_FIELDS & !other_icmp(nfproto);
         }
         return;
     }
@@ -309,15 +318,25 @@ fn read_transport(fields: &mut Fields, nfproto: u8, packet: &Packet) {
         return;
     }
     read_ports(fields, Field::ThSport, Field::ThDport, header);
-    match (packet.transport_protocol, nfproto) {
-        (TCP, _) => {
+    match packet.transport_protocol {
+        TCP => {
             read_ports(fields, Field::TcpSport, Field::TcpDport, header);
             let flags = header.get(TCP_FLAGS_OFFSET).map(|&byte| byte.into());
             set_if(fields, Field::TcpFlags, flags);
         }
-        (UDP, _) => read_ports(fields, Field::UdpSport, Field::UdpDport, header),
-        (ICMP, IPV4) => read_icmp(fields, Field::IcmpType, Field::IcmpCode, header),
-        (ICMPV6, IPV6) => read_icmp(fields, Field::Icmpv6Type, Field::Icmpv6Code, header),
+        UDP => read_ports(fields, Field::UdpSport, Field::UdpDport, header),
+        ICMP => {
+            read_icmp(fields, Field::IcmpTypeAny, Field::IcmpCodeAny, header);
+            if nfproto == IPV4 {
+                read_icmp(fields, Field::IcmpType, Field::IcmpCode, header);
+            }
+        }
+        ICMPV6 => {
+            read_icmp(fields, Field::Icmpv6TypeAny, Field::Icmpv6CodeAny, header);
+            if nfproto == IPV6 {
+                read_icmp(fields, Field::Icmpv6Type, Field::Icmpv6Code, header);
+            }
+        }
         _ => {}
     }
 }

@@ -98,6 +98,10 @@ pub enum Field {
     IcmpCode,
     Icmpv6Type,
     Icmpv6Code,
+    IcmpTypeAny,
+    IcmpCodeAny,
+    Icmpv6TypeAny,
+    Icmpv6CodeAny,
     ExthdrHbh,
     ExthdrRt,
     ExthdrFrag,
@@ -199,6 +203,10 @@ pub const FIELDS: [FieldFacts; FIELD_COUNT] = [
     facts(Field::IcmpCode, "icmp code", Type::IcmpCode, 8, Part::Transport, Layer3::NeedsIpv4, libc::IPPROTO_ICMP),
     facts(Field::Icmpv6Type, "icmpv6 type", Type::Icmpv6Type, 8, Part::Transport, Layer3::NeedsIpv6, libc::IPPROTO_ICMPV6),
     facts(Field::Icmpv6Code, "icmpv6 code", Type::Icmpv6Code, 8, Part::Transport, Layer3::NeedsIpv6, libc::IPPROTO_ICMPV6),
+    facts(Field::IcmpTypeAny, "icmp type", Type::IcmpType, 8, Part::Transport, Layer3::Any, libc::IPPROTO_ICMP),
+    facts(Field::IcmpCodeAny, "icmp code", Type::IcmpCode, 8, Part::Transport, Layer3::Any, libc::IPPROTO_ICMP),
+    facts(Field::Icmpv6TypeAny, "icmpv6 type", Type::Icmpv6Type, 8, Part::Transport, Layer3::Any, libc::IPPROTO_ICMPV6),
+    facts(Field::Icmpv6CodeAny, "icmpv6 code", Type::Icmpv6Code, 8, Part::Transport, Layer3::Any, libc::IPPROTO_ICMPV6),
     facts(Field::ExthdrHbh, "exthdr hbh", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
     facts(Field::ExthdrRt, "exthdr rt", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
     facts(Field::ExthdrFrag, "exthdr frag", Type::Boolean, 1, Part::Extension, Layer3::NeedsIpv6, 0),
@@ -259,7 +267,11 @@ pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
     | 1 << Field::IcmpType as u64
     | 1 << Field::IcmpCode as u64
     | 1 << Field::Icmpv6Type as u64
-    | 1 << Field::Icmpv6Code as u64;
+    | 1 << Field::Icmpv6Code as u64
+    | 1 << Field::IcmpTypeAny as u64
+    | 1 << Field::IcmpCodeAny as u64
+    | 1 << Field::Icmpv6TypeAny as u64
+    | 1 << Field::Icmpv6CodeAny as u64;
 /// The fields of the options of the TCP header, as bits 1 << Field.
 pub const FIELDS_OF_TCP_OPTION: u64 = 1 << Field::TcpOptionMptcp as u64;
 /// The fields of the number of the protocol after the network header, as bits 1 << Field.

@@ -64,9 +64,12 @@ static enum policy_field existence(struct parser *parser, enum policy_field fiel
 
     if (!token_is(next, "exists") && !token_is(next, "missing"))
         return field;
-    for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++)
-        if (i != field && strcmp(policy_field_facts((enum policy_field)i)->text, text) == 0)
+    for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
+        const struct policy_field_facts *facts = policy_field_facts((enum policy_field)i);
+
+        if (facts->type == POLICY_BOOLEAN && strcmp(facts->text, text) == 0)
             return (enum policy_field)i;
+    }
     return field;
 }
 
@@ -106,8 +109,10 @@ int parse_matches_key(struct parser *parser, struct policy_key *key) {
         enum policy_field field = POLICY_FIELD_COUNT;
         int status = read_field(parser, &field);
 
-        if (status == 0)
-            status = parse_test_field(parser, &token, field);
+        if (status != 0)
+            return status;
+        field = parse_family_field(&parser->tested, field);
+        status = parse_test_field(parser, &token, field);
         if (status != 0)
             return status;
         if (key->count == POLICY_KEY_FIELDS_MAX)

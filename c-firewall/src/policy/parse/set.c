@@ -64,7 +64,8 @@ static int read_fields(struct parser *parser, struct block *block) {
     struct policy_key *key = &block->set.key;
     int status;
 
-    parser->tested = parse_tested(POLICY_INET); // like nft, whatever the table's family is
+    parser->tested = parse_tested(POLICY_INET);
+    parser->tested.is_typeof = true;
     status = parse_matches_key(parser, key);
     if (status != 0)
         return status;

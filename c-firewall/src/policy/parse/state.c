@@ -146,18 +146,43 @@ static const char *protocol_name(uint16_t protocol) {
     }
 }
 
-int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field) {
+/// Returns the protocol of layer 3 that a field needs: PARSE_NFPROTO_* or PARSE_TESTED_ANY.
+static uint16_t layer3_of(const struct policy_field_facts *facts) {
     static const uint16_t layers[] = {[POLICY_ANY_L3] = PARSE_TESTED_ANY,
                                       [POLICY_NEEDS_IPV4] = PARSE_NFPROTO_IPV4,
                                       [POLICY_NEEDS_IPV6] = PARSE_NFPROTO_IPV6};
+
+    return layers[facts->layer3];
+}
+
+enum policy_field parse_family_field(const struct parse_tested *tested, enum policy_field field) {
+    const struct policy_field_facts *facts = policy_field_facts(field);
+    const bool has_protocol = facts->protocol != 0 && tested->layer3 == PARSE_TESTED_ANY &&
+                              tested->protocol == facts->protocol;
+
+    if (!has_protocol && !parse_excludes(tested->layer3, layer3_of(facts)))
+        return field;
+    for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
+        const struct policy_field_facts *other = policy_field_facts((enum policy_field)i);
+
+        if (strcmp(other->text, facts->text) == 0 && other->type == facts->type &&
+            other->layer3 == POLICY_ANY_L3)
+            return (enum policy_field)i;
+    }
+    return field;
+}
+
+int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field) {
     const struct policy_field_facts *facts = policy_field_facts(field);
     struct parse_tested *tested = &parser->tested;
-    const uint16_t layer3 = layers[facts->layer3];
+    const uint16_t layer3 = layer3_of(facts);
 
     if (tested->fields == PARSE_FIELDS_MAX)
         return lexer_wrong(&parser->lexer, token, "more than %d fields in a rule",
                            PARSE_FIELDS_MAX);
     tested->fields++;
+    if (tested->is_typeof)
+        return 0;
     if (parse_excludes(tested->layer3, layer3))
         return lexer_wrong(&parser->lexer, token,
                            "%s needs %s, which the table or a match before excludes", facts->text,
@@ -178,7 +203,7 @@ struct parse_tested parse_tested(enum policy_family family) {
                                                          [POLICY_IP6] = PARSE_NFPROTO_IPV6,
                                                          [POLICY_INET] = PARSE_TESTED_ANY};
 
-    return (struct parse_tested){family, layers[family], PARSE_TESTED_ANY, 0};
+    return (struct parse_tested){family, layers[family], PARSE_TESTED_ANY, 0, false};
 }
 
 bool parse_excludes(uint16_t known, uint16_t needed) {

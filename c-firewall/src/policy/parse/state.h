@@ -37,6 +37,8 @@ struct parse_tested {
     // Protocol of layer 4: PARSE_PROTOCOL_*, another protocol's number, or PARSE_TESTED_*.
     uint16_t protocol;
     uint32_t fields; // number of fields that it has read
+    // True for the fields after `typeof`: none of them excludes another one.
+    bool is_typeof;
 };
 
 struct parser {
@@ -94,6 +96,12 @@ bool parse_definition(struct parser *parser, const struct token *word, int *stat
 /// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
 /// Returns 0 or -EINVAL, like the next function.
 int parse_count_element(struct parser *parser, const struct token *token);
+
+/// Returns the field of the same text that packets of any family have, if the statements so far
+/// imply a family other than that of the given field, or no family but its protocol; otherwise the
+/// given field. nft adds a test of a field's family only if neither a family nor the field's
+/// protocol is known.
+enum policy_field parse_family_field(const struct parse_tested *tested, enum policy_field field);
 
 /// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);

@@ -59,9 +59,9 @@ fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     let next = parser.lexer.peek(0);
     let asks = parser.lexer.is(&next, "exists") || parser.lexer.is(&next, "missing");
     let text = field_facts(field).text;
-    let others = FIELDS.iter().filter(|facts| facts.field != field);
-    let mut same = others.filter(|facts| asks && facts.text == text);
-    same.next().map(|facts| facts.field)
+    let mut booleans = FIELDS.iter().filter(|facts| facts.kind == Type::Boolean);
+    let found = booleans.find(|facts| asks && facts.text == text);
+    found.map(|facts| facts.field)
 }
 
 /// Parses a field.
@@ -99,7 +99,8 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let mut bytes = 0;
     loop {
         let token = parser.lexer.peek(0);
-        let field = read_field(parser)?;
+        let read = read_field(parser)?;
+        let field = parser.family_field(read);
         parser.test_field(&token, field)?;
         if key.fields.len() == KEY_FIELDS_MAX {
             let cause = format!("more than {KEY_FIELDS_MAX} fields in a key");

@@ -84,7 +84,8 @@ fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
 /// Parses the fields after `typeof`.
 fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
-    parser.tested = tested(Family::Inet); // like nft, whatever the table's family is
+    parser.tested = tested(Family::Inet);
+    parser.tested.is_typeof = true;
     let key = matches::key(parser)?;
     for field in &key.fields {
         let facts = field_facts(*field);

@@ -7,7 +7,9 @@ use crate::base::log::Failure;
 use crate::policy::parse::directive;
 use crate::policy::parse::lexer::Lexer;
 use crate::policy::token::{is_reserved, Sign, Token, TokenKind};
-use crate::policy::{field_facts, Family, Field, Layer3, Place, Policy, ELEMENTS_MAX};
+use crate::policy::{
+    field_facts, Family, Field, FieldFacts, Layer3, Place, Policy, ELEMENTS_MAX, FIELDS,
+};
 
 /// Values of enum nfproto (linux/netfilter.h).
 pub const NFPROTO_IPV4: u16 = 2;
@@ -43,6 +45,8 @@ pub struct Tested {
     pub protocol: u16,
     /// Number of fields that the rule has read so far.
     pub fields: u32,
+    /// True for the fields after `typeof`: none of them excludes another one.
+    pub is_typeof: bool,
 }
 
 #[derive(Debug)]
@@ -137,6 +141,22 @@ impl Parser {
         Ok(())
     }
 
+    /// Returns the field of the same text that packets of any family have, if the statements so far imply a family other
+    /// than that of the given field, or no family but its protocol; otherwise the given field. nft adds a test of a
+    /// field's family only if neither a family nor the field's protocol is known.
+    pub fn family_field(&self, field: Field) -> Field {
+        let facts = field_facts(field);
+        let has_protocol = facts.protocol != 0
+            && self.tested.layer3 == TESTED_ANY
+            && self.tested.protocol == u16::from(facts.protocol);
+        if !has_protocol && !excludes(self.tested.layer3, layer3_of(facts)) {
+            return field;
+        }
+        let mut same = FIELDS.iter().filter(|other| other.text == facts.text);
+        let found = same.find(|other| other.kind == facts.kind && other.layer3 == Layer3::Any);
+        found.map_or(field, |other| other.field)
+    }
+
     /// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
     pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
         let facts = field_facts(field);
@@ -145,14 +165,17 @@ impl Parser {
             return Err(self.lexer.wrong(token, cause));
         }
         self.tested.fields += 1;
-        let (layer3, version) = match facts.layer3 {
-            Layer3::Any => (TESTED_ANY, ""),
-            Layer3::NeedsIpv4 => (NFPROTO_IPV4, "IPv4"),
-            Layer3::NeedsIpv6 => (NFPROTO_IPV6, "IPv6"),
-        };
+        if self.tested.is_typeof {
+            return Ok(());
+        }
+        let layer3 = layer3_of(facts);
         let protocol = u16::from(facts.protocol);
         if excludes(self.tested.layer3, layer3) {
             let text = facts.text;
+            let version = match layer3 {
+                NFPROTO_IPV4 => "IPv4",
+                _ => "IPv6",
+            };
             return Err(self.lexer.wrong(
                 token,
                 format_args!("{text} needs {version}, which the table or a match before excludes"),
@@ -190,6 +213,15 @@ impl Parser {
     }
 }
 
+/// Returns the protocol of layer 3 that a field needs: NFPROTO_* or TESTED_ANY.
+fn layer3_of(facts: &FieldFacts) -> u16 {
+    match facts.layer3 {
+        Layer3::Any => TESTED_ANY,
+        Layer3::NeedsIpv4 => NFPROTO_IPV4,
+        Layer3::NeedsIpv6 => NFPROTO_IPV6,
+    }
+}
+
 /// Returns the name of a protocol that fields need.
 fn protocol_name(protocol: u16) -> &'static str {
     match protocol {
@@ -211,6 +243,7 @@ pub fn tested(family: Family) -> Tested {
         },
         protocol: TESTED_ANY,
         fields: 0,
+        is_typeof: false,
     }
 }
 
