@@ -70,7 +70,15 @@ fn wanted(random: &mut Random, group: &Group) -> (u8, u8) {
         let mut found = group.iter().map(|range| of(range.field.facts()));
         found.find(|value| *value != 0)
     };
-    let version = asked(|facts| facts.version).unwrap_or(if random.percent(60) { 4 } else { 6 });
+    // Rules can read the fields of ICMP in both versions.
+    let mut versions = group.iter().filter_map(|range| match range.field {
+        Field::MetaNfproto if range.low == 10 => Some(6),
+        Field::MetaNfproto => Some(4),
+        field if field.facts().is_icmp() && random.percent(30) => None,
+        field => Some(field.facts().version).filter(|version| *version != 0),
+    });
+    let found = versions.next();
+    let version = found.unwrap_or(if random.percent(60) { 4 } else { 6 });
     let protocol = asked(|facts| facts.protocol).unwrap_or_else(|| any_protocol(random, version));
     (version, protocol)
 }
@@ -92,7 +100,7 @@ fn random_packet(random: &mut Random) -> Packet {
     packet.payload = vec![0x42; random.below(60)];
     for _ in 0..random.below(7) {
         let facts = random.pick(&FIELDS);
-        if facts.version == 0 || facts.version == version {
+        if facts.is_in(version) {
             let value = match random.percent(80) {
                 true => pool_value(random, facts.field, &["lo"]),
                 false => random.next_u128() & facts.field.max(),
@@ -111,7 +119,7 @@ fn random_packet(random: &mut Random) -> Packet {
 /// Sets a field of a packet to a value, if the packet has the field. Fields outside the packet are ignored.
 fn set(packet: &mut Packet, field: Field, value: u128) {
     let facts = field.facts();
-    if facts.version != 0 && facts.version != packet.version {
+    if !facts.is_in(packet.version) {
         return;
     }
     if facts.protocol != 0 && facts.protocol != packet.protocol {

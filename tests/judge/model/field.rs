@@ -173,6 +173,17 @@ pub const FIELDS: [Facts; 40] = [
     facts(Field::CtMark, "ct mark", Kind::Mark, 32, 0, 0),
 ];
 
+impl Facts {
+    /// Returns true if the field may be in packets of this IP version. Rules can read the fields of ICMP in both.
+    pub fn is_in(&self, version: u8) -> bool {
+        self.version == 0 || self.version == version || self.is_icmp()
+    }
+
+    pub fn is_icmp(&self) -> bool {
+        matches!(self.protocol, ICMP | ICMPV6)
+    }
+}
+
 impl Field {
     pub fn facts(self) -> &'static Facts {
         &FIELDS[self as usize]

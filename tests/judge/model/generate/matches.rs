@@ -26,7 +26,7 @@ impl Generator<'_> {
             _ => true,
         };
         by_kind
-            && (facts.version == 0 || facts.version == context.version)
+            && (facts.version == 0 || facts.version == context.version || facts.is_icmp())
             && (facts.protocol == 0 || facts.protocol == context.protocol)
     }
 

@@ -4,9 +4,9 @@
 //! Values come from small pools, so that rules, sets and packets match each other. The matches of a rule never exclude each
 //! other: a rule has a *context*, the IP version and the protocol on which its matches agree.
 
-use super::field::{Field, Kind, ICMP, ICMPV6, TCP, UDP};
+use super::field::{write, Field, Kind, Range, ICMP, ICMPV6, TCP, UDP};
 use super::random::Random;
-use super::tree::{Base, Chain, Family, Hook, Policy, Rule, Set, Table, HOOKS};
+use super::tree::{Base, Chain, Family, Hook, Policy, Rule, Set, Statement, Table, HOOKS};
 use statements::plain;
 
 mod matches;
@@ -202,9 +202,9 @@ impl Generator<'_> {
             0 => 0,
             1 => TCP,
             2 => UDP,
+            _ if version == 0 || self.random.percent(30) => *self.random.pick(&[ICMP, ICMPV6]),
             _ if version == 6 => ICMPV6,
-            _ if version == 4 => ICMP,
-            _ => 0,
+            _ => ICMP,
         };
         Context { version, protocol }
     }
@@ -323,9 +323,36 @@ impl Generator<'_> {
         rules
     }
 
+    /// Returns the match that a rule in a table inet begins with if its context is a version with the other version's ICMP,
+    /// or ICMP without a version: without it, nft adds a test of ICMP's own version.
+    fn family_first(&mut self, family: Family, context: Context) -> Vec<Statement> {
+        let own = match context.protocol {
+            ICMP => 4,
+            ICMPV6 => 6,
+            _ => return Vec::new(),
+        };
+        if family != Family::Inet || context.version == own {
+            return Vec::new();
+        }
+        let (field, value) = match context.version {
+            0 => (Field::MetaL4proto, u128::from(context.protocol)),
+            4 => (Field::MetaNfproto, 2),
+            _ => (Field::MetaNfproto, 10),
+        };
+        vec![Statement {
+            head: format!("{} {}", field.text(), write(field.kind(), value, None)),
+            ranges: vec![Range {
+                field,
+                low: value,
+                high: value,
+            }],
+            ..Statement::default()
+        }]
+    }
+
     fn rule(&mut self, making: &Making) -> Rule {
         let mut context = self.context(making.family);
-        let mut statements = Vec::new();
+        let mut statements = self.family_first(making.family, context);
         if self.random.percent(self.profile.counters) {
             statements.push(self.counter());
         }
