@@ -213,15 +213,6 @@ impl Parser {
     }
 }
 
-/// Returns the protocol of layer 3 that a field needs: NFPROTO_* or TESTED_ANY.
-fn layer3_of(facts: &FieldFacts) -> u16 {
-    match facts.layer3 {
-        Layer3::Any => TESTED_ANY,
-        Layer3::NeedsIpv4 => NFPROTO_IPV4,
-        Layer3::NeedsIpv6 => NFPROTO_IPV6,
-    }
-}
-
 /// Returns the name of a protocol that fields need.
 fn protocol_name(protocol: u16) -> &'static str {
     match protocol {
@@ -229,6 +220,15 @@ fn protocol_name(protocol: u16) -> &'static str {
         PROTOCOL_TCP => "tcp",
         PROTOCOL_UDP => "udp",
         _ => "icmpv6",
+    }
+}
+
+/// Returns the protocol of layer 3 that a field needs: NFPROTO_* or TESTED_ANY.
+fn layer3_of(facts: &FieldFacts) -> u16 {
+    match facts.layer3 {
+        Layer3::Any => TESTED_ANY,
+        Layer3::NeedsIpv4 => NFPROTO_IPV4,
+        Layer3::NeedsIpv6 => NFPROTO_IPV6,
     }
 }
 
