@@ -20,7 +20,7 @@ use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
 use crate::store::{self, key};
 
-/// Seconds for which a question is valid, in addition to the seconds of its trial.
+/// Seconds for which a question (a request to hosts to try a policy) is valid, in addition to the seconds of its trial.
 pub const ANSWER_SECONDS: u64 = 120;
 
 /// Keys of the operator.

@@ -28,7 +28,7 @@ enum {
     ELEMENTS_BATCHES_MAX = 100, // maximum number of transactions in a second, of all workers
 };
 
-/// Result of adding an element.
+/// Result of adding a learned address to the kernel's set.
 enum elements_result {
     ELEMENTS_ADDED,
     // The kernel refused the element: the set does not exist or is full, or a right is missing.
@@ -36,7 +36,7 @@ enum elements_result {
     ELEMENTS_RESULT_COUNT
 };
 
-/// Netlink socket of a worker for elements; -1 = none.
+/// Netlink socket of a worker, through which it adds elements to the kernel's sets; -1 = none.
 struct elements {
     int socket;
 };

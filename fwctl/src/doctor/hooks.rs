@@ -2,6 +2,7 @@
 //! Checks the queue rules: whether they exist, and which rules prevent packets from reaching them.
 
 use rust_firewall::queue;
+use rust_firewall::state::queue_rules::MS_MAX;
 
 use super::cure::{self, Queues};
 use super::finding::Findings;
@@ -113,8 +114,8 @@ fn check_backends(tables: &[Table], findings: &mut Findings) {
         findings.warning(
             "there are rules in legacy iptables and in nf_tables: each hook asks both, in an order \
              that no tool shows",
-            "sudo sh -c 'iptables-legacy-save | iptables-nft-restore --noflush'  # then flush the \
-             legacy ones",
+            "sudo sh -c 'iptables-legacy-save; ip6tables-legacy-save; nft list ruleset'  # then move the legacy rules: \
+             a rule behind one that queues all packets has no effect",
         );
     }
 }
@@ -212,8 +213,9 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     let (tables, missing) = tools::gather();
     if !missing.is_empty() {
         findings.unseen(format!(
-            "rules of {}: it is not installed, or it fails",
-            missing.join(", ")
+            "rules of {}: it is not installed, fails, or does not end in {} s",
+            missing.join(", "),
+            MS_MAX / 1000
         ));
     }
     check_backends(&tables, findings);
@@ -236,7 +238,17 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     }
     let bypass = patient.crash_open() == Some(true);
     let add = |hooks: &[&str]| cure::add(cure::has_nft_queue(), all_queues(patient), bypass, hooks);
-    tell_uncovered(&uncovered, &queue_rules, add, patient, findings);
+    if missing.contains(&"nft") {
+        // A rule for queues that have one already would divide their packets.
+        for queues in ranges(&uncovered) {
+            findings.unseen(format!(
+                "whether a rule leads packets to {}: rules of nft are not to be seen",
+                queues.words()
+            ));
+        }
+    } else {
+        tell_uncovered(&uncovered, &queue_rules, add, patient, findings);
+    }
     if uncovered.is_empty() {
         check_directions(&queue_rules, add, patient, findings);
     }

@@ -12,6 +12,7 @@ pub mod iptables;
 mod kernel;
 mod landlock;
 mod limits;
+mod metrics;
 mod netlink;
 mod nft;
 mod owner;
@@ -147,6 +148,7 @@ pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
     source::check(&patient, &mut findings);
     limits::check(&patient, &mut findings);
     cpu::check(&patient, &mut findings);
+    metrics::check(&mut findings);
     match arguments.json {
         true => output::json(&findings.json()),
         false => output::lines(&findings.text()),

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads the machine's rules from the output of the tools.
 
-use std::process::{Command, Stdio};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rust_firewall::state::queue_rules::MS_MAX;
 
 use super::ruleset::{self, QueueRule, Table};
 use super::{iptables, nft};
@@ -25,19 +31,38 @@ const SAVES: [(&str, &str, Option<&str>); 4] = [
 /// Tables that iptables creates in nf_tables.
 const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
 
-/// Returns the output of a program; None if it is missing or fails.
-pub fn printed(program: &str, arguments: &[&str]) -> Option<String> {
+/// Starts a program whose output is read.
+fn start(program: &str, arguments: &[&str]) -> Option<Child> {
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         // The PATH of other users lacks these folders.
         .env("PATH", format!("{path}:/usr/sbin:/sbin"))
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(text)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command.spawn().ok()
+}
+
+/// Returns the output of a program; None if it is missing, fails or does not end in time.
+pub fn printed(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut child = start(program, arguments)?;
+    let mut stdout = child.stdout.take()?;
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.read_to_end(&mut bytes);
+        let _ = sender.send(read.map(|_| bytes));
+    });
+    let read = receiver.recv_timeout(Duration::from_millis(MS_MAX));
+    if read.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().ok()?;
+    let bytes = read.ok()?.ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    status.success().then_some(text)
 }
 
 fn is_of_iptables(table: &Table, others: &[Table]) -> bool {

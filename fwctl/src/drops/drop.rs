@@ -91,8 +91,8 @@ pub fn function_of(symbol: &str) -> &str {
 #[derive(Default)]
 pub struct Drops {
     rows: BTreeMap<(Culprit, String, String, String), Row>,
-    /// Losses because drops came too fast: with the drop monitor the number of losses, with the tracepoint the number
-    /// of lost drops.
+    /// Losses because drops came faster than they were read. From the drop monitor: number of socket overruns, each
+    /// with an unknown number of drops. From the tracepoint: number of lost drops.
     pub untold: u64,
 }
 

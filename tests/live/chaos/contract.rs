@@ -165,6 +165,11 @@ fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
             "waiting packets are dropped, then the rules decide, as far as can be known: nft {why}"
         );
         check_contract(&firewall, "crash", ["closed", &really])?;
+        let warning = format!(
+            "warning: it is not known whether a rule leads packets to queue 0: nft {why}: `fwctl doctor` looks again\n"
+        );
+        let ended = firewall.end_by(libc::SIGTERM)?;
+        ensure!(ended.stderr.contains(&warning), "{}", ended.stderr);
     }
     Ok(())
 }
