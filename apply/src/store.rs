@@ -98,7 +98,7 @@ pub fn read(folder: &Path) -> Result<Option<State>> {
     let state = serde_json::from_str(&text);
     state.map(Some).map_err(|error| {
         system(format_args!(
-            "{}: {error}: it is no state of this version: move the folder away and apply the policy anew",
+            "{}: {error}: unsupported state: move the folder away and apply the policy again",
             path.display()
         ))
     })
