@@ -166,7 +166,7 @@ fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> 
     match pointer.channel == channel {
         true => Ok(pointer),
         false => Err(untrusted(format_args!(
-            "the pointer of channel {channel} is one of {}: the store is not to be trusted: look who writes there",
+            "the pointer of channel {channel} is one of {}: the store can't be trusted: find out who writes there",
             pointer.channel
         ))),
     }
@@ -184,7 +184,7 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
         // A host whose report can't be parsed is listed anyway.
         let report = serde_json::from_slice(&entry.value).unwrap_or_else(|_| Report {
             channel: channel.to_owned(),
-            error: Some("its report is not understood: are the versions the same?".to_owned()),
+            error: Some("unsupported report: use the same version on all hosts".to_owned()),
             ..Report::default()
         });
         let is_alive = alive.contains(&id);
@@ -426,7 +426,7 @@ pub fn advance(
         .filter(|one| one.pointer.generation == generation);
     let present = present.ok_or_else(|| {
         request(format_args!(
-            "generation {generation} of channel {channel} is not wanted any more: see fwctl fleet status"
+            "generation {generation} of channel {channel} was replaced by another: see fwctl fleet status"
         ))
     })?;
     if unix_seconds() < present.pointer.not_before {
