@@ -98,8 +98,12 @@ enum policy_verdict frame_end_by_rule(struct walk *walk, enum policy_verdict ver
     return verdict;
 }
 
+enum policy_verdict frame_policy(const struct compiled *compiled, uint32_t base) {
+    return compiled->chains[base].policy;
+}
+
 enum policy_verdict frame_end_by_policy(struct walk *walk, uint32_t base) {
     walk->outcome->by = DECIDE_BY_POLICY;
     walk->outcome->chain = base;
-    return walk->compiled->chains[base].policy;
+    return frame_policy(walk->compiled, base);
 }

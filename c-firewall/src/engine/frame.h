@@ -87,6 +87,9 @@ void frame_remember(struct walk *walk, uint32_t rule, struct frame_fork fork);
 enum policy_verdict frame_end_by_rule(struct walk *walk, enum policy_verdict verdict,
                                       uint32_t rule);
 
+/// Returns the verdict at the end of a base chain.
+enum policy_verdict frame_policy(const struct compiled *compiled, uint32_t base);
+
 enum policy_verdict frame_end_by_policy(struct walk *walk, uint32_t base);
 
 #endif

@@ -198,17 +198,25 @@ static const struct set *leads(const struct ways *ways, const struct compile_rul
                                                            : NULL;
 }
 
-/// Records that a way reaches the end of the current chain before the others do.
-static void note_return(struct ways *ways) {
-    for (uint32_t i = ways->walk->depth; i > 0; i--) {
-        struct frame_fork *fork = &ways->walk->stack[i - 1].fork;
+/// Records that a way reaches the end of the current chain before the others do. Returns true if
+/// the packet may be accepted from there on: a rule follows, or the policy of the base chain
+/// accepts.
+static bool note_return(struct ways *ways) {
+    struct walk *walk = ways->walk;
+    uint32_t jump = walk->depth;
+    bool accepts;
+
+    while (jump > 0 && walk->stack[jump - 1].fork.is_goto)
+        jump--;
+    accepts = jump > 0 || frame_policy(walk->compiled, ways->base) == POLICY_ACCEPT;
+    for (uint32_t i = jump > 0 ? jump - 1 : 0; i < walk->depth; i++) {
+        struct frame_fork *fork = &walk->stack[i].fork;
 
         fork->joins = true;
-        if (!fork->is_goto)
-            return;
-        fork->aside = true;
+        fork->aside |= fork->is_goto && accepts;
     }
-    ways->returns = true;
+    ways->returns |= jump == 0;
+    return accepts;
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
@@ -223,8 +231,7 @@ static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, 
     case POLICY_CONTINUE:
         return false;
     case POLICY_RETURN:
-        note_return(ways);
-        ways->aside = true;
+        ways->aside |= note_return(ways);
         return false;
     case POLICY_JUMP:
     case POLICY_GOTO:
@@ -254,10 +261,8 @@ static void note_leads(struct ways *ways, uint32_t number, const struct compile_
 /// Returns to the chain of a rule that led to another chain.
 /// - came: true if a way reaches the end of that other chain.
 static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
-    const bool passes = came && waiting.fork.is_goto;
+    const bool passes = came && waiting.fork.is_goto && note_return(ways);
 
-    if (passes)
-        note_return(ways);
     ways->aside = waiting.fork.aside || passes;
     frame_go_back(ways->walk, &waiting);
     if (waiting.fork.next > 0)

@@ -5,7 +5,7 @@
 use arrayvec::ArrayVec;
 
 use crate::engine::candidates;
-use crate::engine::compiled::{CompileIndex, CompileReach, INDEXES_MAX};
+use crate::engine::compiled::{CompileIndex, CompileReach, Compiled, INDEXES_MAX};
 use crate::engine::fields::{self, Fields};
 use crate::engine::flow::DecidePolicy;
 use crate::engine::lookup;
@@ -188,9 +188,14 @@ pub fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
     verdict
 }
 
+/// Returns the verdict at the end of a base chain.
+pub fn policy(compiled: &Compiled, base: u32) -> Leads {
+    let chain = compiled.chains.get(base as usize);
+    chain.map_or(Leads::Drop, |chain| chain.policy)
+}
+
 pub fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> Leads {
     walk.outcome.by = DecideBy::Policy;
     walk.outcome.chain = base;
-    let chain = walk.policy.compiled.chains.get(base as usize);
-    chain.map_or(Leads::Drop, |chain| chain.policy)
+    policy(walk.policy.compiled, base)
 }

@@ -227,16 +227,18 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     }
 }
 
-/// Records that a way reaches the end of the current chain before the others do.
-fn note_return<R>(ways: &mut Ways<R>) {
-    for waiting in ways.walk.stack.iter_mut().rev() {
+/// Records that a way reaches the end of the current chain before the others do. Returns true if the packet may be
+/// accepted from there on: a rule follows, or the policy of the base chain accepts.
+fn note_return<R>(ways: &mut Ways<R>) -> bool {
+    let stack = &mut ways.walk.stack;
+    let jump = stack.iter().rposition(|waiting| !waiting.fork.is_goto);
+    let accepts = jump.is_some() || frame::policy(ways.walk.policy.compiled, ways.base) == Leads::Accept;
+    for waiting in stack.iter_mut().skip(jump.unwrap_or(0)) {
         waiting.fork.joins = true;
-        if !waiting.fork.is_goto {
-            return;
-        }
-        waiting.fork.aside = true;
+        waiting.fork.aside |= waiting.fork.is_goto && accepts;
     }
-    ways.returns = true;
+    ways.returns |= jump.is_none();
+    accepts
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
@@ -245,10 +247,7 @@ fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, 
     match lead.verdict {
         Leads::Accept => ways.accepts = true,
         Leads::Drop | Leads::Continue => {}
-        Leads::Return => {
-            note_return(ways);
-            ways.aside = true;
-        }
+        Leads::Return => ways.aside |= note_return(ways),
         Leads::Jump | Leads::Goto => {
             let fork = Fork {
                 joins: true,
@@ -278,10 +277,7 @@ fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &Compile
 /// Returns to the chain of a rule that led to another chain.
 /// - came: true if a way reaches the end of that other chain.
 fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
-    let passes = came && waiting.fork.is_goto;
-    if passes {
-        note_return(ways);
-    }
+    let passes = came && waiting.fork.is_goto && note_return(ways);
     ways.aside = waiting.fork.aside || passes;
     frame::go_back(ways.walk, waiting);
     if waiting.fork.next > 0 {
