@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/frame.h"
 
+struct frame_mark frame_join_marks(struct frame_mark one, struct frame_mark other) {
+    if (one.state == FRAME_MARK_NONE)
+        return other;
+    if (other.state == FRAME_MARK_NONE || (one.state == other.state && one.value == other.value))
+        return one;
+    return (struct frame_mark){.state = FRAME_MARK_UNKNOWN};
+}
+
 static void add_list(struct frame *frame, const uint32_t *from, uint32_t count) {
     if (count > 0)
         frame->lists[frame->count++] = (struct frame_list){from, from + count};
