@@ -108,6 +108,7 @@ mod tests {
     fn quoted_text_is_no_rule() {
         for (comment, target, expected) in [
             ("-j NFQUEUE --queue-num 3", "ACCEPT", "3-5"),
+            ("a -j NFQUEUE --queue-num 3 b", "ACCEPT", "3-5"),
             ("a \\\" -j NFQUEUE", "ACCEPT", "3-5"),
             ("--queue-bypass", "NFQUEUE --queue-num 3", "plain 4-5"),
         ] {
