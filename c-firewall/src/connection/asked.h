@@ -17,7 +17,7 @@
 #include "packet/packet.h"
 
 enum {
-    ASKED_BUCKETS = 512, // of pending queries
+    ASKED_BUCKETS = 512, // number of buckets in the table of pending queries
     ASKED_BUCKET_QUESTIONS = 8,
 };
 

@@ -17,7 +17,7 @@
 #include "packet/packet.h"
 
 enum {
-    BORDERS_BUCKETS = 256, // of connections
+    BORDERS_BUCKETS = 256, // number of buckets in the table of connections
     BORDERS_BUCKET_BORDERS = 8,
 };
 

@@ -32,7 +32,7 @@ struct listed {
     bool client_low; // true if the client is the lower end
     enum listed_state state;
     enum names_protocol protocol; // protocol of its client, as far as known
-    uint8_t host_length;          // length of host in bytes; 0 means that it has no name
+    uint8_t host_length;          // length of host in bytes; 0 = the connection has no host name
     uint8_t host[NAMES_HOST_BYTES];
     uint64_t age_ns; // time since it was first followed
 };

@@ -29,7 +29,7 @@ struct segment {
     uint32_t sequence;
     uint32_t acknowledged;
     const uint8_t *data;
-    uint32_t captured; // length of the copied part of its data
+    uint32_t captured; // length of the copied part of the data
     uint32_t length;   // length of its data
     struct connection_input input;
     uint64_t now_ns;

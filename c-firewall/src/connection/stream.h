@@ -17,7 +17,7 @@ enum {
 enum stream_put {
     STREAM_KEPT,
     STREAM_CONFLICT, // different bytes are stored for its position
-    STREAM_GAPS,     // it would need more than CONNECTION_SPANS_MAX pieces
+    STREAM_GAPS,     // the stream would have more than CONNECTION_SPANS_MAX pieces
     STREAM_POOL,     // the pool is empty; the caller may try again
 };
 

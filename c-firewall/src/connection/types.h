@@ -80,8 +80,9 @@ enum connection_list {
     CONNECTION_SETTLING,
     CONNECTION_KNOWN,     // TCP with final names
     CONNECTION_DATAGRAMS, // UDP with final names
-    CONNECTION_CLOSING,   // one of its ends has closed it, or it is denied
-    CONNECTION_SILENT,    // both ends have opened it, and the client has sent no data yet
+    // One of the ends has closed the connection, or the connection is denied or unreadable.
+    CONNECTION_CLOSING,
+    CONNECTION_SILENT, // both ends have opened it, and the client has sent no data yet
     CONNECTION_LIST_COUNT,
 };
 
@@ -89,10 +90,11 @@ enum connection_list {
 enum connection_cause {
     CONNECTION_MIDSTREAM, // a packet of a connection whose beginning was not seen
     CONNECTION_AMBIGUOUS, // the connection's ends may see another stream than the firewall
-    CONNECTION_GAPS,    // the bytes have too many gaps, or exceed the memory or the parsers' limits
-    CONNECTION_POOL,    // there was no memory for the connection's bytes
-    CONNECTION_TIMEOUT, // the client did not send its names in time
-    CONNECTION_CUT,     // a packet's bytes were not copied from the kernel
+    // The connection's bytes have too many gaps, or exceed the memory or the parsers' limits.
+    CONNECTION_GAPS,
+    CONNECTION_POOL,      // there was no memory for the connection's bytes
+    CONNECTION_TIMEOUT,   // the client did not send its names in time
+    CONNECTION_CUT,       // a packet's bytes were not copied from the kernel
     CONNECTION_FRAGMENT,  // a packet is a fragment
     CONNECTION_CHECKSUM,  // a packet's checksum is incorrect
     CONNECTION_PARSE,     // the client's bytes are unreadable
@@ -107,21 +109,22 @@ enum {
 
 /// Counters of connections.
 struct connection_counts {
-    uint64_t opened;                             // connections that were followed
-    uint64_t now[CONNECTION_LIST_COUNT];         // connections followed now
-    uint64_t decided[CONNECTION_PROTOCOL_COUNT]; // connections, DNS queries, HTTP requests
-    uint64_t denied;                             // connections that the policy refused
+    uint64_t opened;                     // connections that were followed
+    uint64_t now[CONNECTION_LIST_COUNT]; // connections followed now, by enum connection_list
+    // Connections whose names became known, DNS queries and HTTP requests, by enum names_protocol.
+    uint64_t decided[CONNECTION_PROTOCOL_COUNT];
+    uint64_t denied;  // connections that the policy refused
     uint64_t evasion; // connections whose client sent different bytes for the same position
     // Connections that became unreadable, and packets that are unreadable regardless of their
     // connection. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE count packets only.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
-    uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections
+    uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections, by enum connection_list
     uint64_t unknown_version;                // packets of unsupported QUIC versions
 };
 
 enum {
     CONNECTION_SPANS_MAX = 16,     // maximum number of pieces of a stream with gaps between them
-    CONNECTION_BLOCK_BYTES = 1024, // size of a block
+    CONNECTION_BLOCK_BYTES = 1024, // size of a block in bytes
     // Number of blocks of a stream.
     CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES,
     CONNECTION_KEY_WORDS = 5,
@@ -132,10 +135,10 @@ enum {
 /// Memory for clients' bytes, in blocks.
 struct connection_pool {
     uint8_t *bytes;
-    uint32_t *links; // next block of a free block
+    uint32_t *links; // next free block after each free block
     uint32_t count;  // number of blocks
     uint32_t used;   // number of blocks that were ever in use
-    uint32_t free;   // first that is free
+    uint32_t free;   // first free block
 };
 
 /// Piece of a stream without a gap: offsets of its first byte and after its last byte.
@@ -152,7 +155,8 @@ struct stream {
     bool let_go;      // true if the stored bytes were freed
     bool ahead;       // DNS: true if a piece arrived before its predecessor
     uint8_t span_count;
-    struct stream_span spans[CONNECTION_SPANS_MAX]; // stored pieces, separate and in order
+    // Stored pieces, separate from each other and in order.
+    struct stream_span spans[CONNECTION_SPANS_MAX];
     uint32_t blocks[CONNECTION_BLOCKS_MAX];
 };
 
@@ -192,7 +196,7 @@ struct connection {
     uint32_t share_older;
     uint32_t share_newer;
     enum connection_list list;
-    bool is_udp;     // false for TCP
+    bool is_udp;     // true for UDP, false for TCP
     bool client_low; // true if the client is the lower end
     // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
@@ -201,7 +205,7 @@ struct connection {
     uint32_t client_passed;
     uint32_t server_passed;
     bool confirmed; // true if the server has answered the client's SYN
-    bool closed;    // true if one of the ends has closed it
+    bool closed; // true if one of the ends has closed the connection, or it is denied or unreadable
     bool evasion;   // true if its client sent different bytes for the same position
     bool is_dns;    // true if the server's port is that of DNS
     uint32_t begun; // TCP: sequence number of the client's first byte
@@ -209,16 +213,17 @@ struct connection {
     // confirmed.
     uint32_t server_begun;
     uint32_t server_end;
-    bool syn_data;   // true if the client has sent data with its SYN
-    bool may_retry;  // true if the server may still request another ClientHello
-    bool may_switch; // true if the server may still make it a tunnel
+    bool syn_data;  // true if the client has sent data with its SYN
+    bool may_retry; // true if the server may still request another ClientHello
+    // True if the server may still turn the connection into a tunnel (HTTP CONNECT or Upgrade).
+    bool may_switch;
     // True if a Handshake packet of the QUIC server came after the names were known: the server has
     // the complete ClientHello.
     bool accepted;
     bool crossed;          // true if the server has sent a SYN of its own
-    bool pending;          // true if another SYN came that the server has not answered
-    bool pending_low;      // true if it came from the lower end
-    uint32_t pending_base; // sequence number of the pending SYN's first byte
+    bool pending;          // true if another SYN came that the server has not answered yet
+    bool pending_low;      // true if that SYN came from the lower end
+    uint32_t pending_base; // sequence number of the first byte after the pending SYN
     // Source interface of the pending SYN; the next line has its sink interface.
     uint32_t pending_client_interface;
     uint32_t pending_server_interface;
@@ -231,13 +236,13 @@ struct connection {
     struct names_quic_keys keys;
     uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX]; // connection id that the keys belong to
     uint8_t id_bytes;
-    bool has_id;         // true if it can be found by its id
-    uint32_t id_chained; // with has_id: next connection in the id's bucket
+    bool has_id;         // true if the connection can be found by its id
+    uint32_t id_chained; // slot of the next connection in the id's bucket, if has_id
     struct names names;
     // TCP: progress of the parsers in the message that is being read: the client's first message,
     // then its second ClientHello or the next request.
     struct names_progress progress;
-    struct requests requests;       // HTTP: state of the reader
+    struct requests requests;       // HTTP: state of the reader now
     struct requests requests_begun; // HTTP: state of the reader at the start of the stream
 };
 
@@ -251,8 +256,8 @@ struct connection_times {
 
 /// Record of a forgotten connection that its server may continue.
 struct connection_grave {
-    uint32_t tag;    // upper half of its hash, or 0 for any
-    uint32_t second; // time in seconds from 1; 0 means none
+    uint32_t tag;    // upper half of the hash of the key; 0 matches any connection
+    uint32_t second; // monotonic time in seconds, plus 1; 0 means no record
 };
 
 /// Share: list of the connections of all clients whose addresses have the same hash, in order of
@@ -267,8 +272,8 @@ struct connection_share {
 struct connection_table {
     struct siphash_key key;
     uint32_t mask;        // number of buckets - 1; the number is a power of 2
-    uint32_t *buckets;    // first connection of each bucket, plus 1
-    uint32_t *id_buckets; // the same by the QUIC connection id
+    uint32_t *buckets;    // slot of each bucket's first connection, plus 1; 0 means none
+    uint32_t *id_buckets; // buckets by QUIC connection id, in the same form
     // One record per bucket. Its index is a hash with a separate key, which an upgrade hands over.
     struct connection_grave *graves;
     struct siphash_key grave_key;
@@ -276,16 +281,16 @@ struct connection_table {
     struct connection *slots;
     uint32_t used;  // number of slots that were ever in use
     uint32_t limit; // maximum number of slots
-    uint32_t free;  // the first one that is free again
+    uint32_t free;  // first slot that is free again; CONNECTION_SLOT_NONE if there is none
     struct connection_times lists[CONNECTION_LIST_COUNT];
-    struct connection spare; // connection for CONNECTION_SLOT_NONE
+    struct connection spare; // unused connection that stands for CONNECTION_SLOT_NONE
 };
 
 /// Position in the DNS queries over TCP or HTTP requests that decide the current packet. Offsets
 /// count in `gathered` (below).
 struct connection_queries {
     uint32_t slot;    // slot of their connection; CONNECTION_SLOT_NONE if none is left
-    uint32_t place;   // place of the next query
+    uint32_t place;   // offset of the next query or request
     uint32_t end;     // length of the gathered bytes
     uint32_t limit;   // DNS: end of the readable queries
     uint32_t counted; // end of the queries that were counted with another packet
@@ -303,9 +308,9 @@ struct connections {
     bool is_low;
     uint64_t expire_ns; // time of the next check for expired connections
     struct names_quic_opener opener;
-    uint8_t *gathered;  // bytes of a stream in one piece; NAMES_HELLO_BYTES_MAX
-    uint8_t *scratch;   // buffer of the parsers; NAMES_HELLO_BYTES_MAX
-    uint8_t *plain;     // frames of an Initial packet; NAMES_HELLO_BYTES_MAX
+    uint8_t *gathered;  // bytes of a stream in one piece; NAMES_HELLO_BYTES_MAX bytes
+    uint8_t *scratch;   // buffer of the parsers; NAMES_HELLO_BYTES_MAX bytes
+    uint8_t *plain;     // frames of an Initial packet; NAMES_HELLO_BYTES_MAX bytes
     struct names alone; // names of a packet without a connection
     struct connection_queries queries;
 };

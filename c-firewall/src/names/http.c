@@ -24,15 +24,15 @@ struct request {
     struct names_cursor method;
     struct names_cursor target;
     bool has_host;
-    struct names_cursor host; // value of Host
-    uint8_t minor;            // minor version, a digit
+    struct names_cursor host; // value of the field Host
+    uint8_t minor;            // minor version of HTTP, an ASCII digit
     struct names_body body;
 };
 
 /// Kind of a first line, as the most lenient server interprets it.
 enum kind {
-    REQUEST, // a request
-    PERHAPS, // a request if a field Host follows
+    REQUEST, // request
+    PERHAPS, // request if a field Host follows
     NOTHING, // not a request to any server
 };
 

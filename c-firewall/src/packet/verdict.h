@@ -51,10 +51,11 @@ struct verdict_run {
 /// verdict would apply to it. Therefore every gap gets the verdict of --fail malformed, in a
 /// message of its own, before the verdict of the next ID.
 struct verdict_batch {
-    uint32_t fail; // value of the verdict for gaps (NF_*)
+    uint32_t fail; // kernel's value of the verdict for gaps (NF_*)
     bool known;    // true if last_id is known; otherwise the first gap covers all waiting packets
-    uint32_t last_id;  // last ID up to which every ID has a verdict once the batch is sent
-    uint32_t nameless; // number of messages without an ID since then
+    // Last ID. All IDs up to it have a verdict after the batch is sent.
+    uint32_t last_id;
+    uint32_t nameless; // number of messages without a readable ID since last_id
     bool overrun;      // true if the kernel has reported lost packets since the last gap
     // Number of IDs since verdict_batch_clear that were skipped without an overrun or an unreadable
     // message.
