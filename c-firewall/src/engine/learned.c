@@ -14,7 +14,7 @@ enum {
 
 /// An address of a set. All fields are atomic.
 struct entry {
-    uint64_t words[WORDS]; // identity of the set, and the address, its higher half first
+    uint64_t words[WORDS]; // identity of the set, then the address, upper half first
     uint64_t end_ns;       // time at which it expires; 0 = free entry
 };
 

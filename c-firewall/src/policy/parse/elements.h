@@ -7,7 +7,7 @@
 
 /// Form of the elements of a set or map.
 struct parse_shape {
-    uint32_t count; // number of fields
+    uint32_t count; // number of fields of an element's key
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
     uint8_t bits[POLICY_KEY_FIELDS_MAX];
     enum policy_maps_to maps_to;
