@@ -35,7 +35,8 @@ struct events_tail {
 
 struct events_gather {
     struct event_bell bell;
-    bool can_be_wanted; // true if there is a sink, or a control socket for clients
+    // True if events can be requested: by a sink, or by clients of a control socket.
+    bool can_be_wanted;
     uint32_t ring_count;
     struct event_ring *rings;
     struct events_sink sink; // sink of --events; only the thread uses its written part

@@ -8,7 +8,7 @@
 #include "spec/event.h"
 
 enum {
-    EVENTS_TAILS_MAX = 8, // maximum number of clients that follow at a time
+    EVENTS_TAILS_MAX = 8, // maximum number of clients that follow events at the same time
 };
 
 /// Members of an event: its text, if it has one, and its figures.

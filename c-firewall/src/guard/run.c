@@ -154,7 +154,7 @@ static int listen_until(uint64_t due_ns) {
         case 1:
             return recv(STDIN_FILENO, &word, sizeof word, MSG_DONTWAIT) > 0 ? word : -1;
         default:
-            break; // interrupted by a signal
+            break; // a signal interrupted the call
         }
     }
 }

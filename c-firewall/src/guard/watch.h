@@ -32,11 +32,11 @@ struct guard_watch_look {
 struct guard_watch {
     // Latest looks since the firewall's last progress, the oldest first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
-    uint32_t count; // number of looks
+    uint32_t count; // number of checks
     bool has_head;
     uint32_t head; // id of the first message in the socket at the last look
     uint32_t own;  // number of packets that the guard answered
-    bool stalls;   // true if the guard has answered since the firewall last did
+    bool stalls; // true if the guard has answered packets since the firewall last answered a packet
     // Value of enqueued at the look up to which the guard answered last, if stalls.
     uint32_t settled;
 };

@@ -19,7 +19,7 @@ enum {
 
 /// A connection to the other firewall. handover_channel_close frees it.
 struct handover_channel {
-    int fd;            // -1 = closed
+    int fd;            // descriptor of the socket; -1 = closed
     const char *whose; // name of the firewall at the other end in messages: "old" or "new"
     uint64_t due_ns;   // deadline for sending and receiving (wait_clock)
     char *bytes;       // receive buffer; its first filled bytes are received

@@ -59,7 +59,7 @@ enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 /// of its names.
 struct handover_places {
     uint32_t count;
-    uint32_t *of; // place of each number; HANDOVER_UNKNOWN = none
+    uint32_t *of; // place of each of these numbers; HANDOVER_UNKNOWN = none
 };
 
 #define HANDOVER_UNKNOWN UINT32_MAX
