@@ -18,7 +18,7 @@ enum {
     PATTERNS_MAX = 12,
     TEXT_BYTES = 64,
     POLICY_BYTES = 4096,
-    WORDS = 8, // of a packet of the vectors
+    WORDS = 8, // maximum number of words of a packet in the vectors
 };
 
 /// IPv4 packet with a TCP segment from port 40000 to port 443.

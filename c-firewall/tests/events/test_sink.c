@@ -143,7 +143,7 @@ static void a_full_pipe_is_waited_for_and_then_counted(void **state) {
 
     (void)state;
     assert_int_equal(mkfifo(path, 0600), 0);
-    open_sink(""); // nobody reads yet
+    open_sink(""); // no process reads yet
     assert_true(sink.troubled);
     reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
