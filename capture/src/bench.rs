@@ -275,7 +275,7 @@ fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures all factors in sequence, with one ring.
+/// Measures all delay factors in sequence, with the same ring. Runs the TLB model after them, if the job has it.
 pub fn run(job: &Job, mut ring: Backend, mut misses: Option<Misses>) -> Result<()> {
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::ENETDOWN) => Failure::failed(format!(

@@ -90,7 +90,7 @@ impl Ends {
     }
 }
 
-/// Fails unless an end is reset. It first reads data that arrived before.
+/// Fails unless the end is reset. Reads all data before the reset first, and fails if it ends with the withheld bytes.
 fn is_reset(end: &mut TcpStream, withheld: &[u8]) -> anyhow::Result<()> {
     let mut got = Vec::new();
     let ended = end.read_to_end(&mut got);
