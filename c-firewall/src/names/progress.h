@@ -33,7 +33,7 @@ struct names_progress {
     uint32_t line;
     bool has_begun;
     bool has_line;
-    bool is_perhaps; // HTTP: true if it is a request only if a field Host follows
+    bool is_perhaps; // HTTP: true if the message is a request only if a field Host follows
     bool has_host;   // HTTP: true if a field Host was read; offset and length of the field's value
     uint32_t host;
     uint32_t host_bytes;
