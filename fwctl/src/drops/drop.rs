@@ -91,9 +91,10 @@ pub fn function_of(symbol: &str) -> &str {
 #[derive(Default)]
 pub struct Drops {
     rows: BTreeMap<(Culprit, String, String, String), Row>,
-    /// Losses because drops came too fast: with the drop monitor the number of losses, with the tracepoint the number
-    /// of lost drops.
-    pub untold: u64,
+    /// Number of times that the drop monitor's socket was full; each time an unknown number of drops was lost.
+    pub overruns: u64,
+    /// Number of lost drops of the tracepoint.
+    pub lost: u64,
 }
 
 struct Row {
